@@ -99,6 +99,16 @@ CALLS = [
     ("trajectories", "sections", partial(of_field, "poincare_section", section="x", duration=1)),
     ("trajectories", "basins", partial(of_field, "basins", duration=1, tolerance=0.1)),
     ("trajectories", "exponents", partial(of_field, "lyapunov_spectrum", duration=1)),
+    (
+        "trajectories",
+        "sensitivities",
+        partial(of_field, "sensitivities", with_respect_to=["x"], times=TIMES),
+    ),
+    (
+        "trajectories",
+        "fit",
+        partial(of_field, "fit", estimate=["x"], data={"x": [1, 1]}, times=TIMES),
+    ),
     ("density", "moments", density),
 ]
 OWN = {

@@ -84,6 +84,9 @@ CALLS = {
     ergode.trajectories.bifurcation_diagram: OF_STATE
     | {"section": "x", "duration": 1.0, "parameter": "k", "values": [1.0], "parameters": None},
     ergode.trajectories.basins: OF_STATE | {"duration": 1.0, "tolerance": 0.1},
+    ergode.trajectories.sensitivities: OF_STATE | {"times": [0.0, 1.0], "with_respect_to": ["k"]},
+    ergode.trajectories.fit: OF_STATE
+    | {"times": [0.0, 1.0], "estimate": ["k"], "data": {"x": [1.0, 0.5]}},
     ergode.trajectories.ZeroCrossing: {"function": level},
     ergode.stochastic.simulate: OF_NETWORK,
     ergode.kinetics.integrate: OF_NETWORK,

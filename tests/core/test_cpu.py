@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ergode.core import cpu
+from ergode.core import cpu, interruption
 from ergode.core.errors import Abandoned
 
 RANGES = [(k, k + 1) for k in range(40)]
@@ -106,19 +106,18 @@ def test_an_interruption_keeps_what_was_finished(threads):
 
 
 def interrupted_after(seconds, call):
-    """What a call raises that is sent SIGINT after a while, and how long it then took [s]."""
+    """What a call raises that is sent SIGINT after a while [s]."""
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
     # A shell's background jobs, and what they start, ignore SIGINT unless told otherwise.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer.start()
-    started = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
             call()
         timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
-    return caught.value, time.monotonic() - started
+    return caught.value
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
@@ -138,10 +137,9 @@ def test_an_interruption_does_not_wait_for_a_long_kernel(threads, together):
         else:
             cpu.run(compiled, RANGES, (), threads, lambda *span: reported.append(span))
 
-    error, seconds = interrupted_after(0.2, call)
+    error = interrupted_after(0.2, call)  # not after the minute for which the kernel waits
     release.set()
     assert isinstance(error, Abandoned)
-    assert seconds < 20
     assert reported == ([] if together else [(0, 1)])
 
 
@@ -149,9 +147,12 @@ def test_an_interruption_does_not_wait_for_a_long_kernel(threads, together):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_interruption_waits_for_a_short_kernel(threads):
     calls, reported = Calls(seconds=0.05), []
-    error, _ = interrupted_after(
-        0.2, lambda: cpu.run(calls, RANGES, (), threads, lambda *span: reported.append(span))
-    )
+
+    def call():  # as engines do: Ctrl-C is not raised while a range is reported
+        with interruption.deferred():
+            cpu.run(calls, RANGES, (), threads, lambda *span: reported.append(span))
+
+    error = interrupted_after(0.2, call)
     assert not isinstance(error, Abandoned)
     assert sorted(reported) == sorted(calls.seen)
     assert 0 < len(reported) < 40

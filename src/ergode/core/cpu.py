@@ -117,13 +117,17 @@ def run(
             if finished:
                 finished(start, stop)
         return
-    ended: SimpleQueue[tuple[int, int] | BaseException | None] = SimpleQueue()
+    done: deque[tuple[int, int] | BaseException] = deque()
+    # Tells the main thread to look, and whether a worker has ended. Ctrl-C may lose what the main
+    # thread waits for, so this is no news in itself.
+    wake: SimpleQueue[bool] = SimpleQueue()
     under_way: dict[int, tuple[int, int]] = {}
 
     def call(rank: int, start: int, stop: int) -> None:
         under_way[rank] = start, stop
         compiled(start, stop, *arguments)
-        ended.put((start, stop))
+        done.append((start, stop))
+        wake.put(False)
         del under_way[rank]
 
     def work(rank: int) -> None:
@@ -132,7 +136,7 @@ def run(
             try:
                 start, last = todo.popleft()
             except IndexError:
-                return ended.put(None)
+                return wake.put(True)
             try:
                 while start < last and not is_over:
                     stop = min(start + size, last) if piece else last
@@ -141,7 +145,8 @@ def run(
                     size = _next_size(stop - start, perf_counter() - began, piece)
                     start = stop
             except BaseException as error:
-                ended.put(error)
+                done.append(error)
+                wake.put(False)
                 todo.clear()
 
     def report(item: tuple[int, int] | BaseException) -> None:
@@ -156,18 +161,17 @@ def run(
     try:
         while alive:
             with listening():
-                item = ended.get()
-            if item is None:
-                alive -= 1
-            else:
-                report(item)
+                has_ended = wake.get()
+            alive -= has_ended
+            while done:
+                report(done.popleft())
     except BaseException as error:
         is_over.append(True)
         todo.clear()
         have_ended = workers.wait(_GRACE if isinstance(error, KeyboardInterrupt) else None)
         spans = list(under_way.copy().values())
-        while not ended.empty():
-            item = ended.get()
+        while done:
+            item = done.popleft()
             if isinstance(item, tuple):  # the first error is the one that is raised
                 report(item)
         if not have_ended:

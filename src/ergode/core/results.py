@@ -182,7 +182,7 @@ def _coordinates(coords: Mapping[str, Any]) -> Any:
     """Immutable coordinates with their indexes; equal ones are made once."""
     key = []
     for name, given in coords.items():
-        values = np.asarray(None if isinstance(given, tuple) else given)
+        values = _labels_of(name, given)
         if values.ndim != 1 or values.size > _SHORT or values.dtype.hasobject:
             return _indexed(coords)
         key.append((name, values.dtype.str, values.tobytes()))
@@ -201,11 +201,17 @@ def _indexed(coords: Mapping[str, Any]) -> Any:
 
     variables, indexes = dict(coords), {}
     for name, given in coords.items():
-        values = np.asarray(None if isinstance(given, tuple) else given)
+        values = _labels_of(name, given)
         if values.ndim == 1:
             index = xarray.indexes.PandasIndex(pandas.Index(values), name, values.dtype)
             variables[name], indexes[name] = index.create_variables()[name], index
     return xarray.Coordinates(variables, indexes)
+
+
+def _labels_of(name: str, coordinate: Any) -> np.ndarray:
+    """The values of a coordinate that labels the dim of its own name; else no array of them."""
+    is_other = isinstance(coordinate, tuple) or getattr(coordinate, "dims", (name,)) != (name,)
+    return np.asarray(None if is_other else coordinate)
 
 
 _SHORT = 10_000  # values

@@ -1,6 +1,7 @@
 """Ensembles of ordinary, delay and stochastic differential equations."""
 
 from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram, poincare_section
+from ergode.trajectories.analysis.fit import fit
 from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
 from ergode.trajectories.analysis.sensitivities import sensitivities
 from ergode.trajectories.delays.history import History
@@ -10,5 +11,6 @@ from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, 
 
 __all__ = [
     "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "ZeroCrossing", "basins",
-    "bifurcation_diagram", "integrate", "lyapunov_spectrum", "poincare_section", "sensitivities",
+    "bifurcation_diagram", "fit", "integrate", "lyapunov_spectrum", "poincare_section",
+    "sensitivities",
 ]  # fmt: skip

@@ -43,6 +43,8 @@ def test_a_linear_system_is_the_derivative_of_the_matrix_exponential():
         with_respect_to=["b", "y"], **TIGHT,
     )  # fmt: skip
     assert found["sensitivity"].dims == ("trajectory", "time", "variable", "with_respect_to")
+    assert found["a"].dims == ("trajectory",)
+    np.testing.assert_array_equal(found["a"], a)
     for i, one in enumerate(a):
         matrix, change = np.array([[one, 0.7], [-1.0, -0.5]]), np.array([[0.0, 1.0], [0.0, 0.0]])
         both = np.block([[matrix, change], [np.zeros((2, 2)), matrix]])  # Van Loan 1978

@@ -117,7 +117,7 @@ def sensitivities(
     >>> found["sensitivity"].values[1, 0].round(4).tolist()
     [-0.3679, 0.3679]
     """
-    names = _checked(field, with_respect_to)
+    names = checked_names(field, "with_respect_to", with_respect_to)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     check_events(events, field)
     parameters = {} if parameters is None else parameters
@@ -158,30 +158,28 @@ def sensitivities(
     )
 
 
-def _checked(field: VectorField, with_respect_to: Sequence[str]) -> list[str]:
-    """The names, if there are such sensitivities."""
+def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> list[str]:
+    """The names that an argument has, if there are sensitivities by them."""
     check_field(field)
     field.refuse_arrays("a sensitivity")
     if field.diffusion is not None:
         raise PlanError("sensitivities are for fields without noise; this field has a diffusion")
     if field.state_dependent:
         raise PlanError("sensitivities do not support delays that depend on the state")
-    if isinstance(with_respect_to, str):
-        raise ModelError(f"with_respect_to is {with_respect_to!r}; expected a list of names")
-    names = list(sequence("with_respect_to", with_respect_to, "names"))
+    if isinstance(given, str):
+        raise ModelError(f"{argument} is {given!r}; expected a list of names")
+    names = list(sequence(argument, given, "names"))
     known = (*field.variables, *field.parameters)
     delays = {delay for _, delay in field.delays}
     if not names:
-        raise ModelError("with_respect_to is empty; name parameters or variables")
+        raise ModelError(f"{argument} is empty; name parameters or variables")
     for name in names:
         if name not in known:
-            raise ModelError(
-                f"with_respect_to has {name!r}; the field has {', '.join(map(str, known))}"
-            )
+            raise ModelError(f"{argument} has {name!r}; the field has {', '.join(map(str, known))}")
         if names.count(name) > 1:
-            raise ModelError(f"with_respect_to has {name!r} twice")
+            raise ModelError(f"{argument} has {name!r} twice")
         if name in delays:
-            raise PlanError(f"with_respect_to has '{name}', a delay; this is not supported")
+            raise PlanError(f"{argument} has '{name}', a delay; this is not supported")
     return names
 
 

@@ -1,0 +1,346 @@
+"""Least-squares estimates of parameters and initial values from measured trajectories.
+
+The residuals of all trajectories and their derivatives come from one run of `sensitivities`.
+SciPy's trust-region method minimises the sum of their squares.
+
+M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21, 1 (1999), for the method.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, launch, results
+from ergode.core.arguments import by_name, choice, integer
+from ergode.core.compiler.source import Precision
+from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
+from ergode.core.formulation import Compile
+from ergode.core.results import SWEPT, Variable
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import Grid, lay_out
+from ergode.trajectories.analysis.sensitivities import checked_names, sensitivities
+from ergode.trajectories.events import ZeroCrossing
+from ergode.trajectories.methods import MethodName
+
+if TYPE_CHECKING:
+    import xarray
+
+Loss = Literal["linear", "soft_l1", "huber", "cauchy", "arctan"]
+
+results.register(
+    "trajectories",
+    "fit",
+    [
+        Variable("estimate", ("parameter",), "float64", "1", "value that fits best"),
+        Variable("standard_error", ("parameter",), "float64", "1", "of the estimate"),
+        Variable(
+            "covariance", ("parameter", "other_parameter"), "float64", "1", "of the estimates"
+        ),
+        Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
+        Variable(
+            "residual", (SWEPT, "time", "variable"), "float64", "1",
+            "measured less fitted value, in standard deviations; missing where nothing is measured",
+        ),
+    ],
+)  # fmt: skip
+
+# Singular values of the Jacobian below this part of the largest are zero but for rounding.
+_RANK = 1e-12
+
+
+def fit(
+    field: VectorField,
+    *,
+    times: ArrayLike,
+    data: Mapping[str, ArrayLike],
+    initial: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
+    estimate: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    deviation: Mapping[str, ArrayLike] | None = None,
+    loss: Loss = "linear",
+    events: Sequence[ZeroCrossing] = (),
+    method: MethodName = "auto",
+    step: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_step: float | None = None,
+    max_steps: int = 1_000_000,
+    max_evaluations: int = 200,
+    device: str | devices.Device = "auto",
+    precision: Precision = "float64",
+    compile: Compile = "auto",  # noqa: A002
+) -> xarray.Dataset:
+    """Estimate parameters and initial values by least squares.
+
+    Parameters
+    ----------
+    field, events, method, step, atol, max_step, max_steps, device, precision, compile
+        As for `sensitivities`.
+    times : array_like, shape [time_count]
+        When the data were measured, ascending [time]. The first is that of `initial`.
+    data : mapping of str to array_like, shape [<swept dims>, time_count]
+        Measured values by name of the variable; NaN where nothing was measured. Variables that are
+        not named are not measured.
+    initial, parameters
+        As for `integrate`. Several trajectories, such as experiments with other initial values,
+        are fitted together. The values of names in `estimate` are where the search begins: one
+        number each, equal in all trajectories.
+    estimate : sequence of str
+        Names of parameters; the name of a variable stands for its initial value.
+    bounds : mapping of str to (float, float), optional
+        Least and largest value by name of what is estimated; ``inf`` is allowed.
+    deviation : mapping of str to array_like, optional
+        Standard deviation of the measurements of a variable: a number, or an array like its data.
+        Without it all are one, and the covariance is scaled by the residuals' variance.
+    loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
+        As of `scipy.optimize.least_squares`, for residuals in standard deviations. All but
+        ``"linear"`` give outliers less weight.
+    rtol : float, optional
+        Relative error of a step; 1e-8 if neither `rtol` nor `step` is given.
+    max_evaluations : int
+        Largest number of runs.
+
+    Returns
+    -------
+    xarray.Dataset
+        estimate(parameter), standard_error(parameter), covariance(parameter, other_parameter), and
+        at the estimate state(<swept dims>, time, variable) and residual(<swept dims>, time,
+        variable). ``attrs`` have ``converged``, ``message``, ``evaluations``, ``cost`` (half the
+        sum of the squares, after `loss`) and ``reduced_chi_square``.
+
+    Raises
+    ------
+    ModelError
+        A name is unknown; data have another shape, or are fewer than what is estimated; what is
+        estimated begins outside of its bounds, or has several values.
+    PlanError
+        What `sensitivities` refuses; or the trajectories cannot be integrated where the search
+        begins.
+
+    Warns
+    -----
+    AccuracyWarning
+        The data do not determine all estimates: the standard errors of some are infinite.
+    FailureWarning
+        The search did not converge.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def decay(t, y, p):
+    ...     return (-p[0] * y[0],)
+    >>> field = ergode.VectorField(decay, ["x"], ["rate"])
+    >>> found = ergode.trajectories.fit(
+    ...     field, times=[0, 1, 2, 3], data={"x": [2.0, 1.0, 0.5, 0.25]}, initial={"x": 1.0},
+    ...     parameters={"rate": 0.5}, estimate=["rate", "x"], device="cpu",
+    ... )
+    >>> found["estimate"].values.round(4).tolist()
+    [0.6931, 2.0]
+    """
+    from scipy.optimize import least_squares
+
+    names = checked_names(field, "estimate", estimate)
+    choice("loss", loss, get_args(Loss))
+    most = integer("max_evaluations", max_evaluations, 1, 2**31)
+    parameters = {} if parameters is None else parameters
+    lay_out(
+        {"initial": field.variables, "parameters": field.parameters},
+        {"initial": initial, "parameters": parameters},
+        reserved=results.names("trajectories", "fit"),
+    )
+    data = by_name("data", data, "measured values by name of the variable")
+    bounds = by_name("bounds", bounds, "least and largest values by name")
+    deviation = by_name("deviation", deviation, "deviations by name of the variable")
+    start = _start_of(field, names, initial, parameters)
+    low, high = _bounds_of(names, bounds, start)
+    options = {
+        "times": times, "with_respect_to": names, "events": events, "method": method, "step": step,
+        "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
+        "max_step": max_step, "max_steps": max_steps, "device": device, "precision": precision,
+        "compile": compile,
+    }  # fmt: skip
+    trial = _Trial(field, names, initial, parameters, options)
+    first = trial.run(start)
+    if (first["status"] != Status.DONE).any():
+        raise PlanError(
+            "the trajectories cannot be integrated where the search begins; begin elsewhere, or "
+            "look at them with integrate"
+        )
+    values, weights = _measured(field, first, data, deviation)
+    is_measured = np.isfinite(values)
+    if is_measured.sum() < len(names):
+        raise ModelError(
+            f"data have {is_measured.sum()} values for {len(names)} estimates; expected as many at "
+            "least"
+        )
+
+    def residuals(q: np.ndarray) -> np.ndarray:
+        found = trial.run(q)
+        gap = (found["state"].values - values) * weights
+        # A point whose trajectories fail is no step of the search.
+        fails = (found["status"] != Status.DONE).any()
+        return np.full(is_measured.sum(), np.inf) if fails else gap[is_measured]
+
+    def jacobian(q: np.ndarray) -> np.ndarray:
+        slopes = trial.run(q)["sensitivity"].values * weights[..., None]
+        return slopes[is_measured]
+
+    found = least_squares(
+        residuals, start, jacobian, (low, high), "trf", x_scale="jac", loss=loss, max_nfev=most,
+        ftol=1e-12, xtol=1e-10, gtol=1e-12,
+    )  # fmt: skip
+    best = trial.run(found.x)
+    gap = (values - best["state"].values) * weights
+    free = int(is_measured.sum()) - len(names)
+    square = float((gap[is_measured] ** 2).sum())
+    reduced = square / free if free else np.nan
+    covariance = _covariance(found.jac) * (1.0 if deviation else reduced)
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(np.diag(covariance))
+    if not found.success:
+        launch.warn(f"the search did not converge: {found.message}", FailureWarning)
+    if np.isinf(errors).any():
+        unknown = [name for name, error in zip(names, errors, strict=True) if np.isinf(error)]
+        launch.warn(
+            f"the data do not determine {', '.join(unknown)}: fit fewer at a time, or measure more",
+            AccuracyWarning,
+        )
+    coords = {str(k): best[k] for k in best.coords if k != "with_respect_to"}
+    attrs = {key: value for key, value in best.attrs.items() if not key.endswith("_seconds")}
+    return results.dataset(
+        "trajectories", "fit",
+        {
+            "estimate": found.x, "standard_error": errors, "covariance": covariance,
+            "state": best["state"].values, "residual": np.where(is_measured, gap, np.nan),
+        },
+        coords={**coords, "parameter": names, "other_parameter": names},
+        attrs=attrs | {
+            "converged": int(found.success), "message": found.message, "evaluations": trial.count,
+            "cost": float(found.cost), "reduced_chi_square": reduced,
+        },
+        swept=[str(dim) for dim in best["status"].dims],
+    )  # fmt: skip
+
+
+class _Trial:
+    """Runs of `sensitivities` at values of what is estimated; the latest one is kept."""
+
+    def __init__(
+        self, field: VectorField, names: Sequence[str], initial: Mapping[str, Any],
+        parameters: Mapping[str, Any], options: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self._field, self._names, self._options = field, names, options
+        self._given = {"initial": initial, "parameters": parameters}
+        self._at: bytes = b""
+        self._found: Any = None
+        self.count = 0
+
+    def run(self, q: np.ndarray) -> xarray.Dataset:
+        """States and sensitivities at the values `q`."""
+        if self._found is None or q.tobytes() != self._at:
+            now = dict(zip(self._names, q.tolist(), strict=True))
+            given: dict[str, Any] = {}
+            for what, values in self._given.items():
+                changed = {name: now.get(name, value) for name, value in values.items()}
+                given[what] = Grid(changed) if isinstance(values, Grid) else changed
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FailureWarning)
+                self._found = sensitivities(self._field, **given, **self._options)
+            self._at, self.count = q.tobytes(), self.count + 1
+        return self._found
+
+
+def _start_of(
+    field: VectorField, names: Sequence[str], initial: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+) -> np.ndarray:  # fmt: skip
+    """Where the search begins."""
+    start = []
+    for name in names:
+        given = initial if name in field.variables else parameters
+        if name not in given:
+            raise ModelError(f"estimate has {name!r}, which has no value to begin with")
+        value = np.asarray(given[name])
+        if value.ndim or not np.issubdtype(value.dtype, np.number) or not np.isfinite(value):
+            raise ModelError(
+                f"'{name}' is estimated and is {given[name]!r}; expected one number to begin with"
+            )
+        start.append(float(value))
+    return np.array(start)
+
+
+def _bounds_of(
+    names: Sequence[str], bounds: Mapping[str, tuple[float, float]], start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest value of each."""
+    for name in bounds:
+        if name not in names:
+            raise ModelError(f"bounds has {name!r}; estimated are {', '.join(names)}")
+    try:
+        low, high = np.array(
+            [bounds.get(name, (-np.inf, np.inf)) for name in names], np.float64
+        ).reshape(-1, 2).T  # fmt: skip
+    except (TypeError, ValueError):
+        raise ModelError(f"bounds is {bounds!r}; expected a least and a largest value") from None
+    for name, least, most, value in zip(names, low, high, start, strict=True):
+        if not least < most:
+            raise ModelError(f"bounds of '{name}' are {least:g} and {most:g}; expected ascending")
+        if not least <= value <= most:
+            raise ModelError(f"'{name}' begins at {value:g}, outside {least:g} to {most:g}")
+    return low, high
+
+
+def _measured(
+    field: VectorField, first: xarray.Dataset, data: Mapping[str, Any],
+    deviation: Mapping[str, Any],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Measured values like the states, NaN where there are none; reciprocal deviations."""
+    shape = first["state"].shape
+    values, weights = np.full(shape, np.nan), np.ones(shape)
+    for what, given in (("data", data), ("deviation", deviation)):
+        for name, array in given.items():
+            if name not in (field.variables if what == "data" else data):
+                known = ", ".join(map(str, field.variables if what == "data" else data))
+                raise ModelError(f"{what} has {name!r}; expected names among {known}")
+            at = field.variables.index(name)
+            try:
+                content = np.asarray(array, np.float64)
+            except (TypeError, ValueError):
+                raise ModelError(f"{what} of '{name}' are no numbers") from None
+            allowed = [shape[:-1]] if what == "data" else [shape[:-1], ()]
+            if content.shape not in allowed:
+                raise ModelError(
+                    f"{what} of '{name}' have shape {content.shape}; expected {shape[:-1]}"
+                )
+            if np.isinf(content).any():
+                raise ModelError(f"{what} of '{name}' have an infinite value; expected NaN")
+            if what == "data":
+                values[..., at] = content
+                continue
+            if not (
+                content[np.isfinite(values[..., at])] > 0 if content.ndim else content > 0
+            ).all():
+                raise ModelError(f"deviation of '{name}' has a value that is not positive")
+            weights[..., at] = 1.0 / content
+    return values, weights
+
+
+def _covariance(jacobian: np.ndarray) -> np.ndarray:
+    """Inverse of the normal matrix; infinite for what the data do not determine."""
+    scale = np.linalg.norm(jacobian, axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    _, singular, turn = np.linalg.svd(jacobian / scale, full_matrices=False)
+    is_seen = singular > _RANK * max(singular[0], 1e-300) * max(jacobian.shape)
+    seen, unseen = turn[is_seen], turn[~is_seen]
+    covariance = (seen.T / singular[is_seen] ** 2) @ seen / np.outer(scale, scale)
+    lost = (np.abs(unseen) > 1e-6).any(axis=0)
+    covariance[lost] = covariance[:, lost] = np.nan
+    covariance[lost, lost] = np.inf
+    return covariance

@@ -1,0 +1,195 @@
+"""Fits of trajectories, against linear regression, known truth and SciPy with differences."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import least_squares
+
+import ergode
+from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
+from ergode.trajectories import ZeroCrossing, fit, integrate
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+
+
+def line(t, y, p):
+    return p[0] + p[1] * t, 0.0 * y[1]
+
+
+def hunting(t, y, p):
+    return p[0] * y[0] - p[1] * y[0] * y[1], p[1] * y[0] * y[1] - p[2] * y[1]
+
+
+def fall(t, y, p):
+    return y[1], -p[1]
+
+
+def height(t, y, p):
+    return y[0]
+
+
+def bounce(t, y, p):
+    return 0.0, -p[0] * y[1]
+
+
+def burst(t, y, p):
+    return (p[0] * y[0] * y[0],)
+
+
+LINE = ergode.VectorField(line, ["x", "idle"], ["slope", "bend"])
+HUNT = ergode.VectorField(hunting, ["prey", "predator"], ["birth", "hunt", "death"])
+BALL = ergode.VectorField(fall, ["height", "speed"], ["restitution", "gravity"])
+BURST = ergode.VectorField(burst, ["x"], ["k"])
+TRUTH = {"birth": 1.1, "hunt": 0.4, "death": 0.6}
+TIMES = np.linspace(0, 12, 25)
+
+
+@DEVICES
+@pytest.mark.parametrize("known", [True, False])
+def test_a_linear_model_is_regression(known, device):
+    """Of x = x0 + slope t + bend t^2 / 2, with deviations that are known or not."""
+    rng = np.random.default_rng(1)
+    times = np.array([0, 0.5, 1, 2, 3, 4.5, 5])
+    deviation = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.5]) if known else np.ones(7)
+    data = 2.0 + 0.7 * times - 0.05 * times**2 + 0.3 * rng.normal(size=7)
+    data[3] = np.nan
+    found = fit(
+        LINE, times=times, data={"x": data}, initial={"x": 0.0, "idle": 1.0},
+        parameters={"slope": 0.0, "bend": 0.0}, estimate=["slope", "bend", "x"],
+        deviation={"x": deviation} if known else None, device=device,
+    )  # fmt: skip
+    kept = np.isfinite(data)
+    design = np.column_stack([times, times**2 / 2, np.ones(7)])[kept] / deviation[kept, None]
+    exact, (square,), *_ = np.linalg.lstsq(design, data[kept] / deviation[kept], rcond=None)
+    covariance = np.linalg.inv(design.T @ design) * (1.0 if known else square / 3)
+    np.testing.assert_allclose(found["estimate"], exact, rtol=1e-7)
+    np.testing.assert_allclose(found["covariance"], covariance, rtol=1e-6)
+    np.testing.assert_allclose(found["standard_error"] ** 2, np.diag(covariance), rtol=1e-6)
+    assert found.attrs["reduced_chi_square"] == pytest.approx(square / 3)
+    assert found.attrs["converged"] == 1
+    residual = found["residual"].sel(variable="x").values
+    np.testing.assert_allclose(
+        residual[kept], data[kept] / deviation[kept] - design @ exact, atol=1e-7
+    )
+    assert (
+        np.isnan(residual[~kept]).all() and np.isnan(found["residual"].sel(variable="idle")).all()
+    )
+
+
+def test_the_truth_is_found_from_two_experiments():
+    start = {"prey": np.array([5.0, 1.0]), "predator": 2.0}
+    seen = integrate(HUNT, times=TIMES, initial=start, parameters=TRUTH, rtol=1e-10, device="cpu")
+    prey = seen["state"].sel(variable="prey").values.copy()
+    prey[1, 5:9] = np.nan
+    found = fit(
+        HUNT, times=TIMES, data={"prey": prey}, initial=start | {"predator": 1.0},
+        parameters={"birth": 0.9, "hunt": 0.3, "death": 0.8},
+        estimate=["hunt", "birth", "death", "predator"], rtol=1e-10, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["estimate"], [0.4, 1.1, 0.6, 2.0], rtol=1e-6)
+    assert found["state"].dims == ("trajectory", "time", "variable")
+    np.testing.assert_allclose(found["state"], seen["state"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["linear", "soft_l1"])
+def test_it_agrees_with_scipy(loss):
+    """With noise, an outlier, and a bound that is active."""
+    rng = np.random.default_rng(4)
+
+    def states(q):
+        return solve_ivp(
+            lambda t, y: hunting(t, y, q[:3]), (0, 12), [q[3], 2.0], "DOP853", TIMES,
+            rtol=1e-11, atol=1e-11,
+        ).y  # fmt: skip
+
+    data = states([*TRUTH.values(), 5.0]) + 0.05 * rng.normal(size=(2, 25))
+    data[0, 7] += 2.0
+    low, high = [0.0, 0.0, 0.65, 0.0], [np.inf] * 4
+    expected = least_squares(
+        lambda q: ((states(q) - data) / 0.05).ravel(), [1.0, 0.35, 0.7, 4.0], "3-point",
+        (low, high), x_scale="jac", loss=loss, ftol=1e-14, xtol=1e-13, gtol=1e-14,
+    )  # fmt: skip
+    found = fit(
+        HUNT, times=TIMES, data=dict(zip(HUNT.variables, data, strict=True)),
+        initial={"prey": 4.0, "predator": 2.0},
+        parameters={"birth": 1.0, "hunt": 0.35, "death": 0.7},
+        estimate=["birth", "hunt", "death", "prey"], bounds={"death": (0.65, np.inf)},
+        deviation={"prey": 0.05, "predator": 0.05}, loss=loss, rtol=1e-10, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["estimate"], expected.x, rtol=2e-5)
+    assert found.attrs["cost"] == pytest.approx(expected.cost, rel=1e-6)
+
+
+def test_through_bounces():
+    times = np.linspace(0, 2.5, 26)
+    hits = [ZeroCrossing(height, direction=-1, effect=bounce)]
+    start, truth = {"height": 1.0, "speed": 0.0}, {"restitution": 0.8, "gravity": 9.8}
+    seen = integrate(
+        BALL, times=times, initial=start, parameters=truth, events=hits, rtol=1e-10, device="cpu"
+    )
+    found = fit(
+        BALL, times=times, data={"height": seen["state"].sel(variable="height").values},
+        initial=start, parameters={"restitution": 0.75, "gravity": 9.6}, events=hits,
+        estimate=["restitution", "gravity"], rtol=1e-10, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["estimate"], [0.8, 9.8], rtol=1e-6)
+
+
+def test_a_trial_that_cannot_be_integrated_is_no_step():
+    """x = x0 / (1 - k x0 t) is infinite before the last time where k x0 > 1."""
+    times = np.linspace(0, 1, 6)
+    data = 1.0 / (1 - 0.95 * times)
+    found = fit(
+        BURST, times=times, data={"x": data}, initial={"x": 1.0}, parameters={"k": 0.1},
+        estimate=["k"], rtol=1e-10, max_steps=20_000, device="cpu",
+    )  # fmt: skip
+    assert float(found["estimate"][0]) == pytest.approx(0.95, rel=1e-6)
+    with pytest.raises(PlanError, match="where the search begins"):
+        fit(BURST, times=times, data={"x": data}, initial={"x": 1.0}, parameters={"k": 3.0},
+            estimate=["k"], max_steps=20_000, device="cpu")  # fmt: skip
+
+
+LINE_CALL = {
+    "times": [0, 1, 2], "data": {"x": [0.0, 1.0, 2.1]}, "initial": {"x": 0.0, "idle": 1.0},
+    "parameters": {"slope": 0.5, "bend": 0.0}, "estimate": ["slope"], "device": "cpu",
+}  # fmt: skip
+
+
+def test_what_the_data_do_not_determine_is_said():
+    with pytest.warns(AccuracyWarning, match="do not determine idle"):
+        found = fit(LINE, **LINE_CALL | {"estimate": ["slope", "idle"]})
+    assert np.isfinite(found["standard_error"][0]) and np.isinf(found["standard_error"][1])
+    assert float(found["estimate"][1]) == 1.0
+
+
+def test_a_search_that_ends_early_is_said():
+    with pytest.warns(FailureWarning, match="did not converge"):
+        found = fit(LINE, **LINE_CALL | {"estimate": ["slope", "bend"], "max_evaluations": 1})
+    assert found.attrs["converged"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"estimate": []}, "empty"),
+        ({"estimate": ["tilt"]}, "'tilt'"),
+        ({"parameters": {"slope": [0.5, 0.6], "bend": 0.0}}, "one number to begin with"),
+        ({"parameters": {"slope": np.nan, "bend": 0.0}}, "expected finite"),
+        ({"data": {"z": [0, 1, 2]}}, "'z'"),
+        ({"data": {"x": [0, 1]}}, "shape"),
+        ({"data": {"x": [0, 1, np.inf]}}, "infinite"),
+        ({"data": {"x": [np.nan, np.nan, np.nan]}}, "0 values for 1"),
+        ({"data": {"x": ["a", "b", "c"]}}, "no numbers"),
+        ({"deviation": {"x": [1, 0, 1]}}, "not positive"),
+        ({"deviation": {"idle": 1.0}}, "'idle'"),
+        ({"bounds": {"bend": (0, 1)}}, "'bend'"),
+        ({"bounds": {"slope": (1, 2)}}, "outside 1 to 2"),
+        ({"bounds": {"slope": (2, 1)}}, "ascending"),
+        ({"bounds": {"slope": 3}}, "least and a largest"),
+        ({"loss": "square"}, "loss"),
+        ({"max_evaluations": 0}, "max_evaluations"),
+    ],
+)
+def test_refusals(change, message):
+    with pytest.raises((ModelError, PlanError), match=message):
+        fit(LINE, **LINE_CALL | change)
