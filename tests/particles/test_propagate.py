@@ -168,7 +168,7 @@ def test_comparison_sees_a_grid_that_is_too_coarse():
 
 def test_few_particles_that_count_are_told():
     far = ergode.Measurement(0.5, first, 4.0, 0.01)
-    with pytest.warns(RuntimeWarning, match="particles count"):
+    with pytest.warns(RuntimeWarning, match="effective sample size"):
         filtered(times=[0, 1], measurements=[far])
 
 
@@ -179,7 +179,7 @@ COLLAPSE = [
 
 def test_one_particle_that_is_left_is_not_many():
     """Drawn anew, it is one all the same: in the result, and in the warning."""
-    with pytest.warns(AccuracyWarning, match=r"of 40000 particles count .* from time 0.5 on"):
+    with pytest.warns(AccuracyWarning, match=r"of 40000 particles: .* from time 0.5 on"):
         found = filtered(
             times=[0, 0.5, 0.75, 1], measurements=COLLAPSE, process_noise=[0.1, 0.3], step=0.02
         )
@@ -188,13 +188,13 @@ def test_one_particle_that_is_left_is_not_many():
     assert float(found["effective_count"][1]) < 10
     assert float(found["unreliable_from"]) == 0.5
     # However few rows are asked for.
-    with pytest.warns(AccuracyWarning, match="particles count"):
+    with pytest.warns(AccuracyWarning, match="effective sample size"):
         rarely = filtered(times=[0, 1], measurements=COLLAPSE, process_noise=[0.1, 0.3], step=0.02)
     assert float(rarely["effective_count"][-1]) < 10
 
 
 def test_copies_count_as_one_where_no_noise_sets_them_apart():
-    with pytest.warns(AccuracyWarning, match="particles count"):
+    with pytest.warns(AccuracyWarning, match="effective sample size"):
         found = filtered(times=[0, 0.5, 0.75, 1], measurements=COLLAPSE, resample_below=0.5)
     assert (found["effective_count"][1:] < 10).all()
     assert len(np.unique(found["particle"].values[0], axis=0)) < 50
@@ -206,7 +206,7 @@ def test_a_comparison_tells_of_few_particles_too():
             FIELD, PRIOR, times=[0, 1], parameters=VALUES, process_noise=[0.1, 0.3], width=0.2,
             measurements=COLLAPSE, count=COUNT, step=0.02, device="cpu",
         )  # fmt: skip
-    assert any("particles count" in str(one.message) for one in caught)
+    assert any("effective sample size" in str(one.message) for one in caught)
     assert float(found["effective_count"][-1]) < 10
     assert (found["unreliable_from"] == 0.5).all()  # of the grid too
 

@@ -1,4 +1,4 @@
-"""A density as a weighted ensemble of trajectories, and how far a grid's density is from it."""
+"""A density as a weighted ensemble of trajectories, and its distance from a density on a grid."""
 
 from ergode.particles.compare import compare
 from ergode.particles.propagate import propagate

@@ -1,4 +1,4 @@
-"""A weighted cloud of particles that moves from time to time and learns from measurements."""
+"""A weighted ensemble of particles, propagated in time and updated by measurements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 @dataclass
 class Cloud:
-    """Particles, their weights, and what is needed to move them.
+    """Particles, their weights, and the options of their integration.
 
     Attributes
     ----------
@@ -59,13 +59,13 @@ class Cloud:
     points : ndarray, shape [particle, variable]
     log_weights : ndarray, shape [particle]
     step : float or None
-        Of methods that do not choose their own.
+        Step of methods with a fixed step [time].
     resample_below : float
-        Share of the particles that must count, lest they be drawn anew.
+        Resample when the effective sample size falls below this fraction of the particles.
     effective : list of float
-        Effective count at each measurement, before particles are drawn anew.
+        Effective sample size at each measurement, before resampling.
     lost : ndarray of bool, shape [particle]
-        Which could not be moved; they count no more.
+        Particles whose integration failed; their weight is zero.
     """
 
     pushed: Pushed
@@ -83,8 +83,8 @@ class Cloud:
     resampled_count: int = 0
     lost: np.ndarray | None = None
     _flights: int = 0
-    _origin: np.ndarray | None = None  # which particles are copies of one, since they last moved
-    _reported: int = 0  # measurements up to the row before
+    _origin: np.ndarray | None = None  # original of each copy, until noise separates them
+    _reported: int = 0  # measurements up to the previous row
 
     @classmethod
     def of(cls, prior: Prior, count: int, seed: int, **rest: Any) -> Cloud:
@@ -95,15 +95,15 @@ class Cloud:
 
     @property
     def weights(self) -> np.ndarray:
-        """Of each particle, with the sum one."""
+        """Normalised weight of each particle."""
         weights = np.exp(self.log_weights - self.log_weights.max())
         return np.asarray(weights / weights.sum())
 
     @property
     def effective_count(self) -> float:
-        """How many particles of equal weight would say as much: Kish's, 1 / sum of squares.
+        """Effective sample size (Kish): 1 / sum of squared normalised weights.
 
-        Copies of one particle count as one, until noise sets them apart.
+        Copies of one particle count as one, until noise separates them.
         """
         weights = self.weights
         if self._origin is not None:
@@ -111,17 +111,17 @@ class Cloud:
         return float(1.0 / (weights**2).sum())
 
     def least_effective_count(self) -> float:
-        """The smallest effective count since this was asked for last, drawing anew or not."""
+        """Smallest effective sample size since the last call, before any resampling."""
         since, self._reported = self.effective[self._reported :], len(self.effective)
         return min([self.effective_count, *since])
 
     def visit(self, times: np.ndarray, measurements: Sequence[Measurement]) -> Iterator[float]:
-        """Move to each of the times in turn; at that of a measurement, past it."""
+        """Propagate to each time in turn; at the time of a measurement, apply the measurement."""
         events = np.union1d(times, [one.time for one in measurements])
         pending = list(measurements)
         at = 0
         while at < events.size:
-            # All times up to the next measurement in one flight, as far as memory goes.
+            # One integration covers all times up to the next measurement, if memory suffices.
             seen = pending[0].time if pending else math.inf
             room = max(1, _BYTES_AT_ONCE // (8 * self.points.size))
             stop = min(int(np.searchsorted(events, seen)) + 1, events.size, at + room)
@@ -135,7 +135,7 @@ class Cloud:
             at = stop
 
     def _fly(self, times: np.ndarray) -> np.ndarray:
-        """States [particle, time, variable], the first as they are."""
+        """States [particle, time, variable]; the first are the current states."""
         if times.size == 1:
             return self.points[:, None]
         field = self.pushed.field
@@ -152,7 +152,7 @@ class Cloud:
                 method=self.pushed.method, step=self.step, device=self.device,
                 seed=int(seed), **self.options,
             )  # fmt: skip
-        if result.attrs["interrupted"]:  # a part of the particles is no cloud
+        if result.attrs["interrupted"]:  # a subset of the particles does not represent the density
             raise KeyboardInterrupt
         states = result["state"].values.astype(np.float64) @ self.pushed.axes.T
         lost = ~np.isfinite(states).all(axis=(1, 2))

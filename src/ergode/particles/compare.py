@@ -1,15 +1,15 @@
-"""How far a density on a grid and an ensemble of particles are apart, and how much of it is chance.
+"""Distance between a density on a grid and an ensemble of particles, and its sampling error.
 
-Marginals are compared, variable by variable, on bins that both are gathered into:
+The marginals of each variable are binned on common bins and compared by two distances:
 
-- total variation, half the sum of absolute differences: the largest difference between what the
-  two say of the probability of any set of bins, 0 to 1;
-- Wasserstein's distance of first order, the area between the distribution functions: how far
-  probability would have to be moved, on average, in the units of the variable.
+- total variation, half the sum of absolute differences: the largest difference in the probability
+  of any set of bins, 0 to 1;
+- the Wasserstein distance of first order, the area between the distribution functions: the mean
+  distance over which probability has to be moved, in the units of the variable.
 
-Of a finite ensemble neither is ever zero.  What chance alone makes of them is found by comparing
-two halves of the particles with each other, and scaled by 1/2: the difference of two halves has
-twice the standard deviation of the whole's error.
+For a finite ensemble neither is ever zero.  The part that chance explains is estimated from two
+halves of the particles: their distance is scaled by 1/2, because the difference of two halves has
+twice the standard deviation of the sampling error of the whole ensemble.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ results.register(
         Variable(
             "total_variation", _BOTH, "floating", "1", "total variation between the marginals"
         ),
-        Variable("total_variation_by_chance", _BOTH, "floating", "1", "of it, by chance alone"),
-        Variable("wasserstein", _BOTH, "floating", "1", "Wasserstein's distance of the marginals"),
-        Variable("wasserstein_by_chance", _BOTH, "floating", "1", "of it, by chance alone"),
+        Variable("total_variation_by_chance", _BOTH, "floating", "1", "the part due to chance"),
+        Variable("wasserstein", _BOTH, "floating", "1", "Wasserstein distance of the marginals"),
+        Variable("wasserstein_by_chance", _BOTH, "floating", "1", "the part due to chance"),
         Variable("position", (*_BOTH, "bin"), "floating", "1", "middle of a bin"),
         Variable("marginal", (*_EACH, "bin"), "floating", "1", "probability density in a bin"),
-        Variable("log_evidence", ("tool", "measurement"), "floating", "1", "of what was measured"),
+        Variable("log_evidence", ("tool", "measurement"), "floating", "1", "log evidence"),
         Variable("mass_lost", ("time",), "floating", "1", "probability that the grid dropped"),
         Variable(
             "effective_count", ("time",), "floating", "1",
-            "number of particles that count: the least since the time before, before they were "
-            "drawn anew",
+            "effective sample size before resampling: the smallest since the previous reported "
+            "time",
         ),
         Variable(
             "unreliable_from", ("tool",), "floating", "time",
-            "time of the first measurement after which each is not to be trusted; missing if there "
+            "time of the first measurement after which the result is unreliable; missing if there "
             "is none",
         ),
         Variable("seconds", ("tool",), "floating", "s", "wall time, compiling included"),
     ],
 )  # fmt: skip
 
-_TAIL = 1e-4  # part of the particles that may lie outside of the bins, on each side
+_TAIL = 1e-4  # fraction of the particles that may lie outside of the bins, on each side
 
 
 def compare(
@@ -90,34 +90,34 @@ def compare(
 ) -> xarray.Dataset:
     """Compare a density on a grid with an ensemble of particles.
 
-    One runs `ergode.density.propagate`, the other `ergode.particles.propagate`, with the same
-    field, prior, measurements and noise.
+    This runs `ergode.density.propagate` and `ergode.particles.propagate` with the same field,
+    prior, measurements and noise.
 
     Parameters
     ----------
     field, prior, times, device
-        Of both.
+        Arguments of both calls.
     bins : int
         Number of bins of each marginal.
     **options
-        Of both - ``measurements``, ``parameters``, ``process_noise`` -, of the particles -
-        ``count``, ``seed``, ``step``, ``rtol``, ``resample_below`` -, or of the density:
-        ``width``, ``threshold``, ``scheme`` and the like.
+        Options of both calls (``measurements``, ``parameters``, ``process_noise``), of the
+        particles (``count``, ``seed``, ``step``, ``rtol``, ``resample_below``), or of the density
+        (``width``, ``threshold``, ``scheme`` and others).
 
     Returns
     -------
     xarray.Dataset
-        mean and deviation(tool, time, variable) with standard errors of the particles';
-        total_variation and wasserstein(time, variable) between the marginals, and how much of both
-        chance alone explains; marginal(tool, time, variable, bin) at position(time, variable, bin);
+        mean and deviation(tool, time, variable), with the particles' standard errors;
+        total_variation and wasserstein(time, variable) between the marginals, and the part of both
+        that chance explains; marginal(tool, time, variable, bin) at position(time, variable, bin);
         log_evidence(tool, measurement); mass_lost(time), effective_count(time), seconds(tool);
-        ``unreliable_from(tool)``, the time of the first measurement after which each is not to be
-        trusted.
+        ``unreliable_from(tool)``, the time of the first measurement after which the result of the
+        tool is unreliable.
 
     Raises
     ------
     ModelError, PlanError
-        As of either.
+        See `ergode.density.propagate` and `ergode.particles.propagate`.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def compare(
     of_density = {name: value for name, value in options.items() if name in _OF_DENSITY}
     on_grid = density.propagate(field, prior, times=times, device=place, keep="all", **of_density)
     middle = clock.perf_counter()
-    # It may have ended early.
+    # The grid's run may have ended early.
     times = on_grid["time"].values
     found = [one for one in asked.measurements if one.time <= times[-1]]
     cloud = gather(replace(asked, times=times), **given, device=place)
@@ -188,7 +188,7 @@ def compare(
     return results.dataset("particles", "comparison", values, coords=coords, attrs=attrs)
 
 
-# Options of each by name, but for those that the comparison has itself.
+# Options of each call by name, without the arguments of the comparison itself.
 _OF_DENSITY, _OF_PARTICLES = (
     {
         name: one
@@ -201,7 +201,7 @@ _OF_DENSITY, _OF_PARTICLES = (
 
 def _check_names(options: Mapping[str, Any]) -> None:
     if "keep" in options:
-        raise PlanError("keep is not to be chosen: all that is compared is kept")
+        raise PlanError("option 'keep' is not available: the comparison keeps what it needs")
     known = [*_OF_DENSITY, *(name for name in _OF_PARTICLES if name not in _OF_DENSITY)]
     for name in options:
         if name not in known:
@@ -211,14 +211,14 @@ def _check_names(options: Mapping[str, Any]) -> None:
 def _both(
     cells: xarray.Dataset, points: np.ndarray, weights: np.ndarray, bins: int
 ) -> dict[str, np.ndarray]:
-    """All that is compared at one time."""
+    """All comparisons at one time."""
     mass, centres = cells["mass"].values, cells["point"].values
     grid_mean, grid_covariance = moments(centres, mass)
     mean, covariance = moments(points, weights)
     deviation = np.sqrt(np.diag(covariance))
     away = points - mean
     mean_error = np.sqrt((weights**2) @ away**2)
-    # Of the variance, and by way of its square root of the deviation.
+    # The standard error of the variance; the delta method gives that of the standard deviation.
     about = np.sqrt((weights**2) @ (away**2 - deviation**2) ** 2)
     found: dict[str, Any] = {
         "mean": [grid_mean, mean],
@@ -257,14 +257,14 @@ def _marginals(
     inside = PchipInterpolator(faces, rises)(np.clip(edges, faces[0], faces[-1]))
     on_grid = np.asarray(inside)
     in_cloud = _distribution(x, weights, edges)
-    # Whose halves are alike: drawn in turns.
+    # Alternate particles form the halves, so that both represent the prior equally.
     halves = [_distribution(x[k::2], weights[k::2] / weights[k::2].sum(), edges) for k in (0, 1)]
     distance = {}
     for label, (one, other), part in (
         ("", (on_grid, in_cloud), 1.0), ("_by_chance", halves, 0.5),
     ):  # fmt: skip
         apart = one - other
-        # What lies outside of the bins, on either side, counts as two more.
+        # The probability outside of the bins counts as one more bin on each side.
         outside = abs(apart[0]) + abs(apart[-1])
         distance["total_variation" + label] = part * 0.5 * (np.abs(np.diff(apart)).sum() + outside)
         distance["wasserstein" + label] = part * np.trapezoid(np.abs(apart), dx=size)
@@ -275,7 +275,7 @@ def _marginals(
 
 
 def _distribution(x: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Probability below each of the edges."""
+    """Probability below each edge."""
     within, _ = np.histogram(x, edges, weights=weights)
     below = float(weights[x < edges[0]].sum())
     return np.concatenate([[below], below + np.cumsum(within)])

@@ -1,4 +1,4 @@
-"""Points drawn from a prior, with weights where it cannot be drawn from directly."""
+"""Sample a prior; importance weights are used if it cannot be sampled directly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ergode.core.errors import ModelError
 from ergode.models.estimation.priors import Density, Gaussian, Mixture, Prior, Samples
 
-# A density of which only mean and covariance are known is covered by a Student distribution.
+# The proposal for a density with only mean and covariance known is a Student distribution.
 _FREEDOM = 5
 
 
@@ -30,7 +30,7 @@ def draw(prior: Prior, count: int, rng: np.random.Generator) -> tuple[np.ndarray
 
 
 def resampled(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of which each comes up as its weight says, to within one (systematic)."""
+    """Systematic resampling: index i occurs count x weights[i] times, rounded up or down."""
     steps = (rng.random() + np.arange(count)) / count
     return np.minimum(np.searchsorted(np.cumsum(weights), steps), weights.size - 1)
 

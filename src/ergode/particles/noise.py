@@ -1,4 +1,4 @@
-"""Process noise as an ensemble has it: the diffusion of a stochastic equation."""
+"""Process noise of an ensemble: the diffusion of a stochastic differential equation."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ergode.trajectories.methods import MethodName
 
 @dataclass(frozen=True)
 class Pushed:
-    """A field with its noise, in coordinates in which the noise is not correlated.
+    """A field with its noise, in coordinates in which the noise is uncorrelated.
 
     Attributes
     ----------
     field : VectorField
-        With a diffusion, where there is noise.
+        Has a diffusion if there is noise.
     axes : ndarray, shape [variable_count, variable_count]
-        Columns are the directions of its variables.
+        Columns are the directions of the field's variables.
     method : str
-        How `ergode.trajectories` is to integrate it.
+        Method of `ergode.trajectories` that integrates it.
     """
 
     field: VectorField
@@ -35,12 +35,12 @@ class Pushed:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether paths differ that begin at one point."""
+        """Whether the field is stochastic."""
         return self.field.diffusion is not None
 
 
 def pushed(field: VectorField, process_noise: Any) -> Pushed:
-    """A field and the noise that `ergode.density.propagate` takes, as one stochastic equation.
+    """A field with `process_noise` of `ergode.density.propagate`, as one stochastic equation.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _by_function(field: VectorField, variances: Callable[..., Any]) -> Pushed:
 
 @lru_cache(maxsize=16)
 def _by_matrix(field: VectorField, rows: tuple[tuple[float, ...], ...]) -> Pushed:
-    """A field with noise that is the same everywhere."""
+    """A field with a constant covariance of the noise."""
     matrix = np.array(rows)
     variances, axes, function = np.diag(matrix), np.eye(len(rows)), field.function
     if np.any(matrix != np.diag(variances)):
@@ -81,7 +81,7 @@ def _by_matrix(field: VectorField, rows: tuple[tuple[float, ...], ...]) -> Pushe
 
 
 def _turned(function: Callable[..., Any], axes: np.ndarray) -> Callable[..., Any]:
-    """The field in coordinates along other axes."""
+    """The field in rotated coordinates."""
 
     def sums(name: str, matrix: np.ndarray) -> str:
         rows = (" + ".join(f"{a!r} * {name}[{j}]" for j, a in enumerate(row)) for row in matrix)

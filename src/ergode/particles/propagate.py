@@ -36,18 +36,18 @@ results.register(
         ),
         Variable(
             "effective_count", ("time",), "floating", "1",
-            "number of particles of equal weight that would say as much: the least since the time "
-            "before, before particles were drawn anew",
+            "effective sample size before resampling: the smallest since the previous reported "
+            "time",
         ),
         *of_measurements(),
         Variable(
             "effective_count_at_measurement", ("measurement",), "floating", "1",
-            "of the weights that a measurement leaves, before particles are drawn anew",
+            "effective sample size after a measurement, before resampling",
         ),
         Variable(
             "unreliable_from", (), "floating", "time",
-            "time of the first measurement after which fewer than 100 particles counted; missing "
-            "if there is none",
+            "time of the first measurement after which the effective sample size is below 100; "
+            "missing if there is none",
         ),
         Variable(
             "particle", ("kept", "number", "variable"), "floating", "1", "state of a particle"
@@ -77,45 +77,44 @@ def propagate(
     keep: Literal["all", "last", "none"] = "last",
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Move a density as an ensemble of trajectories, weighted by measurements: a particle filter.
+    """Propagate a density by a particle filter: trajectories weighted by measurements.
 
-    The arguments are those of `ergode.density.propagate`, so that one can stand in for the other.
-    The error is that of chance: it falls with the root of the number of particles, in any number
-    of dimensions and however thin the density becomes.
+    The arguments are those of `ergode.density.propagate`, so that the two are interchangeable.  The
+    sampling error falls as the square root of the number of particles, in any number of dimensions
+    and however thin the density becomes.
 
     Parameters
     ----------
     field : VectorField
         The equations, without delays.
     prior : Gaussian, Mixture, Samples or Density
-        The density at ``times[0]``. One known by its function is drawn from with weights.
+        The density at ``times[0]``. A `Density` is sampled with importance weights.
     times : array_like, shape [time_count]
-        Ascending times at which results are reported [time]. At the time of a measurement they
-        are those after it.
+        Ascending times at which results are reported [time]. At the time of a measurement, the
+        result includes the measurement.
     measurements : sequence of Measurement
-        In any order; several may have one time.
+        In any order; several may have equal times.
     parameters : mapping of str to float
         Parameters of the field by name.
     process_noise : array_like or function, optional
-        Q, as of `ergode.density.propagate`; or the field has a `diffusion` of its own.
+        Q, see `ergode.density.propagate`. Alternatively, give the field a `diffusion`.
     count : int
         Number of particles.
     seed : int
-        Of the particles and their noise.
+        Seed of the particles and their noise.
     step : float, optional
-        Length of steps [time]. Without noise steps are chosen by `rtol` if not given; with noise
-        they are a thousandth of the whole time. A pulse of the field that is shorter than a step
-        may be stepped over.
+        Fixed step [time]. The default is adaptive steps by `rtol` without noise, and a thousandth
+        of the whole time with noise. Steps can miss a pulse of the field shorter than a step.
     rtol : float, optional
-        Relative error of a step, where steps are chosen; 1e-6 if not given.
+        Relative error of an adaptive step; the default is 1e-6.
     resample_below : float, optional
-        After a measurement particles are drawn anew, as many as their weights say, if fewer than
-        this part of them counts. A half if there is noise, which sets equal particles apart again;
-        else never: then weights carry all that was learnt.
+        After a measurement, particles are resampled if the effective sample size is below this
+        fraction of `count`. The default is 0.5 with noise, which separates copies again. Without
+        noise the default is 0: particles are never resampled.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     keep : {"all", "last", "none"}
-        Of which times the particles themselves are part of the result.
+        Times at which the particles themselves are part of the result.
     progress : bool
         Show progress on standard error.
 
@@ -123,33 +122,33 @@ def propagate(
     -------
     xarray.Dataset
         mean(time, variable), ``covariance(time, variable, variable_)``,
-        effective_count(time); for each measurement the evidence, the moments before it and the
-        effective count that it leaves, before particles are drawn anew; ``unreliable_from``, the
-        time of the first measurement that left too few; particle(kept, number, variable) and
-        weight(kept, number). Particles that could not be moved count no more; how many these are
-        is in ``attrs["particles_lost"]``.
+        effective_count(time), the effective sample size; for each measurement the evidence, the
+        moments before it, and the effective sample size after it but before resampling;
+        ``unreliable_from``, the time of the first measurement after which the filter is degenerate;
+        particle(kept, number, variable) and weight(kept, number). Particles whose integration
+        failed get weight zero; ``attrs["particles_lost"]`` is their number.
 
     Raises
     ------
     ModelError
         Prior, measurements, parameters or noise do not suit the field.
     PlanError
-        The run is not possible as asked, or a measurement excludes every particle.
+        The run is not possible as requested, or a measurement excludes every particle.
 
     Warns
     -----
     AccuracyWarning
-        Fewer than 100 particles count after a measurement: what follows is chance.
+        The effective sample size is below 100 after a measurement: the filter is degenerate.
     FailureWarning
-        Particles could not be moved: a value became infinite, or a step too small.
+        The integration of particles failed: a value became infinite, or a step too small.
     InterruptionWarning
-        The run was interrupted (Ctrl-C): what follows the last time that was reached is missing.
+        The run was interrupted (Ctrl-C): values after the last time reached are missing.
 
     References
     ----------
     N. J. Gordon, D. J. Salmond, A. F. M. Smith, "Novel approach to nonlinear/non-Gaussian Bayesian
     state estimation", IEE Proc. F 140 (1993); A. Kong, J. S. Liu, W. H. Wong, J. Am. Stat. Assoc.
-    89 (1994), for the effective count.
+    89 (1994), for the effective sample size.
 
     Examples
     --------
@@ -214,7 +213,7 @@ def propagate(
 
 
 class Moved(NamedTuple):
-    """What is known of a cloud at each time; NaN where an interruption (Ctrl-C) came first."""
+    """Results of an ensemble at each time; NaN after an interruption (Ctrl-C)."""
 
     mean: np.ndarray  # [time, variable]
     covariance: np.ndarray  # [time, variable, variable]
@@ -225,7 +224,7 @@ class Moved(NamedTuple):
         self, cloud: Cloud, grid: np.ndarray, measurements: Sequence[Measurement], keep: str,
         report: Callable[[int], None],
     ) -> int:  # fmt: skip
-        """Move the cloud from time to time; how many were reached."""
+        """Propagate the ensemble from time to time; return how many times were reached."""
         number = 0
         try:
             for time in cloud.visit(grid, measurements):
@@ -256,7 +255,7 @@ class Moved(NamedTuple):
 
 
 def _filled(rows: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Rows, and NaN after them."""
+    """Rows, padded with NaN."""
     found = np.full(shape, np.nan)
     for number, row in enumerate(rows):
         found[number] = row
@@ -268,7 +267,7 @@ def _fewest(cloud: Cloud) -> float:
 
 
 def unreliable_from(cloud: Cloud, measurements: Sequence[Measurement]) -> float:
-    """Time of the first measurement that left too few particles that count; NaN if none did."""
+    """Time of the first measurement after which the filter is degenerate; NaN if never."""
     fewest = _fewest(cloud)
     few = [
         one.time for one, left in zip(measurements, cloud.effective, strict=True) if left < fewest
@@ -277,15 +276,15 @@ def unreliable_from(cloud: Cloud, measurements: Sequence[Measurement]) -> float:
 
 
 def warn_of_few(cloud: Cloud, measurements: Sequence[Measurement]) -> None:
-    """Warn where a measurement, or a prior that was drawn with weights, left too few particles."""
+    """Warn if a measurement, or a prior sampled with weights, leaves a degenerate ensemble."""
     least = min([cloud.effective_count, *cloud.effective])
     if least < _fewest(cloud):
         time = unreliable_from(cloud, measurements)
         when = "" if math.isnan(time) else f" from time {time:g} on"
         launch.warn(
-            f"only {least:.3g} of {len(cloud.points)} particles count after the measurements: they "
-            f"lie far from the particles; what follows{when} is chance, the evidence too - use "
-            "more of them, or a density",
+            f"the effective sample size is only {least:.3g} of {len(cloud.points)} particles: the "
+            f"measurements lie far from them; results{when} are degenerate, the evidence too - use "
+            "more particles, or ergode.density",
             AccuracyWarning,
         )
 
@@ -294,7 +293,7 @@ def gather(
     asked: Estimation, process_noise: Any, *, count: int, seed: int, step: float | None,
     rtol: float | None, resample_below: float | None, device: devices.Device,
 ) -> Cloud:  # fmt: skip
-    """Particles of a prior, ready to move."""
+    """Sample the prior, and check the options."""
     asked.one_at_a_time("particles take")
     field, grid = asked.field, asked.times
     noisy = pushed(field, process_noise)
@@ -302,13 +301,13 @@ def gather(
         raise PlanError(f"step is {step!r}; expected a positive length of time")
     if rtol is not None and (step is not None or noisy.is_noisy):
         why = "a step is given" if step is not None else "there is noise"
-        raise PlanError(f"rtol is for steps that are chosen, and {why}; expected step or rtol")
+        raise PlanError(f"rtol is for adaptive steps, but {why}; expected step or rtol")
     if step is None and noisy.is_noisy and grid.size > 1:
         step = float(np.ptp(grid)) / _STEPS
     if resample_below is None:
         resample_below = 0.5 if noisy.is_noisy else 0.0
     if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
-        raise PlanError(f"resample_below is {resample_below!r}; expected a part, 0 to 1")
+        raise PlanError(f"resample_below is {resample_below!r}; expected a fraction, 0 to 1")
     return Cloud.of(
         asked.priors[0], integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
         pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),
