@@ -1,4 +1,4 @@
-"""Contagion on contact networks: exactly, or in time steps where that is asked for."""
+"""Contagion on contact networks: exact by default, or by tau-leaping on request."""
 
 from ergode.epidemics.analysis import percolation
 from ergode.epidemics.analysis.line_list import (

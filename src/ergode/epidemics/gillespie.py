@@ -45,7 +45,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 
 
 class JumpTables(NamedTuple):
-    """What does not change during a run."""
+    """Read-only tables of a run."""
 
     offsets: Any  # of outgoing arcs [node_count + 1]
     targets: Any
@@ -53,11 +53,11 @@ class JumpTables(NamedTuple):
     stages: Any  # see `shared.progression`
     seeding: Any
     infections: Any  # see `shared.transmission`
-    base: int  # compartment of those who are not seeds
+    base: int  # compartment of nodes that are not seeds
     stratum: Any  # of each node, int32 [node_count]
     stratum_count: int
     times: Any
-    per_step: Any  # grid points a unit of time
+    per_step: Any  # grid points per unit of time
 
 
 def gillespie_cpu(start, stop, tables, seed, rows, counts, work):
@@ -96,7 +96,7 @@ def _tables_of_row(tables, rows, row):
 @no_refcount
 def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compartment):
     """One replicate, from its seeds to the last time."""
-    # Tables are taken apart once: numba copies all of a tuple wherever it is named.
+    # Tables are unpacked once: numba copies the whole tuple at every use.
     offsets, targets, weights = tables.offsets, tables.targets, tables.weights
     stages, seeding, base = tables.stages, tables.seeding, tables.base
     susceptible, infected, rate = (
@@ -123,7 +123,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
             counts[row, 0, _column(cases, node, stratum, stratum_count)] += 1
             infections += 1
     horizon = times[times.size - 1]
-    time = np.float64(0.0)  # whatever the precision: jumps are many, and short
+    time = np.float64(0.0)  # float64 in every precision: many short jumps add up
     jumps = np.int64(0)
     while tree[1] > 0.0:
         w0, w1, w2, w3 = draw_words(seed, replicate, jumps >> 32, JUMP, np.uint32(jumps))
@@ -163,7 +163,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
 def _begin(
     row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
 ):
-    """Put everyone into the first compartment; nobody infects anybody."""
+    """Put all nodes into the base compartment, with zero forces of infection."""
     for at in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             counts[row, at, column] = 0
@@ -180,7 +180,7 @@ def _begin(
 
 
 def _chosen_infection(node, old, v, susceptible, infected, pressure):
-    """Where a node is infected into, or -1: `v` is uniform on the sum of its rates."""
+    """Compartment after an infection, or -1: `v` is uniform on the sum of the node's rates."""
     into = np.int64(-1)
     for k in range(susceptible.size):
         if susceptible[k] == old and into < 0:
@@ -200,7 +200,7 @@ def _sum_up(row, counts):
 
 
 def _chosen_leaf(tree, v):
-    """Draw a leaf in proportion to its rate; also what remains of `v` within that leaf."""
+    """Draw a leaf in proportion to its rate; also return the rest of `v` within that leaf."""
     i = np.int64(1)
     while i < tree.size >> 1:
         i *= 2
@@ -211,7 +211,7 @@ def _chosen_leaf(tree, v):
 
 
 def _chosen_branch(stages, old, seed, replicate, jumps):
-    """Where a node goes that leaves a compartment by itself."""
+    """Next compartment of a node that progresses."""
     w0, w1, w2, w3 = draw_words(seed, replicate, (jumps >> 32) | 1 << 40, JUMP, np.uint32(jumps))
     u = uniform(w0, w1)
     branch = np.int64(stages.branch_start[old])
@@ -228,7 +228,7 @@ def _column(compartment, node, stratum, stratum_count):
 def _move(
     node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure, compartment
 ):
-    """Move a node, and change the rates of those around it."""
+    """Move a node, and update the rates of its neighbours."""
     old = compartment[node]
     compartment[node] = into
     _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure))
@@ -240,7 +240,7 @@ def _move(
             if change != 0.0:
                 if WEIGHTED:
                     change *= np.float64(weights[arc])
-                # Rounding must leave no pressure where there is none.
+                # Without infectious neighbours, rounding must not leave a force of infection.
                 sum_now = pressure[k, other] + change
                 pressure[k, other] = sum_now if sum_now > 1e-12 else 0.0
                 changed = changed or susceptible[k] == compartment[other]

@@ -1,4 +1,4 @@
-"""The methods: what each is, what it cannot run, and which one runs a model under a scenario."""
+"""The methods: a record of each, its limits, and the choice of one for a model and scenario."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Method(methods.Method):
     reason: str  # why it was chosen: by "auto" if it is exact, else by name
     exact: bool
     why_unsupported: Callable[[CompartmentModel, Scenario, bool], str | None]
-    """Why it cannot run a model under a scenario, with seeds that have ages or not; or None."""
-    alternatives: tuple[str, ...]  # methods to use in its place, the first that can
+    """Why it cannot run a model under a scenario, with or without ages of seeds; or None."""
+    alternatives: tuple[str, ...]  # methods to suggest instead; the first that can run is named
     runner: Callable[..., Ensemble]  # (model, scenario, initial, listing, **options)
     devices: tuple[str, ...] = _EVERY_DEVICE
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps, and the options of those
     sweeps: tuple[str, ...] = ()
-    """Devices on which many points are one launch.
+    """Devices on which several points run in one launch.
 
-    Elsewhere points run in turn: leaps, whose steps and tables of probabilities differ in number
-    between points.
+    On other devices points run one after another.  So does tau-leaping, because the sizes of its
+    tables differ between points.
     """
 
 
@@ -59,7 +59,7 @@ def _sellke(
 
 
 def _without_listing(kind: Callable[..., Ensemble]) -> Callable[..., Ensemble]:
-    """A runner that need not know whether a line list is asked for."""
+    """A runner that ignores whether a line list is requested."""
 
     def runner(
         model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
@@ -199,10 +199,10 @@ def plan_of(
     aged: bool = False,
     listing: bool = False,
 ) -> Plan:
-    """Choose what was left to choose, and check what was not.
+    """Choose the method and device if they are "auto", and check them otherwise.
 
-    `aged` says whether seeds have been in their compartment for a while already, `listing` whether
-    a line list is asked for.
+    `aged` says whether seeds have ages in their compartment, `listing` whether a line list is
+    requested.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def plan_of_points(
     Raises
     ------
     PlanError
-        As `plan_of`, for any point.
+        See `plan_of`; for any point.
     """
     aged = any(isinstance(one, Mapping) and has_ages(one) for one in points.initials)
     plans = []
@@ -250,7 +250,7 @@ def plan_of_points(
 
 
 def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[Method, str]:
-    """The first exact method of every device that can run a model, and why it is that one."""
+    """The first exact method of all devices that can run a model, and the reason."""
     paired = scenario.planned is not None
     passed_over = ""
     for method in METHODS.values():
@@ -280,12 +280,12 @@ def _check(method: Method, model: CompartmentModel, scenario: Scenario, aged: bo
 
 
 def options_of(method: Method, **options: Any) -> dict[str, Any]:
-    """The options of a method that takes steps; none for the others.
+    """The options of a tau-leaping method; none for the others.
 
     Raises
     ------
     PlanError
-        An option is given to a method that takes no steps.
+        An option of tau-leaping is given to an exact method.
     """
     if method.steps:
         return options

@@ -1,4 +1,4 @@
-"""The outputs: what a call keeps of each chunk of replicates, and the Dataset made of it."""
+"""The outputs: data collected from each chunk of replicates, and the resulting Dataset."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ results.register(
 )  # fmt: skip
 
 
-_BYTES_OF_STATUS = 16  # of a replicate: whether it is done, its place in the result, its status
+_BYTES_OF_STATUS = 16  # per replicate: done flag, index in the result, status
 
 
 class Shape:
-    """What a call computes: points and replicates, and where in them a row is.
+    """Points and replicates of a call, and their numbering by rows.
 
     Attributes
     ----------
     swept : tuple of str
         Dims of points; none without a sweep.
     points : tuple of int
-        Their lengths.
+        Lengths of these dims.
     replicates : int
-        Of each point.
+        Replicates of each point.
     """
 
     def __init__(self, swept: tuple[str, ...], points: tuple[int, ...], replicates: int) -> None:
@@ -102,20 +102,20 @@ class Shape:
         return self.point_count * self.replicates
 
     def computed(self, done: np.ndarray) -> Shape:
-        """What there is of it: without a sweep no more than the first replicates."""
+        """The computed part: without a sweep, only the first replicates."""
         return self if self.swept else Shape((), (), int(done.sum()))
 
 
 class Collector(Protocol):
-    """Keeps what an output needs of each chunk of replicates."""
+    """Collects the data of an output from each chunk of replicates."""
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
-        """Take in what an ensemble found from its row `first` on; `rows` are those of the call."""
+        """Add results of an ensemble from its row `first` on; `rows` are their rows in the call."""
 
     def dataset(
         self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
-        """The result; `done` says which rows of the call there are."""
+        """The result; `done` marks the finished rows of the call."""
 
 
 class _Counts:
@@ -159,7 +159,7 @@ class _Counts:
 
 
 def status_of(done: np.ndarray) -> np.ndarray:
-    """Status of replicates that are done, or were not run."""
+    """Status of replicates: done, or not run."""
     return np.where(done, Status.DONE, Status.NOT_RUN).astype(np.uint8)
 
 
@@ -251,7 +251,7 @@ class _LineList:
                 names[name] = ("case", value[1][places[self._shape.swept.index(value[0])]])
             elif np.ndim(value) == 0:
                 names[name] = value
-        # The grid is not a dimension of the list; the reproduction numbers are counted on it.
+        # The grid is no dimension of the list, but reproduction numbers are counted on it.
         return results.dataset(
             "epidemics",
             "line_list",
@@ -270,7 +270,7 @@ def collector(
     shape: Shape,
     quantiles: Sequence[float],
 ) -> Collector:
-    """What collects an output.
+    """The collector of an output.
 
     Raises
     ------
@@ -283,7 +283,7 @@ def collector(
     if output == "counts":
         columns += len(scenario.strata)  # cases
         check_room(
-            # Twice: in chunks, and together.
+            # Twice, because chunks are copied into one array.
             shape.total * (8 * grid.size * columns + _BYTES_OF_STATUS),
             f"an array of counts of {shape.total:,} epidemics at {grid.size:,} times",
             "use fewer replicates or times, or output='statistics'",

@@ -1,6 +1,6 @@
-"""Points of a sweep: the model and the initial condition that a user's functions return for each.
+"""Points of a sweep: the model and the initial condition of each, from the user's functions.
 
-Points may differ in numbers alone, so that they share kernels, and most of them one launch.
+Points may differ only in numbers, so that they share kernels, and most of them one launch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Points:
     layout : Layout
         Dims, coordinates and values of the parameters.
     models, initials : list, length point_count
-        Of each point.
+        Model and initial condition of each point.
     """
 
     layout: Layout
@@ -59,7 +59,7 @@ class Points:
 
     @cached_property
     def kinds(self) -> list[int]:
-        """For each kind of point - they differ in which numbers are zero - the first of it."""
+        """First point of each kind; kinds differ in which numbers are zero."""
         first: dict[bytes, int] = {}
         for number, row in enumerate(_bytes_of_rows(self._zeros)):
             first.setdefault(row, number)
@@ -78,12 +78,12 @@ class Points:
 
     @cached_property
     def _zeros(self) -> np.ndarray:
-        """Which rates and probabilities are not zero: what a method can run depends on these."""
+        """Which rates and probabilities are not zero; the choice of a method depends on this."""
         codes = 4 * len(self.models[0].progressions)
         return self._numbers[:, : self._numbers.shape[1] - codes] > 0
 
     def groups(self, replicates: int) -> list[tuple[np.ndarray, PointGroup]]:
-        """Points that can run in one launch: their numbers, and what they are."""
+        """Groups of points that can run in one launch: their indices, and the group."""
         same = all(initial is self.initials[0] for initial in self.initials)
         kinds = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[:, :, :2]
         sizes = np.column_stack([self._zeros, kinds.reshape(self.count, -1)])
@@ -105,13 +105,13 @@ class Points:
         ]  # fmt: skip
 
     def named(self, number: int) -> str:
-        """A point by its parameters, for messages."""
+        """Parameters of a point, as the prefix of a message."""
         values = (f"{name}={row[number]:.6g}" for name, row in self.layout.rows.items())
         return f"at the point {', '.join(values)}: " if self.layout.rows else ""
 
     @contextmanager
     def named_in_errors(self, number: int) -> Iterator[None]:
-        """Name a point where it cannot be run."""
+        """Add the name of the point to an error."""
         try:
             yield
         except (ModelError, PlanError) as error:
@@ -121,18 +121,18 @@ class Points:
 
     @cached_property
     def fastest(self) -> CompartmentModel:
-        """The model of the shortest stay, for which times must be finest."""
+        """The model with the shortest stay, which needs the finest times."""
         return min(self.models, key=shortest_stay)
 
     @property
     def coords(self) -> dict[str, Any]:
-        """Coordinates of results: parameters that are the same at all points have no dim."""
+        """Coordinates of results; parameters that are equal at all points have no dim."""
         same = {n: r[0] for n, r in self.layout.rows.items() if n not in self.layout.coords}
         return {**same, **self.layout.coords}
 
     @property
     def digest(self) -> str:
-        """What tells these models from others."""
+        """Digest that identifies these models."""
         first = self.models[0].digest
         if not self.swept or all(model is self.models[0] for model in self.models):
             return first
@@ -146,7 +146,7 @@ class Points:
         return found.hexdigest()
 
     def names(self, of: Callable[[CompartmentModel], tuple[str, ...]]) -> str:
-        """Compartments that play a role at any point, with commas."""
+        """Names of compartments with a role at any point, separated by commas."""
         found = {name for number in self.kinds for name in of(self.models[number])}
         return ",".join(name for name in self.models[0].compartments if name in found)
 
@@ -157,7 +157,7 @@ def points_of(
     parameters: Mapping[str, Any] | None,
     reserved: Collection[str] = (),
 ) -> Points:
-    """Call the functions at every point; results have names that are `reserved`.
+    """Call the user's functions at every point; parameters cannot have `reserved` names.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def points_of(
         for name in known
         if name in parameters or any(names.get(name, False) for names in taken.values())
     ]
-    # Parameters that are the same at all points are labels of the result too.
+    # Parameters that are equal at all points also become labels of the result.
     refuse_reserved(parameters, {POINT, *reserved}, numbers=True)
     layout = lay_out(
         {"parameters": needed if set(parameters) <= set(known) else list(known)},
@@ -215,7 +215,7 @@ def points_of(
 
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """Fewer garbage collections: models of many points live on, and each would look through all."""
+    """Collect garbage less often: every collection would scan the models of all points."""
     before = gc.get_threshold()
     if before[0] > 0:
         gc.set_threshold(max(before[0], 100_000), *before[1:])
@@ -226,7 +226,7 @@ def _rarely_collected() -> Iterator[None]:
 
 
 def _names(what: str, function: Callable[..., Any]) -> dict[str, bool]:
-    """Names of what a function takes, and whether it must be given."""
+    """Parameter names of a function, and whether each is required."""
     found = {}
     for name, one in inspect.signature(function).parameters.items():
         if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
@@ -239,7 +239,7 @@ def _names(what: str, function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def _as_given(given: Any, row: np.ndarray) -> list[Any]:
-    """Values of a parameter at all points, whole where the user gave whole numbers."""
+    """Values of a parameter at all points, as integers if the user gave integers."""
     whole = np.asarray(given).dtype.kind in "iu"
     values: list[Any] = row.astype(np.int64).tolist() if whole else row.tolist()
     return values
@@ -253,7 +253,7 @@ def _each(
     layout: Layout,
     kind: type,
 ) -> list[Any]:
-    """What a function returns at every point; one that is no function is the same at all."""
+    """Return value of a function at every point; anything else is repeated for all points."""
     if names is None:
         return [given] * layout.count
     mine = [name for name in names if name in columns]
@@ -282,7 +282,7 @@ _PARTS = (
 
 
 def _structure(model: CompartmentModel) -> tuple[Any, ...]:
-    """What is the same at all points, in the order of `_PARTS`."""
+    """Parts of a model that must be equal at all points, in the order of `_PARTS`."""
     return (
         model.compartments,
         [(i.susceptible, i.infected, *i.transmission_rate) for i in model.infections],
@@ -314,7 +314,7 @@ def _bytes_of_rows(table: np.ndarray) -> list[bytes]:
 
 
 def _numbers(model: CompartmentModel) -> list[float]:
-    """In one order for all models of a structure; last the codes of holding times, four each."""
+    """Numbers of a model in a fixed order; last the codes of holding times, four each."""
     found = [rate for i in model.infections for rate in i.transmission_rate.values()]
     for progression in model.progressions:
         found += progression.to.values()  # type: ignore[union-attr]
@@ -325,7 +325,7 @@ def _numbers(model: CompartmentModel) -> list[float]:
 
 
 def _seeds(initial: Initial, number: int) -> Any:
-    """What initial conditions have in common that go together; `number` is for those that do not.
+    """Key of initial conditions that can share a launch; a point that cannot has its `number`.
 
     Lists of nodes drawn by weight are made for one initial condition at a time.
     """

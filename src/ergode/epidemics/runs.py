@@ -28,11 +28,11 @@ class PointRuns:
     points, method, scenario
         What to run.
     replicates : int
-        Of each point.
+        Replicates of each point.
     listing : bool
-        Whether a line list is asked for.
+        Whether a line list is requested.
     **options
-        Of the method's runner.
+        Options of the method's runner.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PointRuns:
         )
         self._groups = points.groups(replicates) if together else []
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
-        # What cannot be is said before anything runs.
+        # Report errors before anything runs.
         now = set(self._groups[0][0].tolist()) if together else {0}
         self._check(number for number in range(points.count) if number not in now)
 
@@ -65,9 +65,9 @@ class PointRuns:
         Returns
         -------
         done : ndarray of bool, shape [point x replicate]
-            What is finished; not all of it after an interruption (Ctrl-C).
+            Finished replicates; not all of them after an interruption (Ctrl-C).
         counters : dict
-            What the attributes of a result say of the work.
+            Attributes of the result about the work done.
         """
         total = self._points.count * self._replicates
         done = np.zeros(total, bool)
@@ -94,7 +94,7 @@ class PointRuns:
         return done, _together([one.counters(counted) for one, counted in work if np.ndim(counted)])
 
     def _ensembles(self) -> Iterator[tuple[Ensemble, np.ndarray]]:
-        """An ensemble after another, and which rows of the call its rows are."""
+        """Yield each ensemble with the rows of the call that it computes."""
         rows = np.arange(self._replicates)
         for number, (numbers, group) in enumerate(self._groups):
             ensemble = self._ensemble_of(numbers, group) if number else self._first
@@ -135,7 +135,7 @@ class PointRuns:
 
 
 def _together(counters: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counters of several ensembles: sums of counts, and a list of what else differs."""
+    """Counters of several ensembles: sums of counts, and lists of other values that differ."""
     found: dict[str, Any] = {}
     for name in counters[0]:
         values = [one[name] for one in counters]

@@ -1,4 +1,4 @@
-"""What an epidemic runs on beside its model: contacts in time, and what is done about it."""
+"""The scenario of an epidemic: contacts, calendars, interventions, importations and strata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Scenario:
 
     contacts: ContactNetwork
     meetings: TemporalContacts | None = None
-    planned: Sequence[Intervention] | None = None  # None where there is nothing to compare with
+    planned: Sequence[Intervention] | None = None  # None: no run to compare with
     importations: Sequence[Importation] = ()
     layer_factors: Mapping[str, Calendar] = field(default_factory=dict)
     strata: tuple[Any, ...] = ("all",)  # the values of the attribute that divides the nodes
@@ -37,16 +37,16 @@ class Scenario:
 
     @property
     def interventions(self) -> Sequence[Intervention]:
-        """What is done about the epidemic, if anything."""
+        """The planned interventions; may be empty."""
         return self.planned or ()
 
     @property
     def plain(self) -> bool:
-        """Whether rates change with nothing but the stages of nodes."""
+        """Whether rates depend only on the stages of nodes."""
         return not (self.meetings or self.interventions or self.importations or self.layer_factors)
 
     def describe(self) -> str:
-        """What makes it not plain, for people."""
+        """Features that make the scenario not plain, for messages."""
         parts = [
             ("temporal contacts", self.meetings), ("interventions", self.interventions),
             ("importations", self.importations), ("layer factors", self.layer_factors),
@@ -63,7 +63,7 @@ class Scenario:
 
     @property
     def moments(self) -> np.ndarray:
-        """Given times of importations, of meetings without a length and of starts of tracing."""
+        """Fixed times of importations, instantaneous meetings and starts of tracing."""
         found: list[Any] = [one.moments for one in self.importations]
         found += [
             [one.start] for one in self.interventions
@@ -94,12 +94,12 @@ def scenario_of(
     layer_factors: Mapping[str, Calendar] | Calendar | None = None,
     strata: str | None = None,
 ) -> Scenario:
-    """Check what a user gave and put it together.
+    """Check the user's arguments and combine them.
 
     Raises
     ------
     ModelError
-        Something is not of its kind, or there is no such attribute.
+        An argument has the wrong type, or an attribute does not exist.
     """
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts

@@ -1,4 +1,4 @@
-"""Initial compartments of nodes, and for how long nodes have been there.
+"""Initial compartments of nodes, and the ages of nodes in them.
 
 For each compartment but the base one, `initial` names node ids (the same in every replicate) or a
 number of random nodes (drawn anew in every replicate).  Random nodes are the first ranks of a keyed
@@ -53,23 +53,23 @@ class Seeding(NamedTuple):
     drawn_compartment: Any  # int32 [group_count]
     drawn_count: int
     entry: int  # compartment that an infection leads to
-    # For how long already, real [named_count], [group_count]:
+    # Ages in the compartment, real [named_count], [group_count]:
     named_age: Any
     drawn_age: Any
-    # Where drawn nodes are listed, else empty: those of each replicate from `first_listed` on, by
+    # If drawn nodes are listed, else empty: for each replicate from `first_listed` on, the nodes by
     # rank, and their ranks in the order of nodes; int64 [row, drawn_count].
     listed: Any
     listed_order: Any
     first_listed: int
-    is_case: Any  # whether who begins in a compartment is a case, uint8 [compartment_count]
-    # Of several points that differ in their seeds, nodes and compartments of named seeds, ends,
-    # ages and `drawn_count` have a leading axis of points.
+    is_case: Any  # whether a seed in a compartment is a case, uint8 [compartment_count]
+    # If points differ in their seeds, nodes and compartments of named seeds, ends, ages and
+    # `drawn_count` have a leading axis of points.
 
 
 def seeding_of(
     model: CompartmentModel, initial: Initial, node_count: int, precision: Precision = "float64"
 ) -> Seeding:
-    """Check `initial` against a model and a network, and lay it out.
+    """Check `initial` against a model and a network, and convert it to arrays.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def seeding_of(
     drawn: list[int] = []
     total = fractions = 0
     fraction = 0.0
-    # In the order of compartments: equal mappings draw equal nodes.
+    # In the order of compartments, so that equal mappings draw equal nodes.
     for name in sorted(initial, key=lambda name: model.index[name]):
         value, age = initial[name], np.zeros(())
         if isinstance(value, Seeds):
@@ -100,7 +100,7 @@ def seeding_of(
         else:
             number = _number(name, value, node_count)
             if isinstance(number, float):
-                # Rounded as they add up: fractions of one network never exceed it.
+                # Cumulative sums are rounded, so that fractions never exceed the network.
                 fraction += number
                 number = round(fraction * node_count) - fractions
                 if number == 0 and value > 0.0:
@@ -164,7 +164,7 @@ def _check_names(model: CompartmentModel, initial: Initial) -> None:
 
 
 def has_ages(initial: Initial) -> bool:
-    """Whether some are in their compartment already for a while."""
+    """Whether some seeds have ages above zero in their compartment."""
     return any(isinstance(v, Seeds) and bool(np.any(v.age)) for v in initial.values())
 
 
@@ -188,9 +188,9 @@ class Seeder:
     Attributes
     ----------
     most : int
-        Seeds of a replicate, of the point that has most.
+        Largest number of seeds of a replicate, over all points.
     bindings : dict
-        What kernels that read `Seeding` are bound to.
+        Options of kernels that read `Seeding`.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class Seeder:
     def never_cases(
         self, first_replicate: int, count: int, stratum: np.ndarray, stratum_count: int
     ) -> np.ndarray:
-        """Seeds that are no cases, such as those in R: int32 [count, stratum_count]."""
+        """Number of seeds that are not cases, such as those in R: int32 [count, stratum_count]."""
         host, spared = self.host, np.zeros((count, stratum_count), np.int32)
         drawn = self.most > host.named_count
         groups = host.drawn_compartment if drawn else host.drawn_compartment[:0]
@@ -291,7 +291,7 @@ class Seeder:
 def _weights_of(
     model: CompartmentModel, initial: Initial, contacts: ContactNetwork, seeding: Seeding
 ) -> list[np.ndarray] | None:
-    """Weights of all nodes for each group that is drawn; None where all are as likely."""
+    """Weights of all nodes for each drawn group; None if all nodes are equally likely."""
     if not any(isinstance(v, Seeds) and v.weight is not None for v in initial.values()):
         return None
     weights: list[np.ndarray] = []
@@ -329,7 +329,7 @@ def _weights_of(
 
 
 def _waiting_time(row, nodes, group, seed, first_replicate, time):
-    """How long each node waits until a group would take it, had it weight one."""
+    """Exponential waiting time of each node for a weight of one; see the module docstring."""
     for node in range(nodes):
         w0, w1, w2, w3 = draw_words(seed, first_replicate + row, node, SEED_CHOICE, group)
         time[row, node] = exponential(w0, w1)
@@ -390,7 +390,7 @@ def seedings_of(group: PointGroup, node_count: int, precision: Precision) -> lis
 
 
 def seed_key(initial: Initial) -> Any:
-    """A key that differs between initial conditions that differ."""
+    """A key that is equal only for equal initial conditions."""
     plain = all(type(value) in (int, float) for value in initial.values())
     return tuple(initial.items()) if plain else id(initial)
 
@@ -401,7 +401,7 @@ _BY_POINT = (
 
 
 def seeding_of_row(seeding, rows, row):
-    """The seeds of the point that a row is of."""
+    """The seeds of the point of a row."""
     if SWEPT_SEEDS:
         point = point_of(rows, row)
         return Seeding(
@@ -426,7 +426,7 @@ def _named_up_to(seeding, node):
 
 
 def seed_node(seeding, index, node_count, seed, replicate):
-    """The node that seed number `index` of a replicate is: first the named, then the drawn."""
+    """Node of seed number `index` of a replicate: first the named nodes, then the drawn ones."""
     if index < seeding.named_count:
         return seeding.named_node[index]
     if seeding.listed.size > 0:
@@ -435,7 +435,7 @@ def seed_node(seeding, index, node_count, seed, replicate):
     node = shuffled(
         index - seeding.named_count, node_count - seeding.named_count, seed, replicate, SEEDING
     )
-    # The shuffle is of the nodes not named: skip those that are, until none is skipped anew.
+    # The shuffle covers only unnamed nodes: skip named ids until no further one is passed.
     skipped = 0
     while True:
         below = _named_up_to(seeding, node + skipped)
@@ -445,7 +445,7 @@ def seed_node(seeding, index, node_count, seed, replicate):
 
 
 def _listed_rank(seeding, node, row):
-    """Rank of a node that is listed; else as many as there are."""
+    """Rank of a listed node; the number of listed nodes if it is not listed."""
     low, high = np.int64(0), np.int64(seeding.drawn_count)
     while low < high:
         middle = (low + high) >> 1
@@ -461,7 +461,7 @@ def _listed_rank(seeding, node, row):
 
 
 def _count_never_cases(row, seedings, node_count, seed, rows, stratum, spared):
-    """Count the seeds of a replicate that are no cases, by stratum."""
+    """Count the seeds of a replicate that are not cases, by stratum."""
     seeding = seeding_of_row(seedings, rows, row)
     for index in range(seeding.named_count + seeding.drawn_count):
         if seeding.is_case[seed_compartment(seeding, index)] == 0:
@@ -480,7 +480,7 @@ _NEVER_CASES_OF_OWN_SEEDS = kernels.for_each(
 
 
 def seed_age(seeding, index):
-    """For how long seed number `index` has been where it starts."""
+    """Age of seed number `index` in its initial compartment."""
     if index < seeding.named_count:
         return seeding.named_age[index]
     group = 0

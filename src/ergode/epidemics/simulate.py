@@ -53,44 +53,44 @@ def simulate(
     pressure: Pressure = "auto",
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Simulate an epidemic many times over: exactly, unless a method is asked for that is not.
+    """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
 
     Parameters
     ----------
     model : CompartmentModel or function
-        Compartments, infections and holding times; or a function of `parameters`, by name, that
-        returns a model. Models of all points have the same compartments, infections, progressions
-        and families of holding times.
+        Compartments, infections and holding times; or a function that takes `parameters` by name
+        and returns a model. All points must have equal compartments, infections, progressions and
+        families of holding times.
     contacts : ContactNetwork or TemporalContacts
-        Who may infect whom; weights multiply the transmission rate. With temporal contacts, only
-        while they meet.
+        Who may infect whom; weights multiply the transmission rate. With temporal contacts, nodes
+        infect only while they meet.
     parameters : mapping of str to float or array_like, optional
-        Values of the parameters that the functions `model` and `initial` take. Arrays of one length
-        run side by side along the dim ``point``; in `ergode.grid` every array is crossed with every
-        other and becomes a dim of its own. Whole numbers are handed on as such. All points run by
-        one method in one precision; each is what its own call with these returns.
+        Values of the parameters that the functions `model` and `initial` take. Arrays of equal
+        length are swept together along the dim ``point``; `ergode.grid` crosses all arrays, and
+        each becomes a dim of its own. Integers stay integers. All points run by one method in one
+        precision; each result equals that of a separate call.
     initial : mapping of str to int, float, array or Seeds, or function
-        Who is where at ``times[0]``: for each compartment but the susceptible one an integer
-        (that many nodes, drawn anew in every replicate), a float below one (that fraction of
-        nodes, rounded), or an array of node ids (the same in every replicate). Everybody else is
-        susceptible. Those who begin where they are infected (`CompartmentModel.infected`) are
-        cases; those who begin in R, say, are none. Nodes placed in a compartment have just entered
-        it, unless `Seeds` say since when they are there; these also draw nodes by an attribute.
-        Or a function of `parameters`, by name, that returns such a mapping.
+        Seeds at ``times[0]`` for each compartment but the susceptible one: an integer (number of
+        nodes, drawn anew in every replicate), a float below one (fraction of nodes, rounded), or
+        an array of node ids (identical in all replicates). All other nodes are susceptible. Seeds
+        in infected compartments (`CompartmentModel.infected`) are cases; seeds in R, for example,
+        are not. Seeds have just entered their compartment, unless `Seeds` gives an age; `Seeds`
+        can also draw nodes by an attribute.
+        Or a function that takes `parameters` by name and returns such a mapping.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The simulation begins at ``times[0]``
-        and ends at ``times[-1]``; in between it takes no steps. What happens at a time of the grid
-        counts there. Times that differ by rounding are one: by 1e-12 of themselves, and in float32
-        by 1e-6 of the time since ``times[0]``.
+        and ends at ``times[-1]``; exact methods take no steps in between. An event at a grid time
+        counts at that time. Times within rounding are equal: within 1e-12 of their value, and in
+        float32 within 1e-6 of the time since ``times[0]``.
     replicates : int
-        Number of independent runs, of every point.
+        Number of independent runs of every point.
     seed : int
-        Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
-        on any number of threads, on any device. Replicate r of every point has the same random
-        numbers.
+        Key of all randomness, 0 to 2^64 - 1. Replicate r does not depend on the number of
+        replicates, on the number of threads or on the device. Replicate r of all points uses the
+        same random numbers.
     method : str
         ``"auto"`` picks the cheapest exact method that runs on every device;
-        ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` say how each works.
+        ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` describe each one.
 
         - ``"first-passage"``: exact, by shortest paths from the seeds; for models without
           re-susceptibility on a static network
@@ -113,33 +113,33 @@ def simulate(
     quantiles : sequence of float
         Levels for ``output="statistics"``.
     precision : {"auto", "float32", "float64"}
-        Type of times and draws. In float32 a time is within 6e-8 of itself. Where that is too
-        coarse for the shortest holding time of the model in so long a run, float32 is refused, and
-        ``"auto"`` takes float64; elsewhere it takes float32.
+        Type of times and draws. In float32 times have a relative error of 6e-8. If that is too
+        coarse for the shortest holding time of the model in a run of this length, float32 is
+        refused, and ``"auto"`` chooses float64; otherwise it chooses float32.
     interventions : sequence of Intervention
-        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, each starting at a time or
-        when a `Trigger` says. Two runs by one method with one seed share all randomness, so that
-        replicate r of one differs from replicate r of the other by what the interventions did.
-        For the run to compare with, give an empty sequence: the method is then chosen as for a
-        run with interventions. Tau-leaping takes scheduled closures and vaccination.
+        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, each started at a time or by
+        a `Trigger`. Two runs by one method with one seed share all randomness, so that replicates
+        of equal number differ only by the effect of the interventions. For the baseline run, give
+        an empty sequence: the method is then chosen as for a run with interventions. Tau-leaping
+        supports scheduled closures and scheduled vaccination.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional
-        A factor on the transmission rate of all contacts that changes in time; or, for layers of
-        the network by name, one each.
+        A time-dependent factor on the transmission rate of all contacts, or one factor for each
+        named layer of the network.
     strata : str, optional
-        Name of a node attribute: counts are then by its values too, dim ``stratum``.
+        Name of a node attribute: counts are then also split by its values, dim ``stratum``.
     step : float, optional
         For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
         of the grid. The default is a fiftieth of the shortest time scale of the model.
     tolerance : float, optional
-        For tau-leaping, choose steps, up to `step`, such that the largest hazard of any node times
-        the step is no more than this. Without it all steps are equal, which is faster.
+        For tau-leaping with adaptive steps: upper bound of the largest hazard of any node times
+        the step. Steps stay at most `step`. Without it all steps are equal, which is faster.
     transition : {"conditional", "left-end", "sampled"}
         For tau-leaping, how nodes leave a compartment. ``"conditional"``: with the exact
         probability of leaving within a step, given their age. ``"left-end"``: with the hazard at
-        the beginning of the step, a second error of first order. ``"sampled"``: at a time that is
-        drawn when they enter, with the law of ``"conditional"`` and fewer draws.
+        the beginning of the step, a second error of first order. ``"sampled"``: at a time drawn at
+        entry, with the distribution of ``"conditional"`` and fewer draws.
     pressure : {"auto", "gather", "push"}
         For tau-leaping, how forces of infection are summed: by each node over its neighbours
         (``"gather"``), or by nodes whose infectivity changed (``"push"``). Affects only the speed.
@@ -149,23 +149,23 @@ def simulate(
     Returns
     -------
     xarray.Dataset
-        The variables of `output`; ``attrs`` say which version, method, device, seed, model and
-        network they come from, and how much work it was. With `parameters` that are arrays the
-        dims of the points come first, a line list has the number of the ``point`` of each case,
-        and ``attrs["model"]`` is the model of the first point.
+        The variables of `output`; ``attrs`` record version, method, device, seed, model and
+        network, and counters of the work done. In a sweep, the dims of the points come first, a
+        line list has the number of the ``point`` of each case, and ``attrs["model"]`` is the model
+        of the first point.
 
     Raises
     ------
     ModelError
-        The model, the network or the initial condition is not possible; the message names what.
+        The model, the network or the initial condition is invalid; the message says why.
     PlanError
-        The run is not possible as asked: method, device, memory.
+        The run is not possible as requested: method, device, memory.
 
     Warns
     -----
     InterruptionWarning
-        The run was interrupted (Ctrl-C): the replicates finished by then are returned. In a sweep
-        the others have the status ``NOT_RUN`` and missing values.
+        The run was interrupted (Ctrl-C): the finished replicates are returned. In a sweep the
+        others have the status ``NOT_RUN`` and missing values.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What is read off an epidemic: line lists, summaries, final sizes."""
+"""Analysis of simulated epidemics: line lists, summaries, final sizes."""

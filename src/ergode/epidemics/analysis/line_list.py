@@ -47,7 +47,7 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
 
 
 def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
-    """Time between a case's infection and its infector's.
+    """Generation interval: time from the infector's infection to the case's infection.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
 
 
 def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray:
-    """Time between the onset of a case and that of its infector.
+    """Serial interval: time from the infector's onset to the case's onset.
 
     Parameters
     ----------
@@ -98,12 +98,11 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
     -------
     xarray.Dataset
         ``secondary_cases(case)``; ``case_reproduction_number(interval)``, the mean number of
-        secondary cases of those infected in an interval of the grid; and
-        ``instantaneous_reproduction_number(interval)``, infections in an interval over the
-        infections expected in it if every earlier case infected one other, at the observed
-        generation intervals.  Both pool the replicates, and are NaN where nobody could infect.
-        Seeds are all infected at once: do not rely on the instantaneous number in the first
-        generation.
+        secondary cases of nodes infected in an interval of the grid; and
+        ``instantaneous_reproduction_number(interval)``: infections in an interval, divided by the
+        infections expected if every earlier case infected one node at the observed generation
+        intervals.  Both pool the replicates, and are NaN where nobody could infect.  All seeds are
+        infected at the same time: do not rely on the instantaneous number in the first generation.
 
     References
     ----------
@@ -125,7 +124,7 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
     pressure = np.zeros(width)
     interval = infected_at[has_source] - infected_at[source[has_source]]
     if interval.size:
-        # Each case exerts one unit, distributed over time as the generation intervals are.
+        # Each case contributes one unit, distributed over time as the generation intervals.
         start = np.sort(interval)
         share = np.searchsorted(start, edges[:, None] - infected_at[None, :], side="right")
         pressure = np.diff(share.sum(axis=1)) / start.size
@@ -147,7 +146,7 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
 def next_generation(
     cases: xarray.Dataset, groups: ArrayLike, until: float | None = None
 ) -> xarray.Dataset:
-    """Who infects whom, by group: secondary cases of a case.
+    """Next-generation matrix by group: mean number of secondary cases per case.
 
     Parameters
     ----------
@@ -156,8 +155,8 @@ def next_generation(
     groups : array_like, shape [node_count]
         Group of each node, such as a node attribute of the network.
     until : float, optional
-        Only cases infected by this time [time] are counted as sources: early, while most are
-        susceptible, the matrix is that of the basic reproduction number.
+        Count only cases infected by this time as sources [time].  Early, while most nodes are
+        susceptible, the matrix gives the basic reproduction number.
 
     Returns
     -------
@@ -207,10 +206,10 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
     Returns
     -------
     networkx.DiGraph
-        A tree for each seed and importation. Nodes are cases, numbered as in `cases`, with the
-        attributes ``node``, the id of who was infected, and ``infected_at`` [time]; edges lead from
-        infector to infected. A node that is infected several times is as many cases. Needs
-        networkx, which ``ergode[networks]`` installs.
+        A tree for each seed and importation. Its nodes are cases, numbered as in `cases`, with the
+        attributes ``node`` (id of the infected node) and ``infected_at`` [time]; edges lead from
+        infector to infected. A node that is infected several times has a case for each infection.
+        Needs networkx, which ``ergode[networks]`` installs.
     """
     try:
         import networkx
@@ -257,11 +256,11 @@ def _infector_case(cases: xarray.Dataset) -> np.ndarray:
     span = np.int64(max(node.max(), infector.max()) + 1)
     found = np.searchsorted(replicate * span + node, replicate * span + infector, side="right") - 1
     time = cases["infected_at"].values
-    # Of an infector that was infected several times, the last time before.
+    # If an infector was infected several times, take its last infection before this one.
     later = (infector >= 0) & (time[found] > time)
     while later.any():
         found[later] -= 1
         later[later] = time[found[later]] > time[later]
-    # Whoever infects without having been a case, by a progression alone, is not listed.
+    # A node that became infectious by a progression, without being a case, is not listed.
     listed = (infector >= 0) & (node[found] == infector) & (replicate[found] == replicate)
     return np.where(listed, found, -1)

@@ -64,18 +64,18 @@ def transmissibility(transmission_rate: float, infectious: HoldingTime) -> float
 def final_size(
     mean_degrees: ArrayLike, transmissibility: float, initial_fraction: float = 0.0
 ) -> np.ndarray:
-    """Fraction of each block ever infected in a large outbreak, as the network grows infinite.
+    """Fraction of each block ever infected in a large outbreak, for an infinite network.
 
     Parameters
     ----------
     mean_degrees : array_like of float, shape [block_count, block_count] or a number
-        Expected contacts in block b of a node of block a, as of
-        `ContactNetwork.stochastic_block_model`; the mean degree of an Erdos-Renyi network.
+        Expected contacts in block b of a node of block a, see
+        `ContactNetwork.stochastic_block_model`; or the mean degree of an Erdos-Renyi network.
     transmissibility : float
         Probability that a contact transmits.
     initial_fraction : float
-        Fraction of all nodes infected at the start, drawn at random. Where it is zero, the size
-        of an outbreak that takes off.
+        Fraction of all nodes infected at the start, drawn at random. If it is zero, the result is
+        the size of an outbreak that takes off.
 
     Returns
     -------

@@ -27,13 +27,13 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         Per `replicate`: ``attack_rate``, the fraction of nodes that were a case by the last time;
         ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid time, and
         the first such time; ``final_count(replicate, compartment)``; and ``cases``, the infections
-        up to the last time (of some nodes several, where they can be infected again).  By
-        `stratum` and point of a sweep, where the counts are.
+        up to the last time, with reinfections.  Dims for `stratum` and the points of a sweep are
+        kept.
 
-        Where a node may be infected several times, counts give the attack rate only if the
-        compartments of nodes that were never infected differ from those of the others, as with
-        several strains.  Elsewhere, as in SIS, ``attack_rate`` is missing (NaN), and ``cases``
-        over the number of nodes is the mean number of infections of a node.
+        With reinfection, counts give the attack rate only if nodes that were never infected are in
+        other compartments than the rest, as with several strains.  Otherwise, as in SIS,
+        ``attack_rate`` is missing (NaN), and ``cases`` divided by the number of nodes is the mean
+        number of infections per node.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     infectious = count.sel(compartment=_names(counts, "infectious")).sum(
         "compartment", skipna=False
     )
-    run = infectious.notnull().all("time")  # not so of what an interruption left of a sweep
+    run = infectious.notnull().all("time")  # false for unfinished parts of a sweep
     at = infectious.fillna(-1).argmax("time")
     population = count.isel(time=0, replicate=0, drop=True).sum("compartment", skipna=False)
     result = xarray.Dataset(
@@ -74,7 +74,7 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
 
 
 def _ever_infected(counts: xarray.Dataset) -> xarray.DataArray:
-    """Nodes that were a case by the last time; NaN where counts do not tell."""
+    """Nodes that were a case by the last time; NaN if the counts do not determine it."""
     import xarray
 
     model = json.loads(str(counts.attrs["model"]))
@@ -84,7 +84,7 @@ def _ever_infected(counts: xarray.Dataset) -> xarray.DataArray:
     if not after & {susceptible for susceptible, _ in infections}:
         return counts["cases"].isel(time=-1, drop=True)  # nobody is infected twice
     count = counts["count"]
-    # Who was never infected is where one comes from the start without it; who was, elsewhere.
+    # Never-infected nodes are in compartments reachable without infection; others are elsewhere.
     first = count.isel(time=0, drop=True)
     elsewhere = [name for name in _compartments(counts) if name not in _infected(counts)]
     started = {infections[0][0]}
@@ -96,7 +96,7 @@ def _ever_infected(counts: xarray.Dataset) -> xarray.DataArray:
 
 
 def _reached(start: set[str], moves: list[tuple[str, str]]) -> set[str]:
-    """Compartments that moves lead to from some, and these."""
+    """Compartments reachable by moves from `start`, including `start`."""
     found = set(start)
     while True:
         more = {to for begin, to in moves if begin in found} - found

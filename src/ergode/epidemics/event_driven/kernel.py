@@ -99,7 +99,7 @@ from ergode.epidemics.shared.transmission import (
     outcome,
 )
 
-_ROOM = 64  # events that one event may lead to beside contacts and traces
+_ROOM = 64  # events that one event may add, besides contacts and traces
 
 
 def sellke_cpu(
@@ -107,9 +107,9 @@ def sellke_cpu(
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
-    `points` has the tables of all points (see `shared.sweep`); a replicate has `seed_count` seeds
-    at the most.  Out: `counts` [row, time, (compartment, and at the end cases) x stratum], `work`
-    [row, 2], `cases`.
+    `points` has the tables of all points (see `shared.sweep`); a replicate has at most `seed_count`
+    seeds.  Out: `counts` [row, time, (compartment, and last cases) x stratum], `work` [row, 2],
+    `cases`.
     """
     node_count, compartment_count, plan_size, room, announced = _sizes(contacts, points, seed_count)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
@@ -149,7 +149,7 @@ def _sizes(contacts, tables, seed_count):
 
 @no_refcount
 def _finish(nodes, row, counts, work):
-    """Add up the moves of a replicate."""
+    """Turn the moves of a replicate into counts by running sums."""
     work[row, 0] = nodes.work[0]
     work[row, 1] = nodes.work[1]
     for column in range(counts.shape[2]):
@@ -161,7 +161,7 @@ def _finish(nodes, row, counts, work):
 
 @no_refcount
 def _begin(queue, tables, nodes, cases, run):
-    """Everybody in the base compartment at time zero; what happens then is queued."""
+    """Put all nodes into the base compartment at time zero; queue the first events."""
     clear(queue)
     compartment, since, until, stay = nodes.compartment, nodes.since, nodes.until, nodes.stay
     moves, population, starts, base = nodes.moves, nodes.population, nodes.starts, tables.base
@@ -205,12 +205,12 @@ def _begin(queue, tables, nodes, cases, run):
 
 
 def _per_time(queue, end):
-    """Buckets a unit of time; the last holds whatever falls on the last moment."""
+    """Buckets per unit of time; the last bucket also holds events at the last moment."""
     return (queue.bucket.size - 1) / end if end > 0.0 else real(0.0)
 
 
 def _announce(queue, seeding, imports, movers, node_count, end, run):
-    """Queue what happens at time zero, and the first importation of each plan."""
+    """Queue the events of time zero, and the first importation of each plan."""
     seeds, seed, replicate = seeding.named_count + seeding.drawn_count, run.seed, run.replicate
     for index in range(seeds + movers + imports.rate.size):
         node, arc, time, kind = np.int64(0), np.int64(-1), real(0.0), np.int64(FIRST_STAY)
@@ -218,7 +218,7 @@ def _announce(queue, seeding, imports, movers, node_count, end, run):
             kind = np.int64(SEED)
             arc = np.int64(index)
             node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
-        elif index < seeds + movers:  # those who move on without being infected
+        elif index < seeds + movers:  # nodes that leave the base compartment without infection
             node = np.int64(index - seeds)
         else:
             kind = np.int64(IMPORT)
@@ -233,9 +233,9 @@ _NOBODY = np.int64(-1)
 
 @no_refcount
 def _advance(queue, contacts, tables, nodes, cases, room, run):
-    """Take events in the order of time until there are no more, or the queue has no room left.
+    """Process events in the order of time until none is left, or the queue is full.
 
-    Returns whether there are no more.
+    Returns whether none is left.
     """
     moved_at, stays = nodes.moved_at, nodes.stay
     while True:
@@ -294,7 +294,7 @@ def _event_at(queue, slot, nodes):
 
 
 def _nobody_moves():
-    """The move of an event that moves no node."""
+    """The empty move of an event that moves no node."""
     return Move(_NOBODY, np.int64(0), _NOBODY, False)
 
 
@@ -305,7 +305,7 @@ def _may_be_infected(node, time, tables, nodes):
 
 
 def _transmit(event, contacts, tables, nodes, run):
-    """Who is infected by an effective contact along an arc, and into what."""
+    """The infection, if any, by an effective contact along an arc."""
     time, node, stay = event.time, event.node, event.stay
     target = np.int64(contacts.targets[event.arc])
     if not _may_be_infected(target, time, tables, nodes):
@@ -343,7 +343,7 @@ def _progress(event, stages, nodes, run):
 
 
 def _import_case(event, tables, nodes, run):
-    """Who is infected by an importation, and into what."""
+    """The infection, if any, by an importation."""
     time, plan, number = event.time, tables.interventions, np.int64(event.key)
     seed, replicate = run.seed, run.replicate
     node = np.int64(imported_node(event.arc, number, nodes.compartment.size, seed, replicate))
@@ -362,7 +362,7 @@ def _import_case(event, tables, nodes, run):
 
 
 def _await_import(queue, event, imports, end, run):
-    """Queue the importation of a plan after this one."""
+    """Queue the next importation of this plan."""
     number = np.int64(event.key) + 1
     later = importation_time(imports, event.arc, number, event.time, run.seed, run.replicate)
     if later < end:
@@ -373,7 +373,7 @@ def _await_import(queue, event, imports, end, run):
 
 
 def _entry_time(event, seeding):
-    """When the node that an event moves entered its new compartment: a seed may be there before."""
+    """When the moved node entered its new compartment; before time zero for a seed with an age."""
     if HAS_AGES and event.kind == SEED:
         return event.time - real(seed_age(seeding, event.arc))
     return event.time
@@ -461,14 +461,14 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
         source = event.node if is_next else move.node
         arc = event.arc if is_next else first + (k - same_arc)
         target = np.int64(contacts.targets[arc])
-        # The next after this contact, or all there are in the stay that begins.
+        # The next contact after this one, or the contacts of the stay that begins.
         after, last = (event.time, event.key) if is_next else (opened[move.node], NO_KEY)
-        # Where the target is not at risk, what comes before it moves on does not matter.
+        # If the target is not at risk, contacts before its next move have no effect.
         if at_risk[nodes.compartment[target]] == 0 and until[target] > event.time:
             after, last = max(after, just_before(until[target])), NO_KEY
         before = min(until[source], end)
         of_stay = nodes.stay[source]
-        at_once = event.is_over and is_next  # what else that stay does at this moment
+        at_once = event.is_over and is_next  # further contacts of that stay at this moment
         if at_once:
             before, of_stay = event.time, event.stay
         if after < before or at_once:

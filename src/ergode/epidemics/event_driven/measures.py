@@ -28,7 +28,7 @@ def pull_triggers(plan, starts, population, time):
 
 
 def put_in_quarantine(quarantine, moments, k, node, time, lasts):
-    """Put a node in quarantine: note when, until when, and until when by what was before."""
+    """Put a node in quarantine: record its begin, its end, and the end of an earlier quarantine."""
     if quarantine[k, node, 0] < time:
         quarantine[k, node, 2] = max(quarantine[k, node, 2], quarantine[k, node, 1])
         quarantine[k, node, 0] = time
@@ -36,14 +36,14 @@ def put_in_quarantine(quarantine, moments, k, node, time, lasts):
 
 
 def _is_held(quarantine, k, node, time):
-    """Whether a node is in quarantine at a time; not on the very moment that one begins."""
+    """Whether a node is in quarantine at a time; not yet at the moment at which it begins."""
     return quarantine[k, node, 2] > time or (
         quarantine[k, node, 0] < time and quarantine[k, node, 1] > time
     )
 
 
 def left_by_quarantine(plan, quarantine, source, target, time):
-    """What the quarantine of either node leaves of the rate between them."""
+    """Fraction of the rate between two nodes that remains under the quarantine of either."""
     left = real(1.0)
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and (

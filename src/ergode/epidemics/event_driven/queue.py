@@ -55,7 +55,7 @@ def clear(queue):
 
 
 def with_room(queue, wanted):
-    """The queue itself, or a larger one with the same events, with `wanted` slots to spare."""
+    """The queue, or a larger copy of it, with at least `wanted` free slots."""
     if has_room(queue, wanted):
         return queue
     used = queue.counter[USED]
@@ -82,14 +82,14 @@ def _copy(queue, larger, used):
 
 
 def has_room(queue, wanted):
-    """Whether `wanted` more events are sure to fit."""
+    """Whether at least `wanted` slots are free."""
     return queue.counter[USED] + wanted <= queue.time.size
 
 
 def push(queue, per_time, time, kind, node, arc, stay, key, rank):
-    """Add an event; there must be room.  `per_time` is the number of buckets a unit of time.
+    """Add an event; a slot must be free.  `per_time` is the number of buckets per unit of time.
 
-    Of events at one moment and of one kind, those of a lower `rank` (below 2^23) come first.
+    Events of equal time and kind are ordered by `rank` (below 2^23).
     """
     slot = queue.counter[FREE]
     if slot == _NONE:
@@ -110,7 +110,7 @@ def push(queue, per_time, time, kind, node, arc, stay, key, rank):
 
 
 def pop(queue):
-    """Take the earliest event and free its slot, which stays as it is until the next `push`.
+    """Remove the earliest event; its slot stays readable until the next `push`.
 
     Returns the slot, or -1 if there is no event.
     """
@@ -154,7 +154,7 @@ def stay_of(queue, slot):
 
 
 def _first_of_equals(queue, one, other):
-    """Whether one of two events at a moment comes before the other."""
+    """Whether `one` of two simultaneous events comes before the `other`."""
     for column in range(2):
         if queue.item[one, column] != queue.item[other, column]:
             return queue.item[one, column] < queue.item[other, column]

@@ -32,13 +32,13 @@ class EventEnsemble(Ensemble):
     model, initial
         As for `simulate`, already checked.
     scenario : Scenario
-        Contacts, and what is done about the epidemic.
+        Contacts, interventions, importations and strata.
     times, seed, device, precision
         As for `simulate`; the device is a CPU.
     listing : bool
         Whether to keep line lists.
     bucket_count : int, optional
-        Buckets of the queue; affects speed alone.
+        Buckets of the queue; affects only the speed.
     group, rows : optional
         As for `first_passage.runner.FirstPassageEnsemble`.
     """
@@ -65,7 +65,7 @@ class EventEnsemble(Ensemble):
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = tables.bindings | self._seeds.bindings | {LISTING: listing}
-        self.bindings.pop(HAS_IMPORTATIONS)  # without them, none is announced
+        self.bindings.pop(HAS_IMPORTATIONS)  # not an option here: no plan, no event
 
         def made(families: dict[Any, bool]) -> kernels.Kernel:
             return kernels.cpu_kernel(
@@ -121,7 +121,7 @@ class EventEnsemble(Ensemble):
                 done = int(complete[:done].cumprod().sum())
             elif not complete.all():
                 most = int(cases.count.max())
-                self._room = most + most // 4  # the same replicates again, with room for all cases
+                self._room = most + most // 4  # run the replicates again, with room for all cases
                 continue
             cases = Cases(*(each[:done] for each in cases))
             return (counts[:done], cases), work[:done].sum(axis=0)

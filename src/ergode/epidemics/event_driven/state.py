@@ -1,17 +1,17 @@
-"""What the event-driven kernel keeps of one replicate, and its events."""
+"""State of one replicate in the event-driven kernel, and its events."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-# Kinds of events, in the order in which those of one moment come.
+# Kinds of events, in the order of simultaneous events.
 SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, IMPORT, CONTACT = range(7)
 NEVER = float("inf")
 NOT_YET = float("nan")
 
 
 class Contacts(NamedTuple):
-    """Whom a node may infect."""
+    """Outgoing arcs of each node."""
 
     offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
     targets: Any
@@ -20,32 +20,32 @@ class Contacts(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Where the nodes of one replicate are."""
+    """The nodes of one replicate."""
 
     compartment: Any  # uint8 [node]
     since: Any  # real [node]
-    opened: Any  # contacts of its stay are later than this, real [node]
+    opened: Any  # only later contacts belong to its stay, real [node]
     ended: Any  # the stay that its last infection ended, int32 [node]
     was: Any  # the compartment of that stay, uint8 [node]
     was_since: Any  # real [node]
-    until: Any  # when it moves on unless it is infected before, real [node]
-    stay: Any  # compartments it was in before, int32 [node]
+    until: Any  # when its stay ends, unless it is infected before, real [node]
+    stay: Any  # number of earlier stays, int32 [node]
     quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 3]
     population: Any  # nodes in each compartment and, at the end, cases: int64 [compartments + 1]
     starts: Any  # of interventions, real [intervention]
-    moved_at: Any  # last moment of a move, if triggers are still to be looked at: real [1]
+    moved_at: Any  # last moment of a move, if triggers must still be checked: real [1]
     moves: Any  # by grid time: int32 [time_count + 1, (compartment + cases) x stratum]
-    case: Any  # number of the case that each node is, int64 [node]
+    case: Any  # case number of each node, int64 [node]
     work: Any  # events, infections: int64 [2]
 
 
 class Run(NamedTuple):
-    """Which replicate is run."""
+    """Identity of the running replicate."""
 
     row: Any  # of the results
     replicate: Any
     seed: Any
-    per_time: Any  # buckets of the queue a unit of time
+    per_time: Any  # buckets of the queue per unit of time
 
 
 class Event(NamedTuple):
@@ -70,9 +70,9 @@ class Move(NamedTuple):
 
 
 class Cases(NamedTuple):
-    """The line list of some replicates: a row of each array a replicate."""
+    """The line list of some replicates: one row of each array per replicate."""
 
-    count: Any  # int64 [row]; may exceed the room there is
+    count: Any  # int64 [row]; may exceed `room`
     node: Any  # int64 [row, room]
     infector: Any
     time: Any  # float64 [row, room]

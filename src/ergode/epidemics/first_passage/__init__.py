@@ -1,1 +1,1 @@
-"""The exact epidemic in which nobody is infected twice, as a shortest-path problem."""
+"""The exact epidemic without reinfection, as a shortest-path problem."""

@@ -1,8 +1,8 @@
 """Counts on a time grid from the times at which nodes were infected.
 
-Only infection times were kept: the path of each node through the compartments is drawn again from
-its keys.  A move is counted at the first grid time that is not before it.  The running sum over the
-grid, from everyone in the susceptible compartment, is the count.
+Only infection times are stored: the path of each node through the compartments is drawn again from
+its keys.  A move is counted at the first grid time at or after it.  A running sum over the grid,
+starting with all nodes susceptible, gives the counts.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Grid(NamedTuple):
     """When and where nodes are counted."""
 
     times: Any  # ascending, real [time_count]
-    per_step: Any  # grid points a unit of time
-    susceptible: int  # compartment of those who are not reached
-    at_first: Any  # nodes in each column if nobody were reached, int32 [compartment x stratum]
+    per_step: Any  # grid points per unit of time
+    susceptible: int  # compartment of nodes that are not reached
+    at_first: Any  # nodes in each column before any infection, int32 [compartment x stratum]
     stratum: Any  # of each node, int32 [node_count]
 
 
@@ -95,7 +95,7 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
                     moves[at, column] -= 1
                     column = _column(lanes.compartment[lane], node_of_lane, stratum, stratum_count)
                     moves[at, column] += 1
-        for at in range(times.size):  # a slice would compile what it says of shapes that differ
+        for at in range(times.size):  # a slice would compile an error message for unequal shapes
             for column in range(counts.shape[2]):
                 counts[row, at, column] = moves[at, column]
         for column in range(counts.shape[2]):
@@ -105,9 +105,9 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
 def count_on_grid_cuda(words, search, grid, moves):
     """Add the moves of every replicate to `moves` [replicate, time, compartment x stratum].
 
-    All are zero before.  `grid.at_first` is for the CPU, which adds them up at once.
+    `moves` must be zero at the start.  Only the CPU uses `grid.at_first`: it sums up the moves.
 
-    A row of blocks works on one replicate; its moves gather in shared memory where they fit.
+    A row of blocks works on one replicate; its moves are summed in shared memory if they fit.
     """
     shared = cuda.shared.array(SHARED_ENTRIES, np.int32)
     rows, seed = search.rows, search.seed

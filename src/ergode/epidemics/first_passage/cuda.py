@@ -32,7 +32,7 @@ SEGMENT = 64
 
 
 class Shares(NamedTuple):
-    """What the lanes of a warp tell each other of the nodes they expand: shared memory [thread]."""
+    """Shares of the arcs that the lanes of a warp expand: shared memory [thread]."""
 
     end: Any  # running sum over lanes of the arcs in their shares
     arc: Any  # first arc of a lane's share, less the arcs of lanes before it
@@ -173,7 +173,7 @@ def _reach_seeds(search, words, node_count, first, stride):
 
 
 def _note_earliest(left, lane, me, block_earliest, earliest, slot):
-    """Lower the earliest pending word of a pass to that of a block."""
+    """Lower the earliest pending word of a pass to the minimum of a block."""
     soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
     for shift in (16, 8, 4, 2, 1):
         soonest = min(soonest, cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift))
@@ -185,7 +185,7 @@ def _note_earliest(left, lane, me, block_earliest, earliest, slot):
 
 
 def _note_work(expansions, passes, me, block_expansions, work, first):
-    """Add up the expansions of all threads, which have as many passes each."""
+    """Add up the expansions of all threads; all threads make the same number of passes."""
     cuda.atomic.add(block_expansions, 0, expansions)
     cuda.syncthreads()
     if me == 0:
@@ -195,9 +195,9 @@ def _note_work(expansions, passes, me, block_expansions, work, first):
 
 
 def _scan(words, limit, tile, warp_count, queue, mine, lane, position, queued, left):
-    """Queue pending nodes earlier than `limit` until there are 32, or no more of this warp's tiles.
+    """Queue pending nodes earlier than `limit` until 32 are queued or this warp's tiles end.
 
-    Returns where to go on, how many are queued, and the earliest pending word not queued.
+    Returns the next position, the number of queued nodes, and the earliest pending word not queued.
     """
     while queued < 32 and position < words.size:
         at = position + lane
@@ -223,9 +223,9 @@ def _scan(words, limit, tile, warp_count, queue, mine, lane, position, queued, l
 def _arcs_of_lane(
     alive, v, part, offsets, node_count, words, scanning, segments, segment_count, slot
 ):  # fmt: skip
-    """When the node of a lane is reached; the first of its arcs to expand, and how many.
+    """Time at which a lane's node is reached, its first arc to expand, and the number of arcs.
 
-    A lane that is not `alive` has none.
+    A lane that is not `alive` has no arcs.
     """
     since = real(0.0)
     arc = np.int64(0)
@@ -239,7 +239,7 @@ def _arcs_of_lane(
 
 
 def _take(words, v, degree, scanning, segments, segment_count, slot):
-    """When a node is reached, and along how many arcs it is expanded now.
+    """Time at which a node is reached, and the number of its arcs to expand now.
 
     A scan marks the node as expanded, and leaves hubs to the whole grid.
     """
@@ -264,7 +264,7 @@ def _cut(v, degree, segments, segment_count, slot):
 def _expand_warp(
     v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
 ):  # fmt: skip
-    """Lower the times of those whom a warp's 32 nodes would infect, along `degree` arcs of each.
+    """Lower the infection times of the targets of a warp's 32 nodes, along `degree` arcs of each.
 
     Returns the earliest word written, or `left` if that is earlier.
     """
@@ -282,7 +282,7 @@ def _expand_warp(
             seeding, since, np.int64(node), np.int64(node_count), seed, replicate
         )
     while cuda.any_sync(_EVERY_LANE, alive):
-        # Every lane goes on to the next stage in which its node infects ...
+        # Every lane advances to the next infectious stage of its node ...
         share = np.int32(0)
         while alive and share == 0:
             rate = stages.transmission_rate[compartment]
@@ -299,7 +299,7 @@ def _expand_warp(
                 alive = False
             else:
                 compartment = next_compartment(stages, compartment, seed, replicate, node)
-        # ... and all lanes share the arcs of all, found by searching the running sum.
+        # ... and the lanes share all arcs: each finds its own by a search in the running sum.
         end = share
         for shift in (1, 2, 4, 8, 16):
             below = cuda.shfl_up_sync(_EVERY_LANE, end, shift)

@@ -41,20 +41,20 @@ from ergode.epidemics.shared.sweep import replicate_of
 
 
 class Search(NamedTuple):
-    """What does not change while replicates are searched."""
+    """Read-only tables of a search."""
 
     offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
     targets: Any
     weights: Any  # real [arc_count]
     stages: Any  # of all points, see `shared.progression`
     seeding: Any  # of all points, see `seeding`
-    seed_count: Any  # most seeds of a replicate
+    seed_count: Any  # largest number of seeds of a replicate
     seed: Any
-    rows: Any  # which replicates the rows are, see `shared.sweep`
+    rows: Any  # point and replicate of the rows, see `shared.sweep`
     horizon: Any  # the last time, real
 
 
-# ---- what both targets share
+# ---- shared by both targets
 
 
 def word_of(time):
@@ -68,12 +68,12 @@ def time_of(word):
 
 
 def limit_after(earliest, width):
-    """Word up to which a pass expands: `width` later, and later at all however short that is."""
+    """Word up to which a pass expands: `width` after `earliest`, and always later than it."""
     return max(word_of(time_of(earliest) + width), bits(earliest + bits(2)))
 
 
 def _arc_words_32(seed, replicate, arc):
-    """A word for an arc (and a spare): four arcs share a block."""
+    """A random word for an arc (and a spare): four arcs share a block."""
     w0, w1, w2, w3 = draw_words(seed, replicate, arc >> 2, TRANSMISSION, np.uint32(0))
     low = w1 if arc & 1 else w0
     high = w3 if arc & 1 else w2
@@ -82,7 +82,7 @@ def _arc_words_32(seed, replicate, arc):
 
 
 def _arc_words_64(seed, replicate, arc):
-    """Two words for an arc: two arcs share a block."""
+    """Two random words for an arc: two arcs share a block."""
     w0, w1, w2, w3 = draw_words(seed, replicate, arc >> 1, TRANSMISSION, np.uint32(0))
     return (w2 if arc & 1 else w0), (w3 if arc & 1 else w1)
 
@@ -109,8 +109,8 @@ def arrival(x, since, before, rate, duration):
 
 
 def starting_compartment(seeding, time, node, node_count, seed, replicate):
-    """Where the path of a node reached at `time` begins."""
-    # Only a seed is reached at time zero, but for a transmission in no time at all.
+    """First compartment of the path of a node reached at `time`."""
+    # Only seeds are reached at time zero, unless a transmission takes no time.
     if time == 0.0:
         compartment = initial_compartment(seeding, node, node_count, seed, replicate)
         if compartment >= 0:
@@ -121,7 +121,7 @@ def starting_compartment(seeding, time, node, node_count, seed, replicate):
 NEVER = float("inf")
 
 
-# ---- CPU: one replicate a thread at a time, its nodes in lanes
+# ---- CPU: each thread runs one replicate at a time, with its nodes in lanes
 
 # A block of words has one entry in `nearest`, the earliest pending word in it: a pass looks at
 # blocks, then at groups (a few vector registers), and at single words only where there is work.
@@ -133,13 +133,13 @@ _EXPANDED = -1
 
 
 class Trials(NamedTuple):
-    """Arcs along which a transmission is tried: a structure of arrays [trial]."""
+    """Arcs whose transmission time is drawn: a structure of arrays [trial]."""
 
     arc: Any
     target: Any
     member: Any  # of the group of lanes
     threshold: Any
-    word: Any  # at which the target would be reached
+    word: Any  # of the time at which the target would be reached
 
 
 def search_cpu(start, stop, search, width, words, work):
@@ -189,9 +189,9 @@ def search_cpu(start, stop, search, width, words, work):
 
 
 def _collect(lanes, position, limit, nearest, reached):
-    """Take pending nodes earlier than `limit` into lanes, from `position` until they are full.
+    """Fill lanes with pending nodes earlier than `limit`, starting at `position`.
 
-    Returns where to go on, and how many nodes were taken.
+    Returns the next position and the number of nodes taken.
     """
     count = 0
     while position < reached.size and count + _GROUP <= LANES:
@@ -232,7 +232,7 @@ def _earliest_pending(reached, begin, end):
 def _expand(
     lanes, count, before, trials, nearest, reached, search, stages, seeding, replicate
 ):  # fmt: skip
-    """Walk the nodes in lanes through their stages; lower the times of those they would infect."""
+    """Follow the nodes in lanes through their stages; lower the times of their targets."""
     offsets, targets, weights = search.offsets, search.targets, search.weights
     seed, horizon = search.seed, search.horizon
     for lane in range(count):
@@ -280,7 +280,7 @@ def _expand(
 
 def _try(trials, tried, lanes, before, rate, nearest, reached, weights, seed, replicate, horizon):
     """Draw whether and when each trial's arc transmits, and lower the times of the targets."""
-    for trial in range(tried):  # a loop for each kind of work: they vectorise one by one
+    for trial in range(tried):  # separate loops vectorise
         trials.threshold[trial] = threshold(seed, replicate, trials.arc[trial], weights)
     for trial in range(tried):
         member = trials.member[trial]

@@ -1,4 +1,4 @@
-"""Who was infected, when, by whom, and what became of them.
+"""Line lists: infection time, infector and stages of each case.
 
 Infection times determine the rest.  The stages of a case are drawn again from its keys.  Its
 infector is the neighbour whose transmission arrives first.
@@ -34,7 +34,7 @@ class Cases(NamedTuple):
     node: Any  # int64 [case]
     infector: Any  # int64 [case]
     infected_at: Any  # float64 [case]
-    entered: Any  # float64 [case, compartment]; NaN where it was not
+    entered: Any  # float64 [case, compartment]; NaN if never entered
 
 
 def _list_cases(start, stop, search, words, first_case, cases):
@@ -84,14 +84,14 @@ def _list_cases(start, stop, search, words, first_case, cases):
             cases.infector[case] = -1 if begins_as_case else _NO_CASE
             case += 1
         for case in range(first_case[row], first_case[row + 1]):
-            # A seed has no infector, whoever would have infected it later.
+            # A seed has no infector, even if a neighbour would have infected it later.
             node = cases.node[case]
             if cases.infector[case] != _NO_CASE and soonest[node] <= cases.infected_at[case]:
                 cases.infector[case] = infector[node]
 
 
 _NEVER = float("inf")
-_NO_CASE = -2  # in place of an infector: begins where nobody is a case, such as in R
+_NO_CASE = -2  # instead of an infector: a seed that is not a case, such as one in R
 
 
 def cases_of(

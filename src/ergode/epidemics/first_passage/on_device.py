@@ -1,4 +1,4 @@
-"""What differs between a CPU and a CUDA device in how first-passage kernels are run."""
+"""Launch the first-passage kernels on a CPU or a CUDA device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BRIEF = 2**18  # nodes and arcs, searched within some hundredths of a second
 
 
 class OnCPU:
-    """One replicate a thread at a time.
+    """Each thread runs one replicate at a time.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class OnCPU:
         self.host = device
 
     def replicates_at_once(self, bytes_each: int) -> int:
-        """Replicates of a chunk that takes about a second: little is lost by a Ctrl-C."""
+        """Replicates of a chunk of about a second, so that Ctrl-C loses little."""
         return max(self._device.core_count, _CHUNK_BYTES // bytes_each)
 
     def prepare(self, search: tuple[Any, ...], count: tuple[Any, ...], counts: tuple[int, ...]) \
             -> None:  # fmt: skip
-        """Compile both kernels for arguments like these, and counts of a shape."""
+        """Compile both kernels for arguments of these types, and counts of this shape."""
         words = self._scratch.array("words", (0, self._node_count), _word_of(search))
         self._device.prepare(self._search, *search, words, np.empty((0, 2), np.int64))
         self._device.prepare(self._count, words, *count, np.empty((0, *counts), np.int32))
@@ -101,7 +101,7 @@ class OnCUDA:
 
     def prepare(self, search: tuple[Any, ...], count: tuple[Any, ...], counts: tuple[int, ...]) \
             -> None:  # fmt: skip
-        """Nothing: a launch needs its grid, and so its kernel, anyway."""
+        """Do nothing: a launch compiles the kernel to find the size of its grid."""
 
     def search(self, replicates: int, arguments: tuple[Any, ...]) -> tuple[Any, np.ndarray]:
         """Words [replicate, node] on the device, and the work done [2]."""

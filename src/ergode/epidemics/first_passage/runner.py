@@ -1,7 +1,7 @@
 """Replicates of one epidemic on one device: reach every node, then count or list.
 
-The model and the network are put on a device once.  A replicate does not depend on the range of
-replicates that it is run in.
+The model and the network are put on a device once.  A replicate does not depend on the chunk that
+it is run in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
 
-# Half of what the kernels would take: twice the threads to hide the latency of scattered reads.
+# Half the registers that the kernels would use: twice the threads hide the latency of reads.
 _REGISTERS = 64
 
 
@@ -41,9 +41,9 @@ class FirstPassageEnsemble(Ensemble):
     Parameters
     ----------
     model, scenario, initial, times, seed, device, precision
-        As for `event_driven.runner.EventEnsemble`; of the scenario contacts and strata are read.
+        As for `event_driven.runner.EventEnsemble`; only contacts and strata are used.
     width : float, optional
-        Span of times expanded in one pass; affects speed alone.
+        Span of times expanded in one pass; affects only the speed.
     group : PointGroup, optional
         Points to run in one launch; `model` and `initial` are those of the first point. Replicates
         are numbered over all points.
@@ -79,7 +79,7 @@ class FirstPassageEnsemble(Ensemble):
         check_stages(model, self.stages, precision, group)
         if self.weights.size:
             check_range("the largest weight", self.weights.max(), precision)
-        # What the search has a use for; beside it the counts have strata.
+        # Options of the search; the counts have strata in addition.
         self._bindings = {
             **bindings_of(group), **self.seeds.bindings, WEIGHTED: weights_of_arcs is not None,
         }  # fmt: skip
@@ -123,7 +123,7 @@ class FirstPassageEnsemble(Ensemble):
 
     @property
     def bytes_per_replicate(self) -> int:
-        """Memory that a replicate needs beside the network [bytes]."""
+        """Memory per replicate, without the network [bytes]."""
         word = self.word_type.itemsize
         columns = self.compartment_count * self.stratum_count
         return word * self.node_count + 4 * self.times.size * columns
@@ -192,9 +192,8 @@ class FirstPassageEnsemble(Ensemble):
 def _width(model: CompartmentModel, weights: np.ndarray | None) -> float:
     """Span of time to expand in one pass.
 
-    Long enough that a pass has work for all, too short for many nodes to infect one another within
-    it.  Neither bound is sharp, and only speed depends on it; the factors were measured on random
-    networks of mean degree 8.
+    It should give every thread work, but be so short that few nodes of a pass infect each other.
+    It affects only the speed.  The factors were measured on random networks of mean degree 8.
     """
     infection = model.infections[0]
     after = {p.compartment: p for p in model.progressions}
@@ -211,5 +210,5 @@ def _width(model: CompartmentModel, weights: np.ndarray | None) -> float:
     transmission = min(infectious, 1.0 / rate if rate > 0.0 else np.inf)
     width = 0.8 * latent + 0.4 * transmission
     if not (np.isfinite(width) and width > 0.0):
-        width = 1.0  # nothing would ever be transmitted, or all at once
+        width = 1.0  # no transmission, or instantaneous transmission
     return float(width)

@@ -1,1 +1,1 @@
-"""Epidemics in time steps: tau-leaping on a network."""
+"""Tau-leaping of epidemics on networks."""

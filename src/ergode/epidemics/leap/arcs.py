@@ -1,4 +1,4 @@
-"""Rows of arcs, as methods that take time steps read them."""
+"""Rows of arcs for tau-leaping."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def arcs_of(
     precision : {"float32", "float64"}
         Type of the weights.
     layered : bool
-        Whether kernels tell layers apart.
+        Whether kernels distinguish layers.
     pushes : bool
-        Whether kernels need no arcs into a node.
+        Whether kernels read only outgoing arcs.
 
     Returns
     -------
     outgoing, incoming : Arcs
-        One object, where contacts are mutual and their weights equal in both directions, and where
-        kernels read only arcs out of a node.
+        The same object if contacts are mutual with equal weights in both directions, or if kernels
+        read only outgoing arcs.
     """
     plain = np.zeros(1) if weights is None else weights
     layer = np.zeros(1, np.uint8)

@@ -1,10 +1,10 @@
-"""Time steps on the CPU: a replicate on each thread, or one large replicate on all threads.
+"""Tau-leaping on the CPU: one replicate per thread, or one large replicate on all threads.
 
 A step has two halves.  The first half draws which nodes move, from the states at the beginning of
 the step.  Nodes that may move are collected into lanes, so that each kind of work is a loop that
 vectorises.  The second half moves them and updates the forces of infection on their neighbours.
-Where threads share a replicate, each thread has a segment of the nodes.  It draws for its nodes,
-and applies all changes that fall on them.
+If threads share a replicate, each thread owns a segment of the nodes.  It draws for its nodes, and
+applies all changes to them.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class NodeState(NamedTuple):
     since: Any  # tick of entry or of leaving, int32 [node]
     pressure: Any  # int32 [infection x layer, node]
     factor: Any  # of each layer in this step, real [layer]
-    left: Any  # of a threshold at tick `since`, int32 [node]; [1] where there are none
+    left: Any  # rest of the threshold at tick `since`, int32 [node]; [1] if unused
     population: Any  # nodes in each compartment, and last all cases: int64 [segment, column]
     largest: Any  # largest hazard, real [segment]
-    # Moves of this step, those of a segment from its first node on:
+    # Moves of this step; a segment's moves begin at the index of its first node:
     moved_count: Any  # int64 [segment]
     moved: Any  # node, int64 [node]
     moved_from: Any  # uint8
@@ -114,7 +114,7 @@ def new_lanes():
 
 
 def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate):
-    """Put everyone into the first compartment, and then the seeds into theirs."""
+    """Put all nodes into the base compartment, and then place the seeds."""
     node_count = nodes.compartment.size
     nodes.compartment[:] = rules.susceptible[0]
     nodes.since[:] = 0
@@ -149,7 +149,7 @@ def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, 
 
 
 def tick(nodes, clock, rules, schedule, factors, mode, counts, work):
-    """Note the counts at a time of the grid; set the length of the next step; False at the end.
+    """Store the counts at a grid time and set the length of the next step; False at the end.
 
     `counts` [time, column] and `work` are the replicate's own.
     """
@@ -176,7 +176,7 @@ def tick(nodes, clock, rules, schedule, factors, mode, counts, work):
     clock[TICKS] = next_ticks(schedule, clock[START], until, largest)
     if ADAPTIVE:
         if clock[STEP] == 0:
-            clock[TICKS] = 0  # a step of length zero finds the hazards
+            clock[TICKS] = 0  # a step of length zero computes the hazards
     if MODULATED:
         clock[CURSOR] = next_cursor(factors, clock[CURSOR], clock[START])
         for layer in range(LAYERS):
@@ -192,7 +192,7 @@ def decide(
     segment, nodes, clock, lanes, incoming, rules, stages, probabilities, schedule, vaccines, seed,
     replicate,
 ):  # fmt: skip
-    """Draw which nodes of a segment move, and where; nothing moves yet."""
+    """Draw which nodes of a segment move, and where; `settle` moves them."""
     first, last = nodes.bounds[segment], nodes.bounds[segment + 1]
     start, ticks, step = clock[START], clock[TICKS], clock[STEP]
     end = start + ticks
@@ -267,7 +267,7 @@ def _leave(count, nodes, clock, lanes, rules, stages, probabilities, schedule, l
 
 def _draw(count, lanes, exposure, probabilities, seed, replicate, step):
     """Probabilities of lanes to be infected, and a draw for each lane."""
-    if THRESHOLDS:  # only who moves was collected
+    if THRESHOLDS:  # only nodes that move were collected
         for k in range(count):
             lanes.infected[k] = 1.0 if lanes.pressure[k] > 0 else 0.0
             lanes.draw[k] = 0.0
@@ -284,7 +284,7 @@ def _draw(count, lanes, exposure, probabilities, seed, replicate, step):
 
 
 def _keep_hits(count, lanes):
-    """Keep the lanes that move; how many they are."""
+    """Keep the lanes that move; return their number."""
     hits = 0
     for k in range(count):
         lanes.node[hits] = lanes.node[k]
@@ -299,7 +299,7 @@ def _keep_hits(count, lanes):
 def _choose(
     segment, hits, moved, nodes, clock, lanes, rules, stages, schedule, exposure, seed, replicate
 ):
-    """Note where lanes move, from place `moved` on; the place after them."""
+    """Store the moves of lanes from index `moved` on; return the next index."""
     step = clock[STEP]
     end = clock[START] + clock[TICKS]
     for k in range(hits):
@@ -468,7 +468,7 @@ def _push(node, before, after, outgoing, rules, nodes, first, last, now):
                 other = outgoing.ends[arc]
                 if THRESHOLDS:
                     if (rules.susceptible_mask >> np.int64(nodes.compartment[other])) & 1:
-                        # Until now the old force of infection held.
+                        # The old force of infection applied until now.
                         since = np.int64(nodes.since[other])
                         nodes.left[other] -= nodes.pressure[0, other] * (now - since)
                         nodes.since[other] = now
@@ -478,7 +478,7 @@ def _push(node, before, after, outgoing, rules, nodes, first, last, now):
 
 
 def _first_at(ends, low, high, first):
-    """First arc of a row, whose ends ascend, that leads to `first` or beyond."""
+    """First arc of a row with ascending ends whose end is at least `first`."""
     if first == 0:
         return low
     while low < high:
@@ -491,7 +491,7 @@ def _first_at(ends, low, high, first):
 
 
 def advance(nodes, clock, rules, mode, work):
-    """Between the halves of a step: choose how forces of infection follow; advance the time."""
+    """Between the halves of a step: choose gather or push, and advance the time."""
     moves = np.int64(0)
     changes = np.int64(0)
     for segment in range(nodes.moved_count.size):
@@ -517,7 +517,7 @@ def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
 
     Out: `counts` [replicate, time, column], `work` [replicate, WORK_SIZE].
     """
-    # Tables are taken apart once: numba copies all of a tuple wherever it is named.
+    # Tables are unpacked once: numba copies the whole tuple at every use.
     incoming, outgoing, rules, stages = (
         tables.incoming, tables.outgoing, tables.rules, tables.stages
     )  # fmt: skip
@@ -546,7 +546,7 @@ def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
 
 
 def begin_cpu(start, stop, nodes, clock, work, tables, mode, seed, replicate):
-    """Begin a replicate; all of it is the work of index 0."""
+    """Begin a replicate; index 0 does all of it."""
     for _ in range(start, stop):
         begin(
             nodes, clock, work, tables.outgoing, tables.rules, tables.stages, tables.schedule,
@@ -576,7 +576,7 @@ def settle_cpu(start, stop, nodes, clock, outgoing, rules):
 def between_cpu(
     start, stop, nodes, clock, rules, schedule, factors, mode, counts, work, before, going
 ):
-    """The part of a step for one thread alone: `tick` before a step, `advance` within."""
+    """The serial part of a step: `tick` before a step, `advance` within it."""
     for _ in range(start, stop):
         if before != 0:
             going[0] = np.int64(tick(nodes, clock, rules, schedule, factors, mode, counts, work))

@@ -1,4 +1,4 @@
-"""Runs in time steps on the CPU: a replicate a thread, or one large replicate on all threads."""
+"""Run tau-leaping on the CPU: one replicate per thread, or one large replicate on all threads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ergode.epidemics.leap.step import WORK_SIZE
 # A replicate with fewer nodes is not worth sharing among threads: a step would be too short.
 _SHARED_FROM = 200_000
 _CHUNK_BYTES = 2**25
-_BRIEF = 2**24  # looks at nodes, of some tenths of a second
+_BRIEF = 2**24  # node visits, which take some tenths of a second
 
 
 class CpuRuns:
-    """What `LeapEnsemble` runs on the CPU."""
+    """Runner of `LeapEnsemble` on the CPU."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -32,7 +32,7 @@ class CpuRuns:
 
     @property
     def bytes_per_replicate(self) -> int:
-        """Memory that a replicate needs beside the network [bytes]."""
+        """Memory per replicate, without the network [bytes]."""
         layout = self._layout
         nodes = (27 + 4 * layout.channel_count) * layout.node_count
         return nodes + 4 * layout.time_count * layout.column_count
@@ -48,7 +48,7 @@ class CpuRuns:
         )
 
     def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Counts of `count` replicates, or of those done when Ctrl-C came, and their work."""
+        """Counts and work of `count` replicates, or of those completed before Ctrl-C."""
         layout, device = self._layout, self._layout.device
         arguments = self._arguments(first_replicate, seeding, count)
         counts, work = arguments[-2:]

@@ -1,10 +1,10 @@
 """A leap on a CUDA device: all steps of all replicates of a chunk in one persistent grid.
 
-`leap.grid` says how threads share replicates, `leap.tile` what a lane does with its four nodes,
-`leap.gather` and `leap.push` how nodes learn of their neighbours.  There are two arrays of what is
-pushed: one step writes one of them, and the next step reads it.  So one barrier a step is enough.
-With sampled transitions all chance is drawn at entry: a tile knows when it next changes by itself.
-It is skipped until then, unless something is pushed into it.
+`leap.grid` divides replicates among threads, `leap.tile` steps the four nodes of a lane, and
+`leap.gather` and `leap.push` update the forces of infection.  Pushed changes have two arrays: one
+step writes one of them, and the next step reads it.  So one barrier per step is enough.
+With sampled transitions, all random numbers are drawn at entry, so the next progression in a tile
+is known.  The tile is skipped until then, unless a neighbour pushes a change into it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ergode.epidemics.shared.options import HAS_STRATA
 
 # ruff: noqa: SIM102
 
-GATHER_FROM = 12  # times the changes of a step: if more than the nodes, gathering pays
+GATHER_FROM = 12  # gathering pays if this multiple of a step's changes exceeds the node count
 
 
 class Step(NamedTuple):
@@ -61,7 +61,7 @@ class Step(NamedTuple):
     slot: Any  # of this step's signals
     gathering: Any  # whether forces of infection are gathered in this step
     gathers_next: Any  # and in the next one
-    # Where this step reads, and where it writes for the next:
+    # Offsets of the arrays that this step reads, and that it writes for the next:
     odd: Any  # parity of the step
     bits_here: Any
     bits_there: Any
@@ -73,7 +73,7 @@ def leap_cuda(tables, hubs, seed, first_replicate, block_count, store, signals, 
     """Run every replicate.
 
     `block_count` is the number of blocks that share a replicate.
-    Out: `moves` [replicate, time, column], all zero before; `work` [WORK_SIZE].
+    Out: `moves` [replicate, time, column], zero at the start; `work` [WORK_SIZE].
     """
     shared = Shared(
         cuda.shared.array(32, np.int32), cuda.shared.array(1, np.int32),
@@ -86,7 +86,7 @@ def leap_cuda(tables, hubs, seed, first_replicate, block_count, store, signals, 
     if threads.thread == 0:
         shared.changes[0] = 0
         shared.largest[0] = bits(0)
-    cuda.cg.this_grid().sync()  # a grid that syncs is launched only if all of it is resident
+    cuda.cg.this_grid().sync()  # only a cooperative launch, with all blocks resident, may sync
     sizes = sizes_of(tables.incoming)
     for row in range(
         thread_group(block_count), moves.shape[0], np.int64(cuda.gridDim.x) // block_count
@@ -190,7 +190,7 @@ def _next_step(number, start, grid_at, cursor, gathering, threads, sizes, nodes,
 
 
 def _prepare_gathering(step, threads, sizes, nodes, shared, tables, hubs, signals):
-    """Bring the bits into shared memory, and sum what presses on hubs."""
+    """Copy the bits into shared memory, and sum the forces of infection on hubs."""
     if LOCAL_BITS:
         copy_bits(
             threads.thread, np.int32(cuda.blockDim.x), step.bits_here,
@@ -234,7 +234,7 @@ def _signal(step, largest, changes, threads, shared, signals):
 
 
 def _note(row, grid_at, thread, block_moves, moves):
-    """Add a block's moves since the last time of the grid to those before this one."""
+    """Add a block's moves since the previous grid time to the moves of this grid time."""
     cuda.syncthreads()
     if thread < moves.shape[2]:
         count = block_moves[thread]

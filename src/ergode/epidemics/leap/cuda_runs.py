@@ -1,4 +1,4 @@
-"""Runs in time steps on a CUDA device: all replicates of a chunk in one persistent grid."""
+"""Run tau-leaping on a CUDA device: all replicates of a chunk in one persistent grid."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ergode.epidemics.leap.step import AUTO, GATHER, WORK_SIZE, LeapTables
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 
 _NODES_MOST = 2**31
-_STATIC_BYTES = 21 * 1024  # of shared memory, whatever the network
+_STATIC_BYTES = 21 * 1024  # of shared memory, for any network
 _REGISTERS = 64
 
 
 class CudaRuns:
-    """What `LeapEnsemble` runs on a CUDA device.
+    """Runner of `LeapEnsemble` on a CUDA device.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class CudaRuns:
     ) -> None:
         self._layout = layout
         device = layout.device
-        # What is never worth it is not compiled: short steps change few nodes, and to switch takes
-        # one pressure a node.
+        # A way of summing that never pays is not compiled: short steps change few nodes, and
+        # switching needs a single force of infection per node.
         switches = switches and layout.channel_count == 1
         self._gathers = layout.mode == GATHER or (layout.mode == AUTO and switches)
         self._pushes = layout.mode != GATHER
@@ -56,7 +56,7 @@ class CudaRuns:
         room = device.shared_bytes_most - _STATIC_BYTES
         local = self._gathers and 4 * self._planes <= room
         self._shared_bytes = 4 * self._planes if local else 0
-        # A block with much in shared memory is alone on its multiprocessor.
+        # A block with much shared memory has its multiprocessor to itself.
         self._threads = 1024 if 2 * self._shared_bytes > room else 256
         self._bindings = layout.bindings | {
             options.GATHERS: self._gathers,
@@ -80,13 +80,13 @@ class CudaRuns:
 
     @property
     def bytes_per_replicate(self) -> int:
-        """Memory that a replicate needs beside the network [bytes]."""
+        """Memory per replicate, without the network [bytes]."""
         layout = self._layout
         nodes = 10 + self._source_count + (12 * layout.channel_count if self._pushes else 0)
         return nodes * layout.node_count + 4 * layout.time_count * layout.column_count
 
     def wanted(self) -> int:
-        """Replicates that a grid takes."""
+        """Replicates that a grid runs concurrently."""
         wanted = _NODES_MOST // self._layout.node_count
         if wanted < 1:
             raise PlanError(
@@ -95,7 +95,7 @@ class CudaRuns:
         return wanted
 
     def prepare(self) -> None:
-        """Nothing: the size of a grid needs its kernel, so that `run` compiles it."""
+        """Do nothing: `run` compiles the kernel to find the size of its grid."""
 
     def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
         """Counts of `count` replicates, and their work."""
@@ -117,7 +117,7 @@ class CudaRuns:
             self._blocks = device.resident_blocks(
                 self.kernel, threads, *arguments(1), shared_bytes=self._shared_bytes
             )
-        # No more blocks to a replicate than have a tile for every warp.
+        # Not more blocks per replicate than there are tiles for their warps.
         useful = -(-self._padded // (TILE * (threads // 32)))
         block_count = max(1, min(self._blocks // count, useful))
         blocks = block_count * min(count, self._blocks // block_count)
@@ -128,7 +128,7 @@ class CudaRuns:
         return device.get(moves), device.get(work)
 
     def _store(self, count: int) -> Store:
-        """Room for the nodes of `count` replicates."""
+        """Allocate the nodes of `count` replicates."""
         array, padded = self._scratch.array, count * self._padded
         pushed = self._layout.channel_count * padded if self._pushes else 1
         held = padded if self._bindings[options.THRESHOLDS] else 1
@@ -145,7 +145,7 @@ class CudaRuns:
         )
 
     def _signals(self, count: int) -> Signals:
-        """Room for what the blocks of `count` replicates tell each other."""
+        """Allocate the communication arrays of the blocks of `count` replicates."""
         array = self._scratch.array
         word = np.dtype(f"uint{self._layout.precision[-2:]}")
         return Signals(

@@ -1,9 +1,9 @@
 """Factors on rates that change in time, for tau-leaping: closures, calendars, vaccines.
 
-A calendar or a closure is a factor of a layer of contacts, constant from one change to the next.  A
-step takes the mean of the factor over the step, so that a change may fall within a step.  Forces of
-infection are kept by infection and layer, a channel each.  Factors are applied when they are read.
-A vaccine is a factor of a node, on all forces of infection on the node.  A step takes its value in
+A calendar or a closure is a piecewise constant factor of a layer of contacts.  A step uses the mean
+of the factor over the step, so that a change may fall within a step.  Forces of infection are
+stored by infection and layer (a channel each); factors are applied when they are read.
+A vaccine is a factor of a node, on all forces of infection on the node.  A step uses its value in
 the middle of the step.
 
 Isolation, quarantine and infectivity by age change whom a node infects while the node stays in a
@@ -33,8 +33,8 @@ PARTS = 1024
 class Factors(NamedTuple):
     """Factors on transmission, by layer and by node."""
 
-    change: Any  # when factors change, in parts of a tick, and last when never: int64 [m + 1]
-    factor: Any  # from then on, real [m, layer]
+    change: Any  # times of changes, in parts of a tick; the last is never: int64 [m + 1]
+    factor: Any  # from each change on, real [m, layer]
     vaccines: Any  # see `transmission.Interventions`
 
 
@@ -54,7 +54,7 @@ def factors_of(
     # Refuses a calendar of an unknown layer.
     transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
     by_layer = bool(scenario.layer_factors) or any(one.layer is not None for one in closures)
-    # One column for all layers where they have the same factor.
+    # One column for all layers if their factors are equal.
     layers: list[str | None]
     layers = list(contacts.layers) if by_layer and contacts.layers else [None]
     changes = {0.0}
@@ -75,7 +75,7 @@ def factors_of(
     for column, layer in enumerate(layers):
         for name, calendar in scenario.layer_factors.items():
             if name == layer:
-                # A little later: rounding must not look before a change.
+                # A little later, so that rounding does not read the value before a change.
                 factor[:, column] *= calendar.at(begin + times + 1e-9 * (1.0 + horizon))
         for closed, start, stop, left in spans:
             if closed is None or closed == layer:
@@ -88,7 +88,7 @@ def factors_of(
     )
 
 
-# ---- what kernels ask
+# ---- device functions
 
 
 def next_cursor(factors, cursor, start):

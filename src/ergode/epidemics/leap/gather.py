@@ -1,4 +1,4 @@
-"""How nodes learn of their neighbours on a CUDA device: rows read by lanes, hubs by warps.
+"""Gather forces of infection on a CUDA device: lanes read rows, warps read the rows of hubs.
 
 A lane reads the rows of its susceptible nodes, four arcs at a time.  It looks up one bit for each
 arc: whether the source is infectious.  The bits are in shared memory where they fit (on an H200 up
@@ -55,7 +55,7 @@ def _bit(bits_here, at, node, planes, local_bits):
 
 
 def copy_bits(thread, stride, bits_here, size, planes, local_bits):
-    """Bring the bits into shared memory, eight words a thread at a time."""
+    """Copy the bits into shared memory, eight words per thread at a time."""
     last = np.int32(size - 1)
     for k in range(thread, size, 8 * stride):
         read = tuple(
@@ -87,7 +87,7 @@ def _asks(source, compartment):
 
 
 def gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs):
-    """Forces of infection on a lane's nodes, into `shared.gathered`; zero on those not asking."""
+    """Forces of infection on a lane's nodes, into `shared.gathered`; zero if not susceptible."""
     incoming, rules, node_count = tables.incoming, tables.rules, sizes.node_count
     for j in range(4):
         node = np.int32(four.first_node + 32 * j)

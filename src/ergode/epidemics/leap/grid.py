@@ -1,9 +1,9 @@
 """The persistent grid of a leap on a CUDA device: its threads, its arrays and its barrier.
 
 A thread group is the blocks that work on one replicate.  They wait for one another at a barrier
-after each step.  Where there are more replicates than blocks, a thread group is one block, and
-there is nothing to wait for.  A warp takes 128 nodes at a time, a tile; a lane has the four that
-are 32 apart.  Their compartments are the bytes of one word.
+after each step.  If there are more replicates than blocks, a thread group is one block, and no
+grid barrier is needed.  A warp processes a tile of 128 nodes at a time; a lane has four nodes, 32
+apart.  Their compartments are the bytes of one word.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Store(NamedTuple):
 
     state: Any  # compartments, four to a word: uint32 [row x tile x 32]
     since: Any  # int32 [row x node], or [1] where no ages are kept
-    bits: Any  # who is in a source: uint32 [row x parity x source x node / 32]
+    bits: Any  # membership of nodes in a source: uint32 [row x parity x source x node / 32]
     pressure: Any  # int32 [row x infection x node], or [1] if nothing is pushed
     left: Any  # of thresholds, int32 [row x node], or [1] where there are none
-    due: Any  # tick at which something next happens in a tile by itself, int32 [row x tile], or [1]
-    touched: Any  # whether something was pushed into a tile, int32 [row x parity x tile], or [1]
-    delta: Any  # what was pushed in the step before: int32 [row x parity x infection x node]
+    due: Any  # tick of the next progression in a tile, int32 [row x tile], or [1]
+    touched: Any  # whether a change was pushed into a tile, int32 [row x parity x tile], or [1]
+    delta: Any  # changes pushed in the previous step: int32 [row x parity x infection x node]
 
 
 class Signals(NamedTuple):
-    """What the blocks of a thread group tell each other."""
+    """Communication between the blocks of a thread group."""
 
     barrier_words: Any  # arrivals, int32 [row x BARRIER_STRIDE]
     largest: Any  # largest hazard, bits [row x 3]
@@ -65,7 +65,7 @@ class Sizes(NamedTuple):
 
 
 class Threads(NamedTuple):
-    """Where a thread is, and what of a replicate is its own."""
+    """Indices of a thread, and its share of a replicate."""
 
     thread: Any  # within the block
     lane: Any
@@ -111,7 +111,7 @@ def sizes_of(incoming):
 
 
 def threads_of(block_count):
-    """Where this thread is; `block_count` blocks are a thread group."""
+    """Indices of this thread; `block_count` blocks are a thread group."""
     thread = np.int32(cuda.threadIdx.x)
     block_rank = np.int32(cuda.blockIdx.x - thread_group(block_count) * block_count)
     rank = np.int32(block_rank * cuda.blockDim.x + thread)
@@ -147,7 +147,7 @@ def nodes_of(store, sizes, row, replicate, seed):
 
 
 def barrier(barrier_words, row, block_count):
-    """Wait for all threads of a thread group; what they wrote before can be read after."""
+    """Wait for all threads of a thread group; their earlier writes are then visible."""
     cuda.syncthreads()
     if block_count > 1:
         if cuda.threadIdx.x == 0:
@@ -162,7 +162,7 @@ def barrier(barrier_words, row, block_count):
 
 
 def begin(threads, sizes, nodes, tables, signals, moves):
-    """Put everyone into the first compartment, and then the seeds into theirs."""
+    """Put all nodes into the base compartment, and then place the seeds."""
     _begin_nodes(threads, sizes, nodes, tables)
     barrier(signals.barrier_words, nodes.row, threads.block_count)
     _begin_seeds(threads, sizes, nodes, tables, moves)
@@ -170,7 +170,7 @@ def begin(threads, sizes, nodes, tables, signals, moves):
 
 
 def _begin_nodes(threads, sizes, nodes, tables):
-    """Put everyone into the first compartment; nothing presses on anyone."""
+    """Put all nodes into the base compartment, with zero forces of infection."""
     padded_count = np.int64(sizes.tile_count) * TILE
     entry = np.uint32(SUSCEPTIBLE[0])
     for k in range(threads.rank, sizes.tile_count * 32, threads.count):

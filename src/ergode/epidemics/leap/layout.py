@@ -1,4 +1,4 @@
-"""What replicates in time steps have in common, whatever runs them."""
+"""Layout of tau-leaping that the CPU and CUDA runners share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ergode.epidemics.leap.step import LeapTables
 
 @dataclass(frozen=True)
 class Layout:
-    """Sizes, options and tables of a run in time steps.
+    """Sizes, options and tables of a tau-leaping run.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Layout:
     seed : uint64
         Key of all randomness.
     bindings : dict
-        What kernels are made for.
+        Compile-time options of the kernels.
     tables : LeapTables
-        On the device; its seeds are those of no replicate.
+        On the device; the seeds are set for each chunk.
     """
 
     device: Device

@@ -1,7 +1,7 @@
-"""Options of the kernels that take time steps, beside those of `shared.options`.
+"""Options of the tau-leaping kernels, in addition to those of `shared.options`.
 
-A kernel without an option does not contain the code for it.  Each option is tested by itself, in an
-`if` of its own, so that a branch is dropped before its content is compiled.
+A kernel without an option does not contain the code for it.  Each option has an `if` of its own, so
+that its branch is dropped before it is compiled.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Forces of infection are counts of neighbours, and the model has one infection.
 LEFT_END = option(False)
 """The hazard is frozen within a step."""
 ADAPTIVE = option(False)
-"""The length of a step follows the largest hazard."""
+"""Steps are adaptive: their length depends on the largest hazard."""
 MODULATED = option(False)
-"""Forces of infection are weighed by factors that change in time (see `leap.factors`)."""
+"""Forces of infection are multiplied by time-dependent factors (see `leap.factors`)."""
 LAYERS = option(1)
-"""Layers of contacts with a factor of their own."""
+"""Number of layers of contacts with a factor of their own."""
 HAS_VACCINES = option(True)
-"""Vaccines change what nodes take of the force of infection."""
+"""Vaccines reduce the susceptibility of nodes."""
 AGED = option(True)
-"""Ages matter: some holding time is not exponential."""
+"""Ages are stored: some holding time is not exponential."""
 
 # ---- CUDA: how forces of infection are kept
 
@@ -43,18 +43,18 @@ PUSHES = option(True)
 SKIPS = option(False)
 """Tiles in which nothing happens are skipped."""
 LOCAL_BITS = option(False)
-"""The bits that say who is infectious fit in shared memory."""
+"""The bits of infectious nodes fit in shared memory."""
 CUTS_HUBS = option(False)
 """Rows of hubs are cut into segments."""
 GATHERED = option(4096)
-"""Words of shared memory for gathered forces of infection: four a thread."""
+"""Words of shared memory for gathered forces of infection: four per thread."""
 
 # ---- CUDA: the structure of the model (see `step.Rules`)
 
 SOURCE_MASK = option((2,))
-"""Of each source, a bit for each of its compartments."""
+"""Bit mask of the compartments of each source."""
 SOURCE_INFECTION = option((0,))
-"""Of each source, its infection."""
+"""Infection of each source."""
 SUSCEPTIBLE = option((0,))
 """The compartment before each infection."""
 INFECTED = option((1,))
@@ -68,6 +68,6 @@ CHANNEL_LAYER = option((0,))
 SUSCEPTIBLE_MASK = option(1)
 """A bit for each compartment that an infection leads out of."""
 LEAVING_MASK = option(2)
-"""A bit for each compartment that a node leaves by itself."""
+"""A bit for each compartment with a progression."""
 KEEPING_MASK = option(3)
-"""A bit for each compartment in which a node may yet be susceptible."""
+"""A bit for each compartment from which a node may become susceptible again."""

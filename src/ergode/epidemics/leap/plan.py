@@ -31,9 +31,9 @@ from ergode.models.holding_times.families import Exponential
 
 TRANSITIONS = ("conditional", "left-end", "sampled")
 STEP = 0.02
-"""Of the shortest time scale of a model: the error of such a step is well under a percent."""
+"""Default step in shortest time scales of the model; its error is well under a percent."""
 GATHER_STEP = 0.1
-"""Of the shortest time scale: steps that are shorter change too few nodes for gathering to pay."""
+"""In shortest time scales: shorter steps change too few nodes for gathering to pay."""
 _TABLE_MOST = 2**22  # ages
 _PRESSURE_MOST = 2.0**30
 
@@ -55,7 +55,7 @@ def time_scale(model: CompartmentModel) -> float:
 def schedule_of(
     times: np.ndarray, step: float, tolerance: float | None, precision: Precision
 ) -> tuple[Schedule, bool]:
-    """Steps no longer than `step` that end at every time of the grid; whether all are equal."""
+    """Steps of at most `step` that end at every grid time; also whether all are equal."""
     real = np.dtype(precision).type
     gaps = np.diff(times)
     if not gaps.size:
@@ -92,9 +92,9 @@ def rules_of(
     stratum: np.ndarray | None = None,
     stratum_count: int = 1,
 ) -> tuple[Rules, float]:
-    """Rates as whole numbers of a unit of the force of infection, and the error of rounding.
+    """Rates as integer multiples of a unit of the force of infection, and their rounding error.
 
-    Where all arcs have one rate, the unit is this rate, and nothing is rounded.  Elsewhere the
+    If all arcs have equal rates, the unit is this rate, and nothing is rounded.  Otherwise the
     largest possible force of infection is about 2^30 units.
     """
     real = np.dtype(precision).type
@@ -198,7 +198,7 @@ def _table_kernel(kinds: frozenset[int], left_end: bool) -> Kernel:
 
 
 def check_left_end(model: CompartmentModel) -> None:
-    """Refuse holding times with an infinite hazard at age zero: the first step would end them."""
+    """Refuse holding times with an infinite hazard at age zero: they would end in one step."""
     for each in model.progressions:
         if not math.isfinite(float(each.holding_time.hazard(0.0))):
             raise PlanError(
@@ -234,7 +234,7 @@ def bindings_of(
     """Options of a kernel for this plan; a kernel contains no code that the plan does not need."""
     sampled = transition == "sampled"
     counted = counted and tabulated and not modulated
-    asks = sampled or not tabulated  # a table knows the kinds of holding times
+    asks = sampled or not tabulated  # the table already includes the holding times
     return {
         **(progression.bindings_of(model) if asks else holding_times.flags([])),
         WEIGHTED: weighted,
@@ -249,7 +249,7 @@ def bindings_of(
 
 
 def structure_of(rules: Rules, layer_count: int) -> dict[Any, Any]:
-    """The structure of the rules, as options of a kernel that is compiled for one model."""
+    """The structure of the rules, as options that specialise a kernel to one model."""
     channels = [
         (int(compartment), layer)
         for compartment in rules.susceptible

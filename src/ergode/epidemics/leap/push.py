@@ -1,4 +1,4 @@
-"""How nodes learn of their neighbours on a CUDA device: from those who changed.
+"""Push changes of infectivity to the neighbours on a CUDA device.
 
 The lanes of a warp share the arcs out of each node whose infectivity changed, and update the
 forces of infection on the nodes at their ends.  There are two arrays: one step writes one of them,

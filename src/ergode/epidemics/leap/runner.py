@@ -1,4 +1,4 @@
-"""Replicates of one epidemic in time steps, on one device."""
+"""Replicates of one epidemic by tau-leaping, on one device."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _MODES = {"gather": GATHER, "push": PUSH, "auto": AUTO}
 def check_options(
     step: float | None, tolerance: float | None, transition: str, pressure: str
 ) -> None:
-    """Check the options of methods that take time steps.
+    """Check the options of tau-leaping.
 
     Raises
     ------
     PlanError
-        An option is not possible.
+        An option is invalid.
     """
     for name, value in (("step", step), ("tolerance", tolerance)):
         if value is not None and not (
@@ -64,7 +64,7 @@ def check_options(
 
 
 def check_model(model: CompartmentModel, transition: str) -> None:
-    """Check that a model can be run in time steps.
+    """Check that tau-leaping supports a model.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def check_model(model: CompartmentModel, transition: str) -> None:
 
 
 class LeapEnsemble(Ensemble):
-    """Replicates of an epidemic in time steps.
+    """Replicates of an epidemic by tau-leaping.
 
     Parameters
     ----------
@@ -100,16 +100,16 @@ class LeapEnsemble(Ensemble):
     step : float, optional
         Longest step [time].
     tolerance : float, optional
-        Choose steps such that the largest hazard times the step is no more than this.
+        Adaptive steps: upper bound of the largest hazard times the step.
     transition : {"conditional", "left-end", "sampled"}
         How the probability of leaving a compartment is computed; see `leap.step`.
     pressure : {"auto", "gather", "push"}
-        How nodes learn of their neighbours; affects speed alone.
+        How forces of infection are summed; affects only the speed.
 
     Attributes
     ----------
     runs : CpuRuns or CudaRuns
-        What the device of this ensemble runs.
+        Runner on the device of this ensemble.
     """
 
     work_names = ("steps", "gathering_steps", "infectivity_changes", "infectious_steps")
@@ -162,7 +162,7 @@ class LeapEnsemble(Ensemble):
     def _tables(
         self, model: CompartmentModel, scenario: Scenario, stages: Any, times: np.ndarray
     ) -> LeapTables:
-        """Tables on the host, without seeds; sets what kernels are made for."""
+        """Tables on the host, without seeds; also sets the options of the kernels."""
         contacts, precision, transition = scenario.contacts, self.precision, self.transition
         schedule, equal = plan.schedule_of(times, self.step, self.tolerance, precision)
         oldest = self._oldest_ticks(schedule)
@@ -177,7 +177,7 @@ class LeapEnsemble(Ensemble):
         )
         self.layer_count = modulation[LAYERS]
         if self.layer_count > 1:
-            self.mode = PUSH  # which keeps the pressures of layers apart
+            self.mode = PUSH  # which stores forces of infection by layer
         self.bindings = plan.bindings_of(
             model, transition, rules, weighted=weights is not None, tabulated=ages > 0,
             adaptive=self.tolerance is not None,
@@ -186,7 +186,7 @@ class LeapEnsemble(Ensemble):
         self.bindings[HAS_AGES] = self.seeds.has_ages and self.bindings[SAMPLED]
         self.bindings[HAS_STRATA] = scenario.stratum is not None
         if self.bindings[THRESHOLDS] and self.mode == AUTO:
-            self.mode = PUSH  # nodes that nothing happens to need no look
+            self.mode = PUSH  # so that inactive tiles are skipped
         schedule = schedule._replace(last_age=max(ages - 1, 0))
         probabilities = plan.transition_probabilities(
             model, stages, rules, self.rounding, transition, schedule, ages,
@@ -210,11 +210,11 @@ class LeapEnsemble(Ensemble):
 
     @property
     def bytes_per_replicate(self) -> int:
-        """Memory that a replicate needs beside the network [bytes]."""
+        """Memory per replicate, without the network [bytes]."""
         return self.runs.bytes_per_replicate
 
     def chunk_size(self, replicates: int) -> int:
-        """Replicates to run together: as many as keep the device busy and fit its memory."""
+        """Replicates per chunk: enough to fill the device, if they fit in its memory."""
         fits = replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
         return max(1, min(replicates, self.runs.wanted(), fits))
 
@@ -235,7 +235,7 @@ class LeapEnsemble(Ensemble):
         return (counts,), work
 
     def counters(self, work: np.ndarray) -> dict[str, Any]:
-        """What the attributes of a result say of the steps taken and their error."""
+        """Attributes of a result about the steps and their error."""
         infectious = int(work[INFECTIOUS])
         changed = int(work[CHANGES]) / (2 * infectious) if infectious else 0.0
         return super().counters(work) | {

@@ -1,22 +1,22 @@
-"""Tau-leaping of an epidemic, for ``"renewal-leap"`` and ``"markov-leap"``: what a step is.
+"""One step of tau-leaping, for ``"renewal-leap"`` and ``"markov-leap"``.
 
 Each step, from t to t + dt, freezes the force of infection on every node, computes the transition
 probability of every node, and updates all nodes synchronously.  Let P be the force of infection on
 a node: the sum of rates along arcs from its infectious neighbours (`pressure` in the code).  Let g
-be the probability that the node leaves its compartment by itself within the step.  The node moves
-with probability
+be the probability that the node progresses (leaves its compartment without infection) within the
+step.  The node moves with probability
 
-    1 - exp(-P dt) (1 - g),
+    1 - exp(-P dt) (1 - g).
 
-by infection with the share P dt / (P dt - log(1 - g)) of the cases.  There are three ways to
-compute g, for a node that has been in its compartment for the time a, with the hazard h and the
-survival S of the holding time:
+Given a move, it is an infection with probability P dt / (P dt - log(1 - g)).  There are three ways
+to compute g.  Let a be the age of the node in its compartment, h the hazard and S the survival
+function of the holding time:
 
 ``"left-end"``     1 - exp(-h(a) dt): the hazard is frozen as well.
-``"conditional"``  1 - S(a + dt) / S(a): exact, whatever dt.
+``"conditional"``  1 - S(a + dt) / S(a): exact for any dt.
 ``"sampled"``      the holding time is drawn when the node enters its compartment.  The node leaves
-                   in the step in which the holding time ends.  The law is that of
-                   ``"conditional"``, and no step needs a draw.  Where forces of infection are
+                   in the step in which the holding time ends.  The distribution equals that of
+                   ``"conditional"``, and steps need no draws.  If forces of infection are
                    counts of neighbours, a susceptible node gets an exponential threshold.  The
                    node is infected when the sum of P dt over its steps reaches the threshold.
 
@@ -26,10 +26,10 @@ Lafuerza, Toral, Serrano 2014, Phys. Rev. E 90, 042108, for renewal clocks).
 
 Forces of infection are integers, counts of a unit (`Rules.unit`), so the order of a sum does not
 matter.  Each node sums over its neighbours ("gather"), or each node whose infectivity changed adds
-to its neighbours ("push").  Both give the same number.  Every draw is keyed by (seed, replicate,
+to its neighbours ("push").  Both give the same sum.  Every draw is keyed by (seed, replicate,
 node, step).  So a result depends neither on the way of summing nor on the device.
 
-Time is counted in ticks.  Where all steps are equal, a tick is a step, an age is a number of
+Time is counted in ticks.  If all steps are equal, a tick is a step, an age is a number of
 steps, and g comes from a table.
 """
 
@@ -63,12 +63,12 @@ from ergode.models.holding_times.kernels import DETERMINISTIC, HAS_DETERMINISTIC
 NOBODY = 31  # compartment of the padding after the last node
 COMPARTMENTS_MOST = NOBODY
 TICKS_MOST = 2**30
-_SOON = -1e-3  # of a tick: rounding must not add a step
+_SOON = -1e-3  # ticks of tolerance, so that rounding does not add a step
 
 # Entries of the work of a replicate.
 STEPS, PULLS, CHANGES, INFECTIOUS = range(4)
 WORK_SIZE = 4
-# How the force of infection is kept up to date.
+# How the force of infection is updated.
 GATHER, PUSH, AUTO = range(3)
 
 
@@ -82,7 +82,7 @@ class Arcs(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Who infects whom, in integers."""
+    """Transmission and progression rules as integers and rates."""
 
     # A source: the compartments that transmit one infection at one rate [source_count].
     mask: Any  # bit c: compartment c is one of them, int64
@@ -97,19 +97,19 @@ class Rules(NamedTuple):
     compartment_count: int
     # Bit c says of compartment c, as int64:
     susceptible_mask: int  # that an infection leads out of it
-    leaving_mask: int  # that a node leaves it by itself
-    keeping_mask: int  # that a node in it may yet be susceptible
+    leaving_mask: int  # that it has a progression
+    keeping_mask: int  # that a node in it may become susceptible again
 
 
 class TransitionProbabilities(NamedTuple):
-    """Tables that equal steps allow."""
+    """Tables of transition probabilities for equal steps."""
 
     leaving: Any  # real [compartment x age]
     infected: Any  # real [pressure]
 
 
 class Schedule(NamedTuple):
-    """How long steps are."""
+    """Lengths of steps."""
 
     tick: Any  # [time], real
     per_tick: Any  # one over it
@@ -120,7 +120,7 @@ class Schedule(NamedTuple):
 
 
 class LeapTables(NamedTuple):
-    """All that a run reads and does not change."""
+    """Read-only tables of a run."""
 
     incoming: Any  # `Arcs` into every node
     outgoing: Any  # `Arcs` out of every node
@@ -132,7 +132,7 @@ class LeapTables(NamedTuple):
     seeding: Any  # see `seeding.Seeding`
 
 
-# ---- what every target shares
+# ---- shared by both targets
 
 
 def contribution(rate, weights, arc):
@@ -178,12 +178,12 @@ def leaving_row(age, stages, compartment, tick, table):
     if LEFT_END:
         table[compartment, age] = -expm1(-(hazard(stages, compartment, at) * tick))
     else:
-        # A little longer: a certain end at the last moment of a step belongs to the step.
+        # A little longer, so that a deterministic end at the last moment belongs to the step.
         table[compartment, age] = ending_probability(stages, compartment, at, tick * 1.000000001)
 
 
 def hazard(stages, compartment, age):
-    """Rate of leaving a compartment by itself at an age [1 / time]."""
+    """Hazard of the progression out of a compartment at an age [1 / time]."""
     return kernels.hazard(
         stages.kind[compartment], stages.a[compartment], stages.b[compartment], stages.table_time,
         stages.table_cdf, stages.table_start[compartment], stages.table_start[compartment + 1], age,
@@ -207,7 +207,7 @@ def ending_rate(stages, rules, schedule, compartment, age):
     if SAMPLED:
         return rules.ending_rate[compartment]
     rate = hazard(stages, compartment, fma(real(age), schedule.tick, real(0.0)))
-    # A certain end must not make the step zero.
+    # A deterministic end must not make the step zero.
     return rate if rate < real(math.inf) else rules.ending_rate[compartment]
 
 
@@ -229,7 +229,7 @@ def block_32(node):
 
 
 def block_64(node):
-    """As `block_32`, for float64: two nodes share a block."""
+    """`block_32` for float64: two nodes share a block."""
     return ((node >> 6) << 5) | (node & 31)
 
 
@@ -282,14 +282,14 @@ def chosen_part(seed, replicate, node, step):
 
 
 def _ticks_of(schedule, duration):
-    """Ticks until a stay is over, a little less than a whole tick forgiven (`shared.clock`)."""
+    """Ticks until a stay ends, rounded up with a tolerance (`shared.clock`)."""
     duration = fma(duration, -real(ROUNDING_32), duration)
     ticks = real(math.ceil(fma(duration, schedule.per_tick, real(_SOON))))
     return min(max(ticks, real(1.0)), real(TICKS_MOST))
 
 
 def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, index):
-    """The tick kept of a node that enters a compartment: of entry, or of leaving if sampled."""
+    """Stored tick of a node that enters a compartment: of entry, or of leaving if sampled."""
     if SAMPLED:
         if stages.kind[compartment] >= 0:
             duration = holding_time_of_stay(stages, compartment, index, seed, replicate, node)
@@ -299,7 +299,7 @@ def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, inde
 
 
 def seed_tick(stages, schedule, compartment, age, seed, replicate, node):
-    """The tick kept of a seed that has been in its compartment for `age`."""
+    """Stored tick of a seed that has been in its compartment for `age`."""
     if SAMPLED:
         if HAS_AGES:
             if stages.kind[compartment] < 0:

@@ -1,4 +1,4 @@
-"""What a warp does with a tile in a step: which of its nodes move, and where.
+"""One step of a tile by a warp: which of its nodes move, and where.
 
 A lane has four nodes, 32 apart.  Their compartments are the bytes of one word, and their draws are
 one block of random numbers.
@@ -64,14 +64,14 @@ class Four(NamedTuple):
 
     first_node: Any  # the others are 32, 64 and 96 places from it
     word: Any  # compartments, a byte each
-    compartment: Any  # the same, one by one
+    compartment: Any  # the compartments as a tuple
 
 
 def step_tile(tile, step, threads, sizes, nodes, shared, tables, hubs, moves):
-    """Take the nodes of a tile through a step.
+    """Advance the nodes of a tile by a step.
 
-    Returns what a lane sees: changes of infectivity, infectious nodes, how many more of them there
-    are where tiles are skipped, and the largest hazard.
+    Returns for a lane: changes of infectivity, infectious nodes, the increase of infectious nodes
+    (if tiles are skipped), and the largest hazard.
     """
     at = np.uint32(tile * 32 + threads.lane)
     word = nodes.state[at]
@@ -277,7 +277,7 @@ def _largest_hazard(four, weighed, step, nodes, tables):
 
 
 def _threshold_hits(four, pressure, pushed, left_now, leaves, step, nodes):
-    """Which of a lane's nodes move, as drawn when they entered; notes what the others took."""
+    """Which of a lane's nodes move, as drawn at entry; updates the thresholds of the others."""
     hits = np.uint32(0)
     for j in unroll(range(4)):
         if is_in(SUSCEPTIBLE_MASK, four.compartment[j]):
@@ -297,7 +297,7 @@ def _threshold_hits(four, pressure, pushed, left_now, leaves, step, nodes):
 
 
 def _note_due(tile, four, hits, pressure, since_when, left_now, step, threads, nodes):
-    """Note when something next happens in a tile by itself."""
+    """Store the tick of the next progression in a tile."""
     soonest = np.int64(step.end) if hits != np.uint32(0) else np.int64(_NEVER)
     for j in unroll(range(4)):
         if is_in(SUSCEPTIBLE_MASK, four.compartment[j]):
@@ -370,7 +370,7 @@ def _move(four, hits, pressure, weighed, leaves, step, sizes, nodes, shared, tab
 
 
 def _count_move(node, from_, to, cases, step, nodes, shared, rules, moves):
-    """Count a move: by stratum where it is noted, else in the block first."""
+    """Count a move: directly by stratum, or first in the block's shared memory."""
     row, grid_at = nodes.row, step.grid_at
     if HAS_STRATA:
         cuda.atomic.sub(moves, (row, grid_at, column(rules, np.int64(from_), node)), np.int32(1))
@@ -386,7 +386,7 @@ def _count_move(node, from_, to, cases, step, nodes, shared, rules, moves):
 
 
 def _note_sources(tile, new_word, step, threads, sizes, nodes):
-    """Note who is in each source; how many of them the first four lanes see."""
+    """Store the nodes in each source; return their number in the words of the first four lanes."""
     infectious = np.int64(0)
     for source in unroll(range(len(SOURCE_MASK))):
         own = ballot(SOURCE_MASK[source], new_word, threads.lane)
@@ -411,7 +411,7 @@ def read_if(mask, compartment, array, at):
 
 
 def probability_to_leave(compartment, since, node, start, ticks, stages, probabilities, schedule):
-    """Chance that a node leaves its compartment by itself."""
+    """Probability that a node progresses within the step."""
     if not is_in(LEAVING_MASK, compartment):
         return real(0.0)
     age = np.int64(0)
@@ -448,7 +448,7 @@ def due_by(compartment, due, end):
 
 
 def leaves_by(compartment, since, node, end):
-    """The same where it is known when."""
+    """`due_by` for a holding time that was sampled at entry."""
     if not is_in(LEAVING_MASK, compartment):
         return real(0.0)
     return real(1.0) if np.int64(since[np.uint32(node)]) <= end else real(0.0)

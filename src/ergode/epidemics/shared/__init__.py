@@ -1,1 +1,1 @@
-"""What several methods use: stages of an infection, transmission, counts on a grid."""
+"""Shared by the methods: stages of an infection, transmission, counts on a grid."""

@@ -7,9 +7,9 @@ Poisson process of rate one.  Each contact carries a mark, uniform on (0, 1].  I
 source is infectious, the target is susceptible, and the mark is below the ratio of the current rate
 to the largest.
 
-Whatever lowers a rate - another stage, a calendar, a vaccine, a closed school - therefore removes
-transmissions and moves none.  Two scenarios with one seed differ only by the removed transmissions
-and their consequences.
+A lower rate - by another stage, a calendar, a vaccine, a closed school - therefore removes
+transmissions but does not shift any.  Two scenarios with one seed differ only by the removed
+transmissions and their consequences.
 
 A cell is a unit of the clock.  Its points are a function of (seed, replicate, source, target,
 layer, cell).  They can be asked for in any order, from any moment on.
@@ -48,7 +48,7 @@ class Meetings(NamedTuple):
     first: Any  # the arc's meetings are first[arc] : first[arc + 1], int64 [arc_count + 1]
     begin: Any  # real [meeting_count]
     end: Any  # equal to `begin` for an instantaneous one
-    amount: Any  # contact time of a meeting, or what an instantaneous one stands for
+    amount: Any  # contact time of a meeting, or the equivalent of an instantaneous one
     before: Any  # sum of the amounts of the arc's earlier meetings
 
 
@@ -104,7 +104,7 @@ def _gap_32(seed, replicate, entity, cell, number):
 
 
 def _gap_64(seed, replicate, entity, cell, number):
-    """The same for float64: two share a block."""
+    """`_gap_32` for float64: two gaps share a block."""
     index = np.uint32(cell) | np.uint32(np.uint32(number >> 1) << np.uint32(CELL_BITS))
     w0, w1, w2, w3 = draw_words(seed, replicate, entity, CONTACT, index)
     return exponential(w2, w3) if number & 1 else exponential(w0, w1)
@@ -114,7 +114,7 @@ gap = ByPrecision(float32=_gap_32, float64=_gap_64)
 
 
 def just_before(time):
-    """A time such that what is later is not before `time`."""
+    """The largest number below a positive `time`; -1 at time zero."""
     return next_down(time) if time > 0.0 else real(-1.0)
 
 
@@ -127,10 +127,10 @@ def contact_entity(source, target, layer, node_count, layer_count):
 def next_contact(entity, arc, rate, meetings, after, last, before, seed, replicate):
     """The first effective contact along an arc later than `after` and no later than `before`.
 
-    At `after` itself those count that follow the one with the key `last`, if that is not `NO_KEY`:
-    an instantaneous meeting may hold several.  `rate` is that of the arc's clock.  Returns when it
-    is - infinity if there is none -, its key in the arc, and its rank among the contacts of one
-    moment (`rank_of`).
+    If `last` is not `NO_KEY`, contacts at `after` itself that follow the key `last` also count: an
+    instantaneous meeting may hold several.  `rate` is the rate of the arc's clock.  Returns the
+    time of the contact (infinity if there is none), its key in the arc, and its rank among
+    simultaneous contacts (`rank_of`).
     """
     if rate > 0.0:
         cell = max(np.int64(rate * exposure(meetings, arc, after) * _EARLIER), np.int64(0))
@@ -158,10 +158,10 @@ def next_contact(entity, arc, rate, meetings, after, last, before, seed, replica
 
 
 def rank_of(meetings, arc, time, amount):
-    """Order of an effective contact among those of one moment.
+    """Order of an effective contact among simultaneous ones.
 
-    All meetings of a moment pass at one pace: what counts is how much of its own meeting's contact
-    time has passed.
+    Simultaneous meetings proceed at an equal pace, so the rank is the elapsed fraction of the
+    contact time of the contact's own meeting.
     """
     if not TEMPORAL:
         return np.int64(0)

@@ -10,8 +10,8 @@ from ergode.core import kernels
 def grid_index(times, per_step, time):
     """Index of the first grid time at or after `time`; the length of the grid if all are earlier.
 
-    `per_step` is the number of grid points per unit of time, exact or not: it only says where to
-    look first.
+    `per_step` is the approximate number of grid points per unit of time; it only gives the first
+    guess of the search.
     """
     at = max(np.int64(0), min(np.int64(time * per_step), np.int64(times.size)))
     while at > 0 and times[at - 1] >= time:

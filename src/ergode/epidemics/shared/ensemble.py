@@ -1,4 +1,4 @@
-"""What runs replicates of every method, and what the methods share of it."""
+"""Base class of the runners of all methods."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _SECONDS_PER_NODE: dict[Target, float] = {"cpu": 1e-6, "cuda": 1e-9}
 class Ensemble(ABC):
     """Replicates of one epidemic on one device, as `simulate` runs them.
 
-    Nothing in a replicate depends on the range of replicates that it is run in.  Most methods count
-    while they go through time: int32 [replicate, time, column], where columns are compartments, and
-    last those who ever became a case, each of them by stratum.
+    A replicate does not depend on the chunk that it is run in.  Most methods count during the run:
+    int32 [replicate, time, column].  Columns are compartments, and last cumulative cases, each by
+    stratum.
 
     Attributes
     ----------
     work_names : tuple of str
-        What `run` counts of its work.
+        Names of the work counters that `run` returns.
     """
 
     work_names: tuple[str, ...]
@@ -79,7 +79,7 @@ class Ensemble(ABC):
         return rows_from(first, self._group)
 
     def tables_on_device(self, tables: Tables, seeding: Seeding) -> EpidemicTables:
-        """What kernels read beside arcs; `seeding` is there already."""
+        """Tables that kernels read besides arcs; `seeding` is already on the device."""
         real = self.times.dtype.type
         whole = EpidemicTables(
             tables.meetings, tables.stages, tables.infections, tables.calendars,
@@ -117,7 +117,7 @@ class Ensemble(ABC):
         return 4 * self.times.size * self.column_count
 
     def chunk_size(self, replicates: int) -> int:
-        """Replicates to run together: enough to share out, few enough for a Ctrl-C."""
+        """Replicates per chunk: enough for all threads, few enough to respond to Ctrl-C."""
         replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
         work = self.bytes_per_replicate + 16 * self.node_count
         return min(replicates, max(8 * self.device.core_count, _CHUNK_BYTES // work))
@@ -135,9 +135,9 @@ class Ensemble(ABC):
 
     @abstractmethod
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
-        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work.
+        """Run `count` replicates; return input for `count` and `cases`, and the work on the host.
 
-        After Ctrl-C there may be fewer of them: those that are done, from the first on.
+        After Ctrl-C there may be fewer: the finished ones, from the first on.
         """
 
     def count(self, found: Any, first_replicate: int) -> np.ndarray:
@@ -148,7 +148,7 @@ class Ensemble(ABC):
         return each if self.stratum_count > 1 else each[..., 0]
 
     def counters(self, work: np.ndarray) -> dict[str, Any]:
-        """What the attributes of a result say of the work done."""
+        """Attributes of a result about the work done."""
         return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
 
     def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
@@ -162,12 +162,12 @@ class Ensemble(ABC):
 
 
 def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:
-    """How many replicates have room on a device at once.
+    """How many replicates fit on a device at once.
 
     Raises
     ------
     PlanError
-        Not even one.
+        Not even one fits.
     """
     return count_that_fits(
         device, bytes_each, f"one replicate of {node_count:,} nodes beside its network",

@@ -42,8 +42,8 @@ class Importations(NamedTuple):
     stop: Any
     first: Any  # its times are first[i] : first[i + 1], int32 [plan_count + 1]
     time: Any  # real
-    # That a contact makes an infection happen, real [plan_count, infection_count]; of several
-    # points, by point.
+    # Probability that a contact makes an infection happen, real [plan_count, infection_count]; for
+    # several points with a leading axis of points.
     probability: Any
     into: Any  # where the node then begins, int32 [plan_count, infection_count]
     susceptibility: Any  # of each node, one at most, real [node_count], or [1] for all
@@ -100,8 +100,8 @@ def importations_of(
 def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarray]:
     """For each infection: the probability that a contact with an outside case makes it happen.
 
-    The outside case is in the compartment `name`, or about to come there.  Whom an infection turns
-    into such a case begins as one; others who can be infected by it begin where that leads.
+    The outside case is in the compartment `name`, or about to enter it.  A node whose infection
+    leads to `name` begins there; a node infected otherwise begins where that infection leads.
     """
     index = compartment_index(model, name, "an importation")
     direct = set(model.leads_to(name))
@@ -133,7 +133,7 @@ def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarra
 
 
 def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
-    """Susceptibility of each node, relative to the largest where that is above one."""
+    """Susceptibility of each node, divided by the largest one if that is above one."""
     if model.susceptibility is None or not scenario.importations:
         return np.ones(1)
     values = np.asarray(scenario.contacts.attributes[model.susceptibility], float)
@@ -176,11 +176,11 @@ def imported_cases_of(
     return ImportedCases(first, *(column[order] for column in cases[1:]))
 
 
-# ---- what kernels ask
+# ---- device functions
 
 
 def importations_of_row(imports, rows, row):
-    """The importations of the point that a row is of."""
+    """The importations of the point of a row."""
     if SWEPT:
         probability = imports.probability[point_of(rows, row)]
         return Importations(
@@ -191,7 +191,7 @@ def importations_of_row(imports, rows, row):
 
 
 def importation_time(imports, plan, number, after, seed, replicate):
-    """When the `number`-th importation of a plan is, the one before being at `after`."""
+    """Time of the `number`-th importation of a plan; the previous one was at `after`."""
     if imports.rate[plan] > 0.0:
         w0, w1, w2, w3 = draw_words(seed, replicate, 2 * plan, IMPORTATION, np.uint32(number))
         time = max(after, imports.start[plan]) + exponential(w0, w1) / imports.rate[plan]
@@ -215,7 +215,7 @@ def importation_mark(plan, number, seed, replicate):
 def imported(imports, infections, plan, mark, left, node, compartment):
     """Compartment in which a node begins as a case, or -1 if the contact does not infect it.
 
-    `left` is what measures leave of its susceptibility.
+    `left` is the fraction of its susceptibility that remains under interventions.
     """
     left *= imports.susceptibility[node if imports.susceptibility.size > 1 else 0]
     reached = real(0.0)
@@ -253,7 +253,7 @@ def list_imported_cases(
 
 
 def first_imported_case(imported_cases, row, node):
-    """Position of the first importation into a node, or of what would follow it."""
+    """Position of the first importation into a node, or the position where it would be inserted."""
     low, high = np.int64(imported_cases.first[row]), np.int64(imported_cases.first[row + 1])
     while low < high:
         middle = (low + high) >> 1

@@ -1,6 +1,6 @@
-"""Options that kernels of several methods have.
+"""Options shared by kernels of several methods.
 
-A kernel leaves out the code for what its network, its model and its scenario do not have.
+A kernel omits the code for features that its network, model and scenario do not have.
 """
 
 from ergode.core.compiler.language import option
@@ -10,24 +10,24 @@ WEIGHTED = option(True)
 HAS_STRATA = option(True)
 """Whether nodes are counted by stratum."""
 HAS_AGES = option(False)
-"""Whether some seeds have been in their compartment for a while already."""
+"""Whether some seeds have ages in their compartment."""
 LAYERED = option(True)
 """Whether arcs are in layers."""
 TEMPORAL = option(True)
-"""Whether contacts come and go; a static network has them always."""
+"""Whether contacts are temporal."""
 HAS_CALENDARS = option(True)
-"""Whether rates change over time: those of layers, or of infectious nodes with their age."""
+"""Whether rates vary: those of layers with time, or those of infectious nodes with age."""
 HAS_INTERVENTIONS = option(True)
 """Whether there are interventions of any kind."""
 HAS_TRACING = option(True)
 """Whether one of them is contact tracing."""
 HAS_TRIGGERS = option(True)
-"""Whether a count starts one of them."""
+"""Whether a trigger starts one of them."""
 HAS_IMPORTATIONS = option(True)
-"""Whether cases come from outside."""
+"""Whether there are importations."""
 THINNED = option(True)
 """Whether an effective contact may fail to transmit."""
 HAS_MOMENTS = option(True)
-"""Whether there are moments at which more than one thing may happen (`shared.clock`)."""
+"""Whether events may be simultaneous (`shared.clock`)."""
 LISTING = option(True)
 """Whether line lists are kept."""

@@ -1,8 +1,8 @@
-"""What happens to a node after it is infected: the stages it passes through, and how long.
+"""Progression of a node after infection: its stages and holding times.
 
 Every method shares this module.  It makes the tables of a model, and has the device functions that
-read them: how long a node stays in a compartment, and where it goes next.  Both are pure functions
-of (seed, replicate, node, compartment).
+read them: the holding time of a node in a compartment, and the next compartment.  Both are pure
+functions of (seed, replicate, node, compartment).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FOR_EVER = float("inf")
 
 
 class Stages(NamedTuple):
-    """A model as flat arrays, one row a compartment; of several points, real ones by point."""
+    """A model as flat arrays, one row per compartment; real arrays may have an axis of points."""
 
-    kind: Any  # kind of holding time, int32 [compartment_count]; -1 where a node stays for ever
+    kind: Any  # kind of holding time, int32 [compartment_count]; -1 if nodes stay for ever
     a: Any  # its parameters, real [compartment_count]
     b: Any
     table_start: Any  # its rows of the two tables, int32 [compartment_count + 1]
@@ -48,7 +48,7 @@ def stages_of(model: CompartmentModel, precision: Precision) -> Stages:
 _BY_POINT = ("a", "b", "table_time", "table_cdf", "transmission_rate", "branch_cdf")
 
 
-@np.errstate(over="ignore")  # `check_stages` says what is too large
+@np.errstate(over="ignore")  # `check_stages` reports what is too large
 def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -> Stages:
     """The tables of several models that differ in numbers alone (see `PointGroup`)."""
     first, points = models[0], len(models)
@@ -72,7 +72,7 @@ def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -
             if codes[0].times is not None:
                 tables.append(np.array([[c.times for c in codes], [c.cdf for c in codes]]))
                 length = tables[-1].shape[2]
-            # In the order of compartments: equal models make equal draws.
+            # In the order of compartments, so that equal models make equal draws.
             names = sorted(each[0].branches, key=lambda name: index[name])
             branch_to += [index[name] for name in names]
             chances.append(np.cumsum([[one.to[name] for name in names] for one in each], axis=1))  # type: ignore[index]
@@ -93,7 +93,7 @@ def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -
 
 
 def _order(model: CompartmentModel) -> np.ndarray:
-    """Compartments in the order a node meets them; as listed where it may meet one twice."""
+    """Compartments in the order of visits; in the listed order if a node may visit one twice."""
     before: dict[str, set[str]] = {name: set() for name in model.compartments}
     for progression in model.progressions:
         for name in progression.branches:
@@ -115,7 +115,7 @@ def stages_of_group(
 
 
 def stages_of_row(stages, rows, row):
-    """The stages of the point that a row is of."""
+    """The stages of the point of a row."""
     if SWEPT:
         point = point_of(rows, row)
         return Stages(
@@ -136,20 +136,20 @@ def bindings_of(model: CompartmentModel) -> dict[Any, bool]:
 
 
 def stay_index(compartment, stay):
-    """Index of the draws of a node's stay: those of a node's first stay are of its compartment.
+    """Index of the draws of a node's stay; for the first stay it is the compartment.
 
-    `stay` counts the compartments that the node was in before; the 65,536th begins anew.
+    `stay` is the number of earlier stays of the node; the index repeats after 65,536 stays.
     """
     return np.int32(compartment) | np.int32(np.int32(stay & 0xFFFF) << np.int32(8))
 
 
 def holding_time(stages, compartment, seed, replicate, node):
-    """How long a node stays in a compartment; infinite where nothing leads out."""
+    """Holding time of a node in a compartment; infinite without a progression."""
     return holding_time_of_stay(stages, compartment, compartment, seed, replicate, node)
 
 
 def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
-    """How long a node stays in a compartment, at the stay of an index (see `stay_index`)."""
+    """Holding time of a node in a compartment, for a stay with this index (see `stay_index`)."""
     kind = stages.kind[compartment]
     if kind < 0:
         return _FOR_EVER
@@ -170,7 +170,7 @@ def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
 
 
 def remaining_time(stages, compartment, index, age, seed, replicate, node):
-    """How much longer a node stays in a compartment after it has been there for `age`."""
+    """Remaining holding time of a node that has been in a compartment for `age`."""
     if not age > 0.0:
         return holding_time_of_stay(stages, compartment, index, seed, replicate, node)
     kind = stages.kind[compartment]
@@ -189,12 +189,12 @@ def remaining_time(stages, compartment, index, age, seed, replicate, node):
 
 
 def next_compartment(stages, compartment, seed, replicate, node):
-    """Where a node goes from a compartment that has a way out."""
+    """Next compartment of a node in a compartment with a progression."""
     return next_compartment_of_stay(stages, compartment, compartment, seed, replicate, node)
 
 
 def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
-    """Where a node goes from a compartment, after the stay of an index (see `stay_index`)."""
+    """Next compartment of a node after a stay with this index (see `stay_index`)."""
     branch = stages.branch_start[compartment]
     last = stages.branch_start[compartment + 1] - 1
     if branch < last:
@@ -235,9 +235,9 @@ def new_lanes():
 
 
 def hold(lanes, count, stages, compartment, horizon, seed, replicate):
-    """Group the lanes whose node is in a compartment by `horizon`; draw how long each stays.
+    """Group the lanes whose node is in a compartment by `horizon`; draw their holding times.
 
-    One sweep over `stages.order` sees every stage of every node, and all draws of a loop are from
+    One pass over `stages.order` visits every stage of every node, and all draws of a loop are from
     one distribution.  Returns the size of the group.
     """
     size = 0
@@ -253,7 +253,7 @@ def hold(lanes, count, stages, compartment, horizon, seed, replicate):
 
 
 def advance(lanes, size, stages, compartment, seed, replicate):
-    """Move the group on from a compartment that has a way out."""
+    """Move the group to its next compartments."""
     for k in range(size):
         lane = lanes.group[k]
         lanes.since[lane] += lanes.group_duration[k]

@@ -1,9 +1,9 @@
 """Whether times in a working precision are fine enough for a model.
 
 Methods that go from event to event keep the time since the beginning.  Late in a run, two moments
-differ only if the spacing of numbers there can tell them apart.  A share of the transmissions of a
-stay is lost: a quarter of the spacing over the length of the stay.  Rates do not matter: what is
-transmitted sooner than times can tell is transmitted at the next representable time.
+differ only if the spacing of floats resolves them.  A fraction of the transmissions of a stay is
+lost: a quarter of the spacing divided by the length of the stay.  Rates do not matter: a
+transmission sooner than the spacing happens at the next representable time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SPACING_MOST = 2.0**-9  # of the shortest stay: less than 5e-4 of its transmiss
 def precision_of(
     precision: Precision | Literal["auto"], steps: bool, model: CompartmentModel, grid: np.ndarray
 ) -> Precision:
-    """The precision to work in: what was asked for, or the first that is fine enough.
+    """The requested precision; for "auto" float64 if only that is fine enough, else float32.
 
-    `steps` says whether the method takes time steps: it then keeps no times.
+    `steps` says whether the method is tau-leaping, which counts steps and stores no times.
 
     Raises
     ------
     PlanError
-        It is unknown.
+        The precision is unknown.
     """
     choice("precision", precision, ("auto", *PRECISIONS))
     if precision != "auto":
@@ -46,14 +46,14 @@ def precision_of(
 def check_resolution(
     precision: Precision, steps: bool, model: CompartmentModel, grid: np.ndarray
 ) -> None:
-    """Refuse a precision that is too fits for the shortest stay in so long a run.
+    """Refuse a precision that is too coarse for the shortest stay in a run of this length.
 
-    Methods that take `steps` count those, and keep no times.
+    Methods that take `steps` count steps and store no times, so they are not checked.
 
     Raises
     ------
     PlanError
-        It is too fits.
+        The precision is too coarse.
     """
     spacing = _spacing(precision, model, grid)
     if spacing > _SPACING_MOST and not steps:
@@ -73,12 +73,12 @@ def shortest_stay(model: CompartmentModel) -> float:
 
 
 def _spacing(precision: Precision, model: CompartmentModel, grid: np.ndarray) -> float:
-    """How far apart times are at the end of a run, in shortest stays."""
+    """Spacing of times at the end of a run, relative to the shortest stay."""
     return float(grid[-1] - grid[0]) * _SPACING[precision] / shortest_stay(model)
 
 
 def check_range(what: str, value: Any, precision: Precision) -> None:
-    """Refuse what the working precision cannot hold with room for a sum or two."""
+    """Refuse values near the largest number of the working precision: their sums may overflow."""
     if not abs(value) < 0.1 * np.finfo(precision).max:
         raise ModelError(
             f"{what} is beyond what {precision} can hold; use another unit of time"
@@ -91,7 +91,7 @@ def check_stages(
 ) -> None:
     """Refuse rates and holding times that the working precision cannot hold.
 
-    `stages` are those of the model, or of all models of a group.
+    `stages` are the stages of the model, or of all models of a group.
     """
     models = [model] if group is None else group.models
     limits = np.finfo(precision)

@@ -1,4 +1,4 @@
-"""The tables that one row of a launch reads: those of its point."""
+"""The tables that a row of a launch reads."""
 
 from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.importation import importations_of_row
@@ -9,7 +9,7 @@ from ergode.epidemics.shared.transmission import infections_of_row
 
 
 def tables_of_row(tables, rows, row):
-    """`EpidemicTables` of the point that a row is of, from those of all points."""
+    """`EpidemicTables` of the point of a row, from the tables of all points."""
     if SWEPT:
         return EpidemicTables(
             tables.meetings, stages_of_row(tables.stages, rows, row),

@@ -1,8 +1,8 @@
-"""Many points of a sweep in one launch: which point and which replicate a row is.
+"""Several points of a sweep in one launch: the point and the replicate of each row.
 
 Rows of a launch are numbered point by point.  Tables that differ between points have a leading axis
-of points, and a row reads those of its point.  Its draws have the key of its replicate, as in the
-call of the point alone.
+of points, and a row reads the tables of its point.  Its draws are keyed by its replicate, as if the
+point ran alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ergode.core.compiler.language import option
 from ergode.models.epidemic.compartments import CompartmentModel
 
 SWEPT = option(False)
-"""Whether a launch is of several points."""
+"""Whether a launch has several points."""
 ROWS_MOST = 2**31
-"""Replicates of a point, and rows of a launch of several, are fewer."""
+"""Upper bound (exclusive) of the replicates of a point, and of the rows of a launch of several."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PointGroup:
     ----------
     models, initials : sequence, length point_count
     replicates : int
-        Of each.
+        Replicates of each point.
     """
 
     models: Sequence[CompartmentModel]
@@ -39,12 +39,12 @@ class PointGroup:
 
     @property
     def has_own_seeds(self) -> bool:
-        """Whether points differ in who is where at first."""
+        """Whether points differ in their initial conditions."""
         return any(initial is not self.initials[0] for initial in self.initials)
 
 
 class Rows(NamedTuple):
-    """What the rows of a launch are."""
+    """Points and replicates of the rows of a launch."""
 
     point: Any  # of the first row
     replicate: Any  # of the first row
@@ -52,7 +52,7 @@ class Rows(NamedTuple):
 
 
 def rows_from(first: int, group: PointGroup | None) -> Rows:
-    """The rows of a launch from number `first` of all on."""
+    """The rows of a launch that begins with row `first` of all rows."""
     if group is None:
         return Rows(0, first, 1)
     point, replicate = divmod(first, group.replicates)
@@ -60,12 +60,12 @@ def rows_from(first: int, group: PointGroup | None) -> Rows:
 
 
 def bindings_of(group: PointGroup | None) -> dict[Any, Any]:
-    """What kernels are bound to that run a group."""
+    """Options of kernels that run a group."""
     return {} if group is None else {SWEPT: True}
 
 
 def replicate_of(rows, row):
-    """Number of the replicate that a row is."""
+    """Replicate number of a row."""
     if SWEPT:
         number = np.uint32(np.uint32(rows.replicate) + np.uint32(row))
         return np.int64(np.uint32(number % np.uint32(rows.replicates)))
@@ -73,6 +73,6 @@ def replicate_of(rows, row):
 
 
 def point_of(rows, row):
-    """Number of the point that a row is of."""
+    """Point number of a row."""
     number = np.uint32(np.uint32(rows.replicate) + np.uint32(row))
     return np.uint32(np.uint32(rows.point) + np.uint32(number // np.uint32(rows.replicates)))

@@ -1,4 +1,4 @@
-"""A model and a scenario as the flat tables that the exact methods for any model read."""
+"""Flat tables of a model and a scenario, for the exact methods for any model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ergode.models.networks.contact_network import ContactNetwork
 
 
 class EpidemicTables(NamedTuple):
-    """What does not change during a run, beside the arcs of the network."""
+    """Read-only tables of a run, besides the arcs of the network."""
 
     meetings: Any  # see `shared.contacts`
     stages: Any  # see `shared.progression`
@@ -51,16 +51,16 @@ class EpidemicTables(NamedTuple):
     importations: Any
     stratum: Any  # of each node, int32 [node_count]
     stratum_count: int
-    base: int  # compartment of those who are not seeds
-    times: Any  # the latest that count at those of the grid (`shared.clock`)
-    per_step: Any  # grid points a unit of time
+    base: int  # compartment of nodes that are not seeds
+    times: Any  # latest times that count at each grid time (`shared.clock`)
+    per_step: Any  # grid points per unit of time
     end: Any  # the next number after the last of `times`
     moments: Any  # see `shared.clock`
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Host arrays; `transmission`, `progression`, `contacts`, `importation` say what they are."""
+    """Host arrays; see `transmission`, `progression`, `contacts` and `importation`."""
 
     stages: Any
     infections: Any
@@ -89,7 +89,7 @@ def tables_of(
     Raises
     ------
     ModelError, PlanError
-        Something is named that is not there, or is beyond what the methods can tell apart.
+        A name is unknown, or a limit of the methods is exceeded.
     """
     contacts = scenario.contacts
     stages = progression.stages_of_group(model, group, precision)
@@ -148,9 +148,9 @@ def tables_of(
 
 
 def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
-    """Times at which it matters whether a stay or a quarantine is over, ascending.
+    """Ascending times at which the end of a stay or a quarantine may coincide with another event.
 
-    There are none where the lengths of both have continuous laws.
+    There are none if the lengths of both have continuous distributions.
     """
     tracing = any(isinstance(one, ContactTracing) for one in scenario.interventions)
     atoms = any(isinstance(p.holding_time, Deterministic | Empirical) for p in model.progressions)
@@ -158,12 +158,12 @@ def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
 
 
 def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:
-    """An array, or one unused element where there is none."""
+    """An array, or one unused element instead of None."""
     return np.zeros(1, dtype) if array is None else array
 
 
 def arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:
-    """What multiplies the transmission rate along each arc; None if nothing does."""
+    """Factor on the transmission rate along each arc; None if all are one."""
     weights = contacts.weights
     for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):
         if name is None:

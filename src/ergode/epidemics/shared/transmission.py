@@ -38,34 +38,34 @@ CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(
 
 
 class Infections(NamedTuple):
-    """Who infects whom into what: one row an infection; of several points, real ones by point."""
+    """Infections, one row each; real arrays may have a leading axis of points."""
 
     susceptible: Any  # int32 [infection_count]
     infected: Any  # int32 [infection_count]
     rate: Any  # by the source's compartment, real [infection_count, compartment_count]
     at_risk: Any  # whether an infection leads out of a compartment, uint8 [compartment_count]
-    infectious: Any  # whether a node in it infects anybody, uint8 [compartment_count]
+    infectious: Any  # whether a compartment is infectious, uint8 [compartment_count]
     peak: Any  # the largest rate from one compartment into another, a real number
     profile: Any  # calendar of the time since entering a compartment, or -1 [compartment_count]
 
 
 class Calendars(NamedTuple):
-    """Factors that are constant from one change to the next."""
+    """Piecewise constant factors."""
 
     first: Any  # a calendar's changes are first[i] : first[i + 1], int32 [calendar_count + 1]
     change: Any  # real [change_count]
     factor: Any
     period: Any  # real [calendar_count]; 0 where it does not repeat
-    phase: Any  # where in the period the simulation begins
+    phase: Any  # position in the period at the beginning of the simulation
     layer: Any  # calendar of each layer, or -1: int32 [layer_count]
     peak: Any  # the largest factor of each layer, real [layer_count]
 
 
 class Interventions(NamedTuple):
-    """One row an intervention."""
+    """Interventions, one row each."""
 
     kind: Any  # int32 [intervention_count]
-    start: Any  # real; infinite where a trigger decides
+    start: Any  # real; infinite if a trigger starts it
     duration: Any
     fraction: Any
     reduction: Any
@@ -83,7 +83,7 @@ class Interventions(NamedTuple):
     trigger_delay: Any  # real [trigger_count]
 
 
-@np.errstate(over="ignore")  # `check_stages` says what is too large
+@np.errstate(over="ignore")  # `check_stages` reports what is too large
 def infections_of(
     model: CompartmentModel, precision: Precision, group: PointGroup | None = None
 ) -> Infections:
@@ -117,7 +117,7 @@ def infections_of(
 
 
 def infections_of_row(infections, rows, row):
-    """The infections of the point that a row is of."""
+    """The infections of the point of a row."""
     if SWEPT:
         point = point_of(rows, row)
         return Infections(
@@ -190,7 +190,7 @@ def interventions_of(
     Raises
     ------
     ModelError
-        Something is not an intervention, or names what the model or the network has not.
+        An item is not an intervention, or a name is unknown to the model or the network.
     """
     count = max(1, len(interventions))
     columns: dict[str, np.ndarray] = {
@@ -270,7 +270,7 @@ def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
     return np.asarray(contacts.attributes[name])
 
 
-# ---- what kernels ask
+# ---- device functions
 
 
 def calendar_factor(calendars, calendar, time):
@@ -291,9 +291,9 @@ def calendar_factor(calendars, calendar, time):
 
 
 def triggered_start(interventions, trigger, time):
-    """When an intervention begins whose trigger's count was at its level after `time`.
+    """Start of an intervention whose trigger reached its threshold at `time`.
 
-    What happened at that moment is beyond its reach.
+    Events at that moment itself are not affected.
     """
     return max(time + interventions.trigger_delay[trigger], next_up(time))
 
@@ -305,7 +305,7 @@ def _draws(row, node, stay, seed, replicate):
 
 
 def protected_since(interventions, row, start, node, seed, replicate):
-    """From when on a vaccination protects a node; infinite if it does not."""
+    """Time from which a vaccination protects a node; infinite if it does not."""
     group = interventions.group[row]
     if group >= 0 and interventions.members[group, node] == 0:
         return real(_NEVER)
@@ -320,7 +320,7 @@ def protected_since(interventions, row, start, node, seed, replicate):
 
 
 def _left_by_vaccine(interventions, row, start, time, node, seed, replicate):
-    """What a vaccination leaves of the rate at which a node is infected."""
+    """Fraction of the infection rate of a node that remains after a vaccination."""
     since = protected_since(interventions, row, start, node, seed, replicate)
     if since <= time and time < since + interventions.duration[row]:
         if interventions.kind[row] == LEAKY_KIND:
@@ -330,7 +330,7 @@ def _left_by_vaccine(interventions, row, start, time, node, seed, replicate):
 
 
 def guarded(interventions, starts, time, node, seed, replicate):
-    """What vaccinations leave of the rate at which a node is infected from outside."""
+    """Fraction of the infection rate from outside that remains after vaccinations."""
     left = real(1.0)
     time = later(time)
     for row in range(interventions.kind.size):
@@ -341,7 +341,7 @@ def guarded(interventions, starts, time, node, seed, replicate):
 
 
 class Source(NamedTuple):
-    """Who may infect somebody."""
+    """The source of a possible infection."""
 
     node: Any
     compartment: Any
@@ -350,9 +350,9 @@ class Source(NamedTuple):
 
 
 def remaining(interventions, starts, time, layer, source, target, seed, replicate):
-    """What the interventions in force leave of the rate along an arc; quarantine apart.
+    """Fraction of the rate along an arc that remains under interventions, except quarantine.
 
-    `starts` [intervention_count] is when each begins, by now.
+    `starts` [intervention_count] are the starts of the interventions as known now.
     """
     left = real(1.0)
     for row in range(interventions.kind.size):
@@ -394,9 +394,9 @@ _NEVER = float("inf")
 def outcome(
     tables, starts, mark, left, time, layer, source, target, target_compartment, seed, replicate
 ):
-    """Compartment that a contact of this mark moves the target to, or -1 if it does not.
+    """Compartment to which a contact with this mark moves the target, or -1.
 
-    `source` is a `Source`.  `left` is the ratio that other measures leave.
+    `source` is a `Source`.  `left` is the fraction of the rate that remains under other measures.
     """
     infections, calendars = tables.infections, tables.calendars
     time = later(time)

@@ -1,1 +1,1 @@
-"""The exact epidemic of any model, a window of time at once."""
+"""The exact epidemic of any model, by windows of time."""

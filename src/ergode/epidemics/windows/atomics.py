@@ -1,6 +1,6 @@
-"""Elements of arrays that the threads of a CUDA grid change together.
+"""Updates of array elements: atomic on CUDA, plain on the CPU.
 
-On the CPU one thread has a replicate, and its arrays, to itself.
+On the CPU, one thread has a replicate and its arrays to itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _lower_cuda(array, at, value):
 
 
 add = ByTarget(cpu=_add_cpu, cuda=_add_cuda)
-"""``add(array, at, value)`` adds to an element and returns its value before."""
+"""``add(array, at, value)`` adds to an element and returns its previous value."""
 raise_to = ByTarget(cpu=_raise_cpu, cuda=_raise_cuda)
 """``raise_to(array, at, value)`` makes an element at least as large."""
 lower_to = ByTarget(cpu=_lower_cpu, cuda=_lower_cuda)

@@ -1,15 +1,15 @@
-"""The exact epidemic of any model, a window of time at once: method ``"sellke"`` on CUDA.
+"""The exact epidemic of any model, by windows of time: method ``"sellke"`` on CUDA.
 
-The draws are those of `event_driven.kernel`, and imply the same history.  Here all nodes find it at
-once.  In a window of time every node works out its path - the compartments it passes through, and
-when - from the paths of its neighbours, as far as they are known (`windows.path`).  When a path
-changes, the neighbours at risk work out theirs anew.  A path depends on earlier moments of other
-paths alone, so each round settles at least one more infection of every chain.  The rounds end when
+The draws equal those of `event_driven.kernel`, and determine the same history.  Here all nodes are
+processed in parallel.  In a window of time, the path of every node - its compartments and the times
+of its moves - is computed from the known paths of its neighbours (`windows.path`).  When a path
+changes, the paths of neighbours at risk are recomputed.  A path depends only on earlier moments of
+other paths, so each round settles at least one more infection of every chain.  The rounds end when
 no path changes.
 
-A path has room for a few moves.  The window is cut short at the first move that found none, and at
-the first that may pull a trigger (`windows.triggers`).  So neither the width of a window nor the
-order in which nodes are looked at changes the result.  Each replicate has windows of its own.
+A path has room for a few moves.  A window is cut short at the first move without room, and at the
+first move that may pull a trigger (`windows.triggers`).  So neither the width of a window nor the
+order of processing changes the result.  Each replicate has windows of its own.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from ergode.epidemics.windows.triggers import (
 # Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
 # ruff: noqa: SIM102
 THREADS = 256
-HUB = 64  # arcs into a node that a warp works on together are more than this
+HUB = 64  # a warp shares the work on a node with more incoming arcs than this
 _NEVER = float("inf")
 _EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
-# ---- CPU: one replicate a thread at a time
+# ---- CPU: each thread runs one replicate at a time
 
 
 def windows_cpu(
@@ -62,8 +62,8 @@ def windows_cpu(
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
-    A node may have `room` detections to come.  Out: `results`, `work` [row, 2] (paths worked out,
-    windows), and `needed` [row], the room that there would have to be.
+    A node may have `room` pending detections.  Out: `results`, `work` [row, 2] (computed paths,
+    windows), and `needed` [row], the room that the replicate needs.
     """
     node_count = arcs.first.size - 1
     plan_size = tables.interventions.kind.size
@@ -144,7 +144,7 @@ def _begin_one(epidemic, results, row, replicate, node_count):
 
 
 def _find_paths(epidemic, queue, row, replicate, odd, begin, stop):
-    """Work out paths until none changes any more; returns how many were worked out."""
+    """Compute paths until none changes; return the number of computed paths."""
     arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
     only = np.int64(0)
     starts = epidemic.triggers.starts[0]
@@ -186,7 +186,7 @@ def _find_paths(epidemic, queue, row, replicate, odd, begin, stop):
 
 
 def _wake(tables, paths, queue, there, following, position, stop):
-    """Queue a node, unless it is or nothing can happen to it."""
+    """Queue a node, unless it is queued already or nothing can happen to it."""
     if paths.queued[position] == 0 and not idle(tables, paths, position, stop):
         paths.queued[position] = 1
         queue[there, following] = position
@@ -282,7 +282,7 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
                     grid.sync()
                 searches += 1
         windows += 1
-        # Another slot for the next round: somebody may still have to read that this one is empty.
+        # The next round uses another slot: threads may still have to read that this one is empty.
         round_number += 1
     cuda.atomic.add(work, 0, worked)
     if first == 0:
@@ -321,7 +321,7 @@ def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):
 
 
 def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread):
-    """Settle what the last window found, and queue the nodes that may move in the next."""
+    """Settle the paths of the last window, and queue the nodes that may move in the next."""
     tables, triggers, paths = epidemic.tables, epidemic.triggers, epidemic.paths
     node_count = np.int64(epidemic.arcs.first.size - 1)
     position_count = np.int64(paths.queued.size)
@@ -393,10 +393,10 @@ def _count_all_arrivals(epidemic, width, odd, thread):
 
 
 def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread):
-    """Work out the paths of the nodes that are queued; returns how many this thread did.
+    """Compute the paths of queued nodes; return the number computed by this thread.
 
-    A lane takes a node.  Nodes with many arcs are left until all lanes of the warp have had theirs,
-    and then taken one after another by all of them.
+    Each lane takes a node.  Nodes with many arcs are deferred: the whole warp then processes them
+    one after another.
     """
     arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
     triggers, lane = epidemic.triggers, thread.lane
@@ -432,7 +432,7 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
         if active:
             if share == 0:
                 cuda.atomic.exch(paths.queued, mine, 0)
-            # What follows must see all that was written before the mark was set.
+            # Later reads must see all writes before the mark was set.
             cuda.threadfence()
             if HUBS:
                 if shares > 1:
@@ -466,7 +466,7 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
 
 
 def _wake_on_cuda(tables, paths, queue, waiting, round_number, position, stop):
-    """Queue a node for the next round, unless it is or nothing can happen to it."""
+    """Queue a node for the next round, unless it is queued or nothing can happen to it."""
     if not idle(tables, paths, position, stop) and cuda.atomic.exch(paths.queued, position, 1) == 0:
         at = cuda.atomic.add(waiting, (0, (round_number + 1) % 3), 1)
         queue[1 - (round_number & 1), at] = position

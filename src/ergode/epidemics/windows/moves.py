@@ -1,4 +1,4 @@
-"""Moves of nodes that are final: where a node begins, and what of its path becomes its past."""
+"""Final moves of nodes: initial compartments, and the settled part of paths."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _NEVER = float("inf")
 
 
 class Records(NamedTuple):
-    """Every move, in the order of time for each node: a row of each array a replicate."""
+    """Every move, in the order of time for each node: one row of each array per replicate."""
 
-    count: Any  # int64 [row]; may exceed the room there is
+    count: Any  # int64 [row]; may exceed `room`
     node: Any  # int32 [row, room]
     time: Any  # real
     to: Any  # and whether it is an infection, as in paths; uint8
@@ -50,7 +50,7 @@ class Records(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What comes out of a chunk."""
+    """Results of a chunk."""
 
     records: Records
     moves: Any  # int32 [row, time, (compartment, and last cases) x stratum]; in the end counts
@@ -64,7 +64,7 @@ class Move(NamedTuple):
     at_once: Any  # whether it is infected at this very moment
     infector: Any  # -1 if nobody infected the node
     time: Any
-    age: Any  # for how long it has been there already; zero but for seeds
+    age: Any  # age in the compartment; zero except for seeds
 
 
 def column_of(tables, compartment, node):
@@ -75,7 +75,7 @@ def column_of(tables, compartment, node):
 
 
 def _enter(epidemic, results, place, move, stay):
-    """Move a node for good, `stay` stays having gone before."""
+    """Make a move final; the node had `stay` earlier stays."""
     tables, paths, triggers = epidemic.tables, epidemic.paths, epidemic.triggers
     position, node, compartment, time = place.position, place.node, move.compartment, move.time
     is_open = move.at_once or (
@@ -118,7 +118,7 @@ def _enter(epidemic, results, place, move, stay):
 
 
 def begin_node(epidemic, position, node, replicate):
-    """A node that is not a seed, at time zero."""
+    """Initialise a node that is not a seed, at time zero."""
     tables, tracing, seed = epidemic.tables, epidemic.tracing, epidemic.seed
     begin_at_base(tables, epidemic.paths, position, node, seed, replicate)
     if HAS_TRACING:
@@ -150,7 +150,7 @@ def begin_clock(tables, triggers, slot, node_count):
 
 
 def place_seed(epidemic, results, row, slot, index, node_count, replicate):
-    """Put a seed where it starts."""
+    """Put a seed into its compartment."""
     seeding = epidemic.tables.seeding
     node = np.int64(seed_node(seeding, index, node_count, epidemic.seed, replicate))
     compartment = seed_compartment(seeding, index)
@@ -170,7 +170,7 @@ def place_seed(epidemic, results, row, slot, index, node_count, replicate):
 
 
 def settle(epidemic, results, place, end):
-    """Make what a path has before `end` a node's past."""
+    """Make the moves of a path before `end` final."""
     paths, position = epidemic.paths, place.position
     count = moves_of(paths, position)
     if count > 0:

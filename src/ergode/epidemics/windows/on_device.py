@@ -1,4 +1,4 @@
-"""What differs between a CPU and a CUDA device in how windows of time are run."""
+"""Launch the window kernel on a CPU or a CUDA device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INDEXABLE = 2**31
 
 
 class _Windows:
-    """What runs the kernel, and on what.
+    """Base of the launchers of the kernel.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class _Windows:
         Counts before anybody has moved.
     time_count : int
     seed_count : int
-        Seeds of a replicate at most.
+        Largest number of seeds of a replicate.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class _Windows:
 
 
 class OnCPU(_Windows):
-    """One replicate a thread at a time."""
+    """Each thread runs one replicate at a time."""
 
     @property
     def host(self) -> Device:
@@ -79,18 +79,18 @@ class OnCPU(_Windows):
         return 0
 
     def chunk_size(self, most: int, replicates: int, node_count: int, bytes_each: int) -> int:
-        """Replicates to run together; `most` is what all methods keep to."""
+        """Replicates per chunk; `most` is the limit of all methods."""
         return most
 
     def prepare(self, run: Callable[[], Any]) -> None:
-        """Compile the kernel by a run of nothing."""
+        """Compile the kernel by an empty run."""
         run()
 
     def run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
         rows: Rows, count: int, width: Any, record_room: int, detection_room: int,
     ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
-        """Counts, work [2], records, and how many detections of a node there are to be kept."""
+        """Counts, work [2], records, and the room needed for detections of a node."""
         counts = np.empty((count, *self._shape), np.int32)
         work = np.zeros((count, 2), np.int64)
         needed = np.zeros(count, np.int32)
@@ -135,7 +135,7 @@ class OnCUDA(_Windows):
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
         rows: Rows, count: int, width: Any, record_room: int, detection_room: int,
     ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
-        """Counts, work [2], records, and how many detections of a node there are to be kept."""
+        """Counts, work [2], records, and the room needed for detections of a node."""
         node_count = self._arcs.first.size - 1
         made_for = count, record_room, detection_room
         if self._made_for != made_for:

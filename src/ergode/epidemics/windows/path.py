@@ -73,8 +73,8 @@ def _first_transmission(
 ):  # fmt: skip
     """The first transmission to a node in a compartment, later than `after`, before `before`.
 
-    Looks at every arc of number `lane` modulo `lanes`.  Returns when it is (or `before`), where
-    it leads (or -1) and from whom.
+    Visits every arc of number `lane` modulo `lanes`.  Returns its time (or `before`), the new
+    compartment (or -1) and the infector.
     """
     arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
     seed, replicate, node = epidemic.seed, place.replicate, place.node
@@ -83,7 +83,7 @@ def _first_transmission(
     infected = np.int64(-1)
     infector = np.int64(_NOBODY)
     arc = np.int64(-1)
-    first_rank = np.int64(-1)  # nothing of the moment `before` comes first
+    first_rank = np.int64(-1)  # no contact at `before` itself counts
     for e in range(arcs.first[node] + lane, arcs.first[node + 1], lanes):
         source = np.int64(arcs.source[e])
         other = shift + source
@@ -149,7 +149,7 @@ def _first_transmission(
 
 
 def _first_of_lanes(time, rank, infected, infector, arc):
-    """What one thread, going through all arcs, would have found: the first arc of equal ones."""
+    """Reduce over lanes, as if one thread visited all arcs: ties go to the first arc."""
     soonest = real(time)
     for shift in (16, 8, 4, 2, 1):
         soonest = min(soonest, real(cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift)))
@@ -172,7 +172,7 @@ def _first_of_lanes(time, rank, infected, infector, arc):
 def _first_import(epidemic, place, starts, entry, compartment, moves, opened, begin, stop):
     """The first importation, from `entry` on, that infects a node in a compartment before `stop`.
 
-    Returns when it is (or `stop`), and where it leads (or -1).
+    Returns its time (or `stop`) and the new compartment (or -1).
     """
     tables, imported_cases, node = epidemic.tables, epidemic.imported_cases, place.node
     last = np.int64(imported_cases.first[place.row + 1])
@@ -201,7 +201,7 @@ def _first_import(epidemic, place, starts, entry, compartment, moves, opened, be
 
 
 def _new_move(epidemic, position, at, known, time, into, stop):
-    """Whether a move differs from the one known before: 2 if neighbours may be traced for it.
+    """Whether a move differs from the known one: 2 if neighbours may be traced because of it.
 
     `at` is the number of the move in the path. `known` moves of the path were known before.
     """
@@ -220,7 +220,7 @@ def _new_move(epidemic, position, at, known, time, into, stop):
 
 
 def _fewer_moves(epidemic, position, moves, known, stop):
-    """As `_new_move`, for the moves that a path has no more."""
+    """`_new_move` for moves that are no longer in a path."""
     changed = np.int32(1)
     if HAS_TRACING:
         paths = epidemic.paths
@@ -233,11 +233,11 @@ def _fewer_moves(epidemic, position, moves, known, stop):
 
 
 def work_out(epidemic, place, starts, begin, stop, lane, lanes):
-    """Work out the path of a node in the window from `begin` to `stop`, from those of others.
+    """Compute the path of a node in the window from `begin` to `stop` from other nodes' paths.
 
-    `starts` says when interventions begin; `lanes` threads call this together.  Returns whether
-    the path changed - 2 if so that neighbours may be traced for it within the window - and when
-    the first move is that has no room in it.
+    `starts` are the starts of interventions; `lanes` threads call this together.  Returns whether
+    the path changed (2 if neighbours may be traced because of it within the window), and the time
+    of the first move without room.
     """
     tables, paths, position = epidemic.tables, epidemic.paths, place.position
     seed, replicate, node = epidemic.seed, place.replicate, place.node
@@ -250,7 +250,7 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, position)
-    entry = np.int64(0)  # whom one stay is immune to, another may be infected by
+    entry = np.int64(0)  # each stay has its own importations
     if HAS_IMPORTATIONS:
         entry = first_imported_case(epidemic.imported_cases, place.row, node)
     while True:

@@ -1,6 +1,6 @@
 """Replicates of one epidemic, window by window, on either device.
 
-Method ``"sellke"`` on CUDA; on the CPU it is what events are checked against.
+Method ``"sellke"`` on CUDA; on the CPU it serves to validate the event-driven kernel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.contact_network import ContactNetwork
 
 _REGISTERS = 64
-_DETECTIONS = 4  # of a node, with consequences to come, that there is room for at first
+_DETECTIONS = 4  # initial room for pending detections of a node
 
 
 class WindowEnsemble(Ensemble):
@@ -43,7 +43,7 @@ class WindowEnsemble(Ensemble):
     model, scenario, initial, times, seed, device, precision, listing
         As for `event_driven.runner.EventEnsemble`.
     width : float, optional
-        Span of a window [time]; affects speed alone.
+        Span of a window [time]; affects only the speed.
     group, rows : optional
         As for `first_passage.runner.FirstPassageEnsemble`.
     """
@@ -108,7 +108,7 @@ class WindowEnsemble(Ensemble):
 
     @property
     def bytes_per_replicate(self) -> int:
-        """Memory that a replicate needs beside the network [bytes]."""
+        """Memory per replicate, without the network [bytes]."""
         each = self._on.bytes_per_node(self._plan_size, self._detection_room)
         listed = 13 * self._record_room if self._listing else 0
         return super().bytes_per_replicate + each * self.node_count + listed
@@ -146,7 +146,7 @@ class WindowEnsemble(Ensemble):
             listed = int(self.device.get(records.count).max(initial=0)) if self._listing else 0
             if listed <= self._record_room and detections <= self._detection_room:
                 return (counts, records), work
-            # The same replicates again, with room for everything.
+            # Run the replicates again with enough room.
             self._record_room = max(self._record_room, listed + listed // 4)
             if detections > self._detection_room:
                 self._detection_room = 2 * detections
@@ -161,7 +161,7 @@ class WindowEnsemble(Ensemble):
         time, to = records.time[kept][order].astype(np.float64), records.to[kept][order]
         is_case = to >= INFECTED
         case = np.cumsum(is_case) - 1
-        # A move before a node's first case is no part of any.
+        # Moves before a node's first case belong to no case.
         number = case.clip(0)
         part = case >= 0
         if part.any():
@@ -205,9 +205,9 @@ def _arcs_of(
 
 
 def _width(models: Sequence[CompartmentModel], contacts: ContactNetwork, tables: Tables) -> float:
-    """Span of a window: short against the time from an infection to the next.
+    """Span of a window: short compared with a generation interval.
 
-    Only speed depends on it; the factor was measured on random networks of mean degree 8.
+    It affects only the speed; the factor was measured on random networks of mean degree 8.
     """
     stays = [
         p.holding_time.mean

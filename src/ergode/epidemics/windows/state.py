@@ -1,4 +1,4 @@
-"""Nodes in a window of time: where they are at its beginning, and what they do in it.
+"""Nodes in a window of time: their state at its beginning, and their moves within it.
 
 A node of a replicate has a place in each array; the replicates of a chunk lie one after another,
 a row each.
@@ -29,7 +29,7 @@ _NEVER = float("inf")
 
 
 class Arcs(NamedTuple):
-    """Who may infect a node, and whom it may infect."""
+    """Incoming and outgoing arcs of each node."""
 
     first: Any  # a node's incoming arcs are first[i] : first[i + 1]
     source: Any
@@ -42,19 +42,19 @@ class Arcs(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Where nodes are at the beginning of a window, and what they do in it."""
+    """State of nodes at the beginning of a window, and their moves within it."""
 
-    # What a neighbour asks for lies side by side: when the stay began and when it would end, as
-    # bits; compartment and number of moves in the window; compartments the node was in before.
+    # Data that neighbours read is contiguous: begin and planned end of the stay, as bits;
+    # compartment and number of moves in the window; number of earlier stays.
     state: Any  # bits [place, 4]
     time: Any  # of moves, real [ROOM, place]
     to: Any  # and whether they are infections, uint8 [ROOM, place]
-    infector: Any  # int32 [ROOM, place], or [1, 1] where nobody asks
+    infector: Any  # int32 [ROOM, place], or [1, 1] without a line list
     queued: Any  # int32 [place]
 
 
 class Epidemic(NamedTuple):
-    """The replicates of a chunk: what they run on, and how far they are."""
+    """The replicates of a chunk: tables and state."""
 
     arcs: Any  # Arcs
     tables: Any  # see `shared.tables.EpidemicTables`
@@ -66,7 +66,7 @@ class Epidemic(NamedTuple):
 
 
 def epidemic_of_row(epidemic, rows, row):
-    """The epidemic with the tables of the point that a row is of."""
+    """The epidemic with the tables of the point of a row."""
     if SWEPT:
         return Epidemic(
             epidemic.arcs, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
@@ -76,7 +76,7 @@ def epidemic_of_row(epidemic, rows, row):
 
 
 class Place(NamedTuple):
-    """Where the numbers of one node in one replicate are."""
+    """Indices of one node in one replicate."""
 
     row: Any  # of results and of imported cases
     slot: Any  # of the state of triggers
@@ -91,17 +91,17 @@ def since_of(paths, position):
 
 
 def until_of(paths, position):
-    """When it would end."""
+    """When a node's stay would end without an infection."""
     return from_bits(bits(paths.state[position, 1]))
 
 
 def compartment_of(paths, position):
-    """Where a node is at the beginning of a window."""
+    """Compartment of a node at the beginning of a window."""
     return np.int64(paths.state[position, 2] & bits(_OPEN - 1))
 
 
 def is_open_at_first(paths, position):
-    """Whether contacts at the first moment of a node's stay do not count: it was infected then."""
+    """Whether an infection began the stay, so that contacts at its first moment do not count."""
     return (paths.state[position, 2] & bits(_OPEN)) != bits(0)
 
 
@@ -112,26 +112,26 @@ def opened_at(paths, position):
 
 
 def moves_of(paths, position):
-    """How many moves its path has."""
+    """Number of moves of a node's path."""
     return np.int64(paths.state[position, 2] >> bits(8))
 
 
 def stay_of(paths, position):
-    """Number of its stay, the first being one."""
+    """Number of a node's stay; the first is 1."""
     return np.int32(paths.state[position, 3])
 
 
 def set_moves(paths, position, count):
-    """Note how many moves a path has."""
+    """Store the number of moves of a path."""
     first = bits(paths.state[position, 2] & bits(0xFF))
     paths.state[position, 2] = first | bits(bits(count) << bits(8))
 
 
 def set_stay(tables, paths, position, node, compartment, time, age, is_open, stay, seed, replicate):
-    """A node's stay at the beginning of a window, `stay` of them having gone before.
+    """Set a node's stay at the beginning of a window, after `stay` earlier stays.
 
-    At `time` the node has been in the compartment for `age`; contacts at its first moment do not
-    count if it `is_open`.
+    At `time` the node has the age `age` in the compartment.  If `is_open`, contacts at the first
+    moment of the stay do not count.
     """
     index = stay_index(compartment, stay)
     if HAS_AGES:
@@ -147,7 +147,7 @@ def set_stay(tables, paths, position, node, compartment, time, age, is_open, sta
 
 
 def begin_at_base(tables, paths, position, node, seed, replicate):
-    """A node that is not a seed, at time zero."""
+    """Initialise a node that is not a seed, at time zero."""
     base = np.int64(tables.base)
     paths.queued[position] = 0
     for k in range(ROOM):
@@ -177,5 +177,5 @@ def destination(paths, k, position):
 
 
 def is_infection(paths, k, position):
-    """Whether it is because the node was infected, by another or from outside."""
+    """Whether the k-th move of a path is an infection, by a node or an importation."""
     return paths.to[k, position] >= INFECTED

@@ -1,14 +1,13 @@
 """Contact tracing by windows of time: who is in quarantine, and when.
 
-A node that enters a compartment is detected some time after, and with it its contacts are put in
-quarantine some time after that (`event_driven.kernel`).  All of this follows from when nodes
-entered that compartment, so it can be asked at any moment of a window whether a node is in
-quarantine.  `TracingState.until` holds the end of quarantines that were settled before the window.
-Detections with consequences still to come are kept with the node detected.  Moves within the window
-are in the paths.
+A node that enters a compartment is detected after a delay, and after a second delay its contacts
+are put in quarantine (`event_driven.kernel`).  The times of entry determine all of this, so
+quarantine can be evaluated at any moment of a window.  `TracingState.until` holds the end of
+quarantines that were settled before the window.  Pending detections are stored with the detected
+node.  Moves within the window are in the paths.
 
-A quarantine holds from after the moment at which it begins: what happens at that moment is not
-affected, in whatever order it is looked at.
+A quarantine does not apply at the moment at which it begins.  So the order of simultaneous events
+does not matter.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
 
 
 class TracingState(NamedTuple):
-    """What contact tracing knows at the beginning of a window."""
+    """State of contact tracing at the beginning of a window."""
 
     until: Any  # end of the quarantine of each node, bits [intervention, place]
-    # Detections that have consequences still to come [room, place]:
+    # Pending detections [room, place]:
     moment: Any  # real
     mark: Any  # intervention, and above it the stay for which the node was detected; int32
     count: Any  # int32 [place]
-    room: Any  # how many there would have to be room for, int32 [1]
+    room: Any  # room that is needed, int32 [1]
 
 
 def is_detected(plan, k, node, stay, seed, replicate):
@@ -52,7 +51,7 @@ def is_detected(plan, k, node, stay, seed, replicate):
 
 
 def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
-    """Whether a contact, of a key `entity`, of a case that was detected at a moment is found."""
+    """Whether the contact with key `entity` of a case detected at `moment` is traced."""
     w0, w1, w2, w3 = draw_words(
         seed, replicate, entity, TRACING,
         np.uint32(k) | np.uint32(np.uint32(stay) << 8) | _CONTACTS,
@@ -78,10 +77,10 @@ def may_trace_before(tables, compartment, entered, stop):
 
 
 def _holds(epidemic, starts, k, delay, e, position, node, moves, target, time, replicate):
-    """Whether one of a node's detections has somebody in quarantine at a time.
+    """Whether one of a node's detections holds a node in quarantine at a time.
 
-    Itself, if `e` is below zero; else the target of that arc into it.  `moves` of the node's path
-    count.
+    That node is the detected node if `e` is negative, else the other end of the incoming arc `e`.
+    The first `moves` moves of the node's path are used.
     """
     arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
     tracing, plan, seed = epidemic.tracing, tables.interventions, epidemic.seed
@@ -145,9 +144,9 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
 def left_by_quarantine(
     epidemic, starts, shift, source, source_moves, target, target_moves, time, replicate
 ):
-    """What the quarantine of either of two nodes leaves of the rate between them.
+    """Fraction of the rate between two nodes that remains under the quarantine of either.
 
-    `shift` is from a node to its position.  Of their paths only some moves count.
+    `shift` is the offset from a node to its position.  Only some moves of their paths are used.
     """
     plan = epidemic.tables.interventions
     left = real(1.0)
@@ -162,7 +161,7 @@ def left_by_quarantine(
 
 
 def left_by_own_quarantine(epidemic, starts, shift, node, moves, time, replicate):
-    """What its own quarantine leaves of the rate at which a node is infected from outside."""
+    """Fraction of the infection rate from outside that remains under a node's own quarantine."""
     plan = epidemic.tables.interventions
     left = real(1.0)
     for k in range(plan.kind.size):
@@ -198,9 +197,9 @@ def _hold(tracing, k, position, until):
 
 
 def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicate):
-    """Put in quarantine whom a node's detections have put there before `end`.
+    """Carry out the quarantines before `end` that follow from a node's detections.
 
-    Detections without consequences to come are dropped.
+    Detections without further consequences are dropped.
     """
     plan = tables.interventions
     count = np.int64(tracing.count[position])

@@ -1,11 +1,10 @@
-"""Triggers by windows of time: which window a count comes to its level in, and when.
+"""Triggers by windows of time: the window and the moment at which a count reaches its threshold.
 
-A trigger is pulled at the first moment after whose moves its count is at a level.  A window that
-began with a count d short of it cannot see that before the d-th arrival at what is counted,
-whatever leaves.  So the window is cut short just after that arrival - exactly, by a search over
-the bit patterns of times - and what it leaves out is worked out again.  Then either the count is
-at the level, and the measure begins with what follows, or it is d' short, and the next window
-looks for its d'-th arrival.
+A trigger is pulled at the first moment after whose moves its count is at the threshold.  If a
+window begins with a count d below the threshold, the d-th arrival in the counted compartments is
+the earliest possible moment.  So the window is cut short just after that arrival, which an exact
+search over the bit patterns of times finds.  Then either the count is at the threshold, and the
+measure begins, or it is d' below, and the next window searches for its d'-th arrival.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ _NEVER = float("inf")
 
 
 class TriggerState(NamedTuple):
-    """How far each replicate is, by row."""
+    """State of the windows and triggers of each replicate, by row."""
 
-    begin: Any  # of the window, real [2, row]: of even ones and of odd ones
-    cut: Any  # where it is cut short, bits [2, row]
+    begin: Any  # begin of the window, real [2, row]: even and odd windows
+    cut: Any  # time at which it is cut short, bits [2, row]
     starts: Any  # of interventions, real [row, intervention]
     population: Any  # nodes in each compartment and, last, cases: int32 [row, compartments + 1]
     # The search for an arrival, by intervention:
-    low: Any  # it is no earlier, bits [row, intervention]
-    shift: Any  # a bin is this many bits wide, int32
-    rank: Any  # which arrival of those not earlier; zero where none is searched for, int32
+    low: Any  # lower bound of its time, bits [row, intervention]
+    shift: Any  # width of a bin in bits, int32
+    rank: Any  # rank of the arrival after `low`; zero without a search, int32
     arrivals: Any  # int32 [row, intervention, BINS]
 
 
@@ -50,9 +49,9 @@ def cut_window(triggers, odd, row, time):
 
 
 def window_stop(begin, width, end):
-    """Where a window ends, unless it is cut short; `end` is that of the simulation.
+    """End of a window that is not cut short; `end` is the end of the simulation.
 
-    The first holds but the moment at which all begins, if a measure may begin just after that.
+    The first window holds only the initial moment, if a measure may begin just after it.
     """
     if HAS_TRIGGERS:
         if begin <= 0.0:
@@ -61,14 +60,14 @@ def window_stop(begin, width, end):
 
 
 def window_end(triggers, odd, row, width, end):
-    """Where a window ends whose paths are settled."""
+    """End of a window whose paths are settled."""
     begin = triggers.begin[odd, row]
     cut = from_bits(bits(triggers.cut[odd, row]))
     return max(min(window_stop(begin, width, end), cut), next_up(begin))
 
 
 def pull_triggers(plan, triggers, row, begin):
-    """Let those interventions start whose count was at its level when a window began."""
+    """Start the interventions whose count was at its threshold when a window began."""
     for k in range(plan.kind.size):
         trigger = plan.trigger[k]
         if trigger >= 0 and triggers.starts[row, k] == _NEVER:
@@ -85,7 +84,7 @@ def _short_of_level(plan, triggers, row, trigger):
 
 
 def begin_search(plan, triggers, row, k, begin, stop):
-    """Look for the arrival that may pull an intervention's trigger; whether there is a trigger."""
+    """Begin the search for the arrival that may pull a trigger; return whether there is one."""
     trigger = plan.trigger[k]
     triggers.rank[row, k] = np.int32(0)
     if trigger < 0 or triggers.starts[row, k] != _NEVER:
@@ -96,7 +95,7 @@ def begin_search(plan, triggers, row, k, begin, stop):
     shift = np.int32(0)
     while (span >> bits(shift)) >= bits(BINS):
         shift += np.int32(1)
-    # Where it is at its level already, at the first moment there is.
+    # If the count is already at the threshold, the trigger is pulled at the first moment.
     triggers.rank[row, k] = np.int32(min(max(rank, np.int64(1)), np.int64(0x7FFFFFFF)))
     triggers.low[row, k] = low
     triggers.shift[row, k] = shift
@@ -130,9 +129,9 @@ def count_arrivals(plan, triggers, paths, row, position, compartment, stop):
 
 
 def narrow_search(triggers, odd, row, k):
-    """Look closer, where the arrival is; whether there is need to.
+    """Narrow the search to the bin of the arrival; return whether the search continues.
 
-    Where it is found, its window is cut short just after it.
+    Once the arrival is found, its window is cut short just after it.
     """
     rank = np.int64(triggers.rank[row, k])
     if rank == 0:
