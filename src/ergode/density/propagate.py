@@ -140,17 +140,17 @@ def propagate(
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Move a probability density with a field, and correct it by measurements.
+    """Propagate a probability density by a field, and update it by measurements.
 
     Between measurements the density obeys the Fokker-Planck equation, solved by finite volumes on
     a grid that has cells only where there is probability; a measurement multiplies it by its
     likelihood (Bayes' theorem).
 
     Many densities can run at once, such as a bank of filters. They differ in priors, measured
-    values or parameters. Lists of these have one length and run side by side along the dim
-    ``trajectory``; parameters crossed by `ergode.grid` are dims of their own. Each density has its
-    own grid, and a thread of the CPU, or on CUDA a block (a cluster of blocks, if there are few).
-    Each result equals that of the density alone, bit for bit.
+    values or parameters. Lists of equal length run together along the dim ``trajectory``;
+    parameters crossed by `ergode.grid` are dims of their own. Each density has its own grid, and
+    runs on one CPU thread, or on CUDA in one block (a cluster of blocks, if there are few).
+    Each result is bitwise equal to a separate run.
 
     Parameters
     ----------
@@ -170,33 +170,33 @@ def propagate(
     parameters : mapping of str to float or array_like
         Parameters of the field by name.
     process_noise : array_like or function, optional
-        Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
-        of time. A matrix, shape [variable_count, variable_count] - if it is not diagonal, the grid
-        is turned to its axes - or variances alone, shape [variable_count]; or a function
-        ``q(t, y, p)`` of the field's form that returns a tuple of the variances where the state
-        is, in the sense of Ito. A field with a `diffusion` brings its own noise.
+        Covariance Q of white noise added to the equations [variable^2 / time]: the covariance
+        grows by Q per unit of time. A matrix, shape [variable_count, variable_count] (if it is not
+        diagonal, the grid is rotated to its principal axes), or only variances, shape
+        [variable_count]; or a function ``q(t, y, p)`` that returns a tuple of variances at the
+        state (Ito). A field with a `diffusion` brings its own noise.
     width : float or sequence of float, optional
-        Width of cells, of all or of each variable (of each axis, where the grid is turned). Half
-        a standard deviation of the prior if not given: errors of a few per cent where the density
-        keeps its size, more where it contracts. Halving it quarters them.
+        Width of cells, for all variables or for each (for each axis of a rotated grid). The
+        default is half a standard deviation of the prior: errors of a few per cent if the density
+        keeps its size, more if it contracts. Halving the width quarters the errors.
     threshold : float, optional
-        Cells of less probability than this are dropped, unless probability flows into them. 1e-4
-        of the largest cell of the prior if not given. It holds for cells half a standard deviation
-        of the prior wide, or wider; see `scale_threshold`.
+        Cells of less probability than this are dropped, unless probability flows into them. The
+        default is 1e-4 of the largest cell of the prior. It applies to cells at least half a
+        standard deviation of the prior wide; see `scale_threshold` for smaller ones.
     retained : float, optional
-        Instead: the probability to be kept over the whole run, such as 0.999. Half of what may be
-        lost is shared between the prior and the measurements, the other half is lost evenly in
-        time; the threshold follows from it whenever cells are dropped. With corner transport what
-        is lost at missing neighbours comes on top.
+        Instead of `threshold`: the probability to be kept over the whole run, such as 0.999. Half
+        of the permitted loss is divided between the prior and the measurements, the other half is
+        spent evenly in time; this sets the threshold whenever cells are dropped. With corner
+        transport, losses at missing neighbours are extra.
     scale_threshold : bool
-        Whether the threshold is lower for smaller cells: in proportion to their volume, and to the
-        cube of their width besides, so that halving the width reduces the error of the cut by more
-        than that of the scheme. False: the same probability for cells of any width, as in the
-        published runs; a smaller width alone then cuts more of the tails.
+        Whether the threshold is lower for smaller cells: in proportion to their volume and, in
+        addition, to the cube of their width. Halving the width then reduces the truncation error
+        by more than the error of the scheme. False: one threshold for all widths, as in the
+        published runs; a smaller width then cuts more of the tails.
     lower_threshold : bool
-        Whether to run a density again, with a threshold a thousandth of what it was, if a
-        measurement lies in the tail that the threshold had cut. At most four times; a prior of
-        `Samples` has no more tail to give.
+        Whether to repeat a run with a threshold 1000 times smaller if a measurement lies in the
+        tail that the threshold cut off. At most four times; a prior of `Samples` has no further
+        tail.
     scheme : str
         How mass moves:
 
@@ -207,28 +207,27 @@ def propagate(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
     precision : {"float32", "float64"}
-        Type of masses and rates; sums are exact in either.  Numbers that it does not hold are
-        refused, and cells that it does not tell apart.
+        Type of masses and rates; sums are exact in both.  Numbers out of its range are refused, and
+        so are cells that it cannot distinguish.
     axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
         Directions of the grid: of the variables, the principal axes of the prior's covariance, or
         the columns of an orthogonal matrix.
     conserved : function, optional
-        ``conserved(y, t, p)`` that returns a tuple with one quantity that the equations conserve,
-        such as Jacobi's constant: cells where it is outside the range it has in the prior are
-        never made.
+        ``conserved(y, t, p)`` returns a tuple with one quantity that the equations conserve, such
+        as the Jacobi constant. Cells where it is outside of its range in the prior are never made.
     region : function, optional
-        ``region(y, t, p)`` that returns a tuple with one number, positive where the density may
-        be. Nothing leaves the region.
+        ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
+        No probability leaves the region.
     keep : {"all", "last", "none"}, optional
-        Of which times the density itself is part of the result. All if not given, and none of many
-        densities.
+        Times at which the density itself is part of the result. The default is all for a single
+        density, and none for many.
     max_cells : int, optional
         Stop when more cells than this would be needed, even if memory had room.
     compile : {"auto", "now", "never"}
         When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets it where
         cells are made; ``"auto"`` does so for up to three seconds if the compiled field is not in
         the cache. Results are bitwise equal. A field with a `region`, a conserved quantity or noise
-        that is a function is always compiled. ``attrs["equations"]`` says which ran.
+        given by a function is always compiled. ``attrs["equations"]`` says which form ran.
     progress : bool
         Show progress on standard error.
 
@@ -249,7 +248,7 @@ def propagate(
     ModelError
         Prior, measurements, parameters or noise do not suit the field.
     PlanError
-        The run is not possible as asked.
+        The run is not possible as requested.
 
     Warns
     -----
@@ -259,9 +258,9 @@ def propagate(
         The message says what to change. Or use an ensemble (`ergode.particles`).
     FailureWarning, InterruptionWarning
         The run ended early - memory, a field that is not finite, an impossible measurement, Ctrl-C:
-        the result ends with the last good density, at ``time_reached``. Of many densities the
-        others go on, and what this one did not reach is missing (NaN). ``status`` says how each
-        ended: DONE, NO_ROOM, NOT_FINITE, OUT_OF_LATTICE, IMPOSSIBLE, INTERRUPTED or NOT_RUN.
+        the result ends with the last valid density, at ``time_reached``. Other densities of the
+        call continue, and values that this one did not reach are missing (NaN). ``status`` is DONE,
+        NO_ROOM, NOT_FINITE, OUT_OF_LATTICE, IMPOSSIBLE, INTERRUPTED or NOT_RUN.
 
     References
     ----------

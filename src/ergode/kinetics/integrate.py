@@ -147,39 +147,39 @@ def integrate(
         Ascending times of the result [s, or the unit of the coefficients]. The integration begins
         at ``times[0]``.
     initial : mapping of str to float or array_like, shape [zone_count], optional
-        Amounts at ``times[0]``; those of the network if not given. Nuclei and molecules that are
+        Amounts at ``times[0]``; the default is the network's amounts. Nuclei and molecules that are
         not named begin with 0, other species with the network's amount. Nuclei have mass fractions
         (``"12C"``, ``"c12"`` and the network's own spelling are known). Molecules with NASA
         polynomials have mole fractions if `pressure` is given, and mass fractions if `density` is
         given. Other species have concentrations [mol/cm3, or the unit of the coefficients]. With
         `ergode.grid` each array becomes a dimension of the result.
     parameters : mapping of str to float or array_like, optional
-        Other values of parameters of the network. Arrays of one length are the points of a sweep,
-        along the dimension ``point``; by `ergode.grid` each array becomes a dimension. Every point
-        has the zones that the conditions describe, and all points run in one launch. Each equals
-        its own call bit for bit, if `atol` is given or initial amounts are not swept.
+        Values that replace parameters of the network. Arrays of equal length are the points of a
+        sweep along the dimension ``point``; with `ergode.grid` each array becomes a dimension.
+        Every point has all zones of the conditions, and all points run in one launch. Each result
+        is bitwise equal to a separate call if `atol` is given or initial amounts are not swept.
     temperature : float, array_like of shape [zone_count], Trajectory, or function
-        [K]. Where the zone heats itself, the temperature at ``times[0]``. A function of time
+        Temperature [K]; with `heating`, the temperature at ``times[0]``. A function of time
         returns one number, or one for each zone. It is tabulated within a hundredth of `rtol`. A
         pulse shorter than 1/4096 of the run is found only where a time of `times` lies within it.
         Steps are short enough to follow the changes of temperature and density.
     density : float, array_like of shape [zone_count], Trajectory, or function
-        [g/cm3].
+        Mass density [g/cm3].
     pressure : float or array_like of shape [zone_count]
-        Of molecules [dyn/cm2] (1 atm is 1.01325e6), at ``times[0]``.
+        Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
     heating : {None, "constant-volume", "constant-pressure"}
-        Whether the energy that reactions release changes the temperature. Nuclei heat themselves
-        at constant volume, as `equation_of_state` says; molecules as their NASA polynomials say.
+        Whether the energy released by reactions changes the temperature. Networks of nuclei heat at
+        constant volume, by `equation_of_state`; molecules heat by their NASA polynomials.
     equation_of_state : {"ideal", "degenerate"} or EquationOfState
-        Matter of nuclei: an ideal gas of nuclei and electrons with radiation; the same with
-        electrons that may be degenerate; or functions of the user.
+        For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
+        degenerate electrons; or functions of the user.
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : str
         ``"auto"`` is ``"rodas4"``. The explicit methods are algebraically stabilised. They are much
         slower and less accurate than the implicit ones. A second run, by ``"rodas4"`` at a tenth
-        of the tolerance, tells their error (``error_estimate``). ``"asymptotic"`` does not follow
+        of the tolerance, estimates their error (``error_estimate``). ``"asymptotic"`` does not use
         `rtol`.
 
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
@@ -198,19 +198,19 @@ def integrate(
         and 1. ``"asymptotic"`` steps do not use it. For every explicit method an ``error_estimate``
         above ``10 * rtol`` gives a warning.
     atol : float, mapping of str to float, or array_like of shape [species_count], optional
-        One for all species, some by name (the others have the default), or one for each. The
-        default is 1e-8 for mass fractions. For concentrations it is 1e-12 of the largest initial
-        one (1e-18 with NASA polynomials). Below an rtol of 1e-4 it shrinks in proportion to rtol.
-        The attribute ``atol`` of the result records it.
+        Absolute tolerance: one number, numbers by species name (the others have the default), or
+        one per species. The default is 1e-8 for mass fractions; otherwise 1e-12 (1e-18 with NASA
+        polynomials) of a power of ten below the largest initial amount of a reacting species, in
+        the zone where that is smallest. It shrinks in proportion to rtol below an rtol of 1e-4.
     reference_control : bool
-        For ``"asymptotic"`` steps that are tried again: choose between the two formulas as the
-        reference code does, not as the publication says.
+        For repeated ``"asymptotic"`` steps: choose between the two formulas as the reference code
+        does, not as the publication says.
     conservation_tolerance : float
-        Zones whose conserved sums (total mass) are off by more, relative, at the end get the
+        Zones whose conserved sums (total mass) have a larger relative error at the end get the
         status ``INACCURATE``.
     max_steps : int, optional
-        Most steps of a zone; a zone that needs more fails. 100,000 for implicit methods if not
-        given.
+        Largest number of steps of a zone; a zone that needs more fails. The default for implicit
+        methods is 100,000.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     progress : bool
@@ -235,10 +235,10 @@ def integrate(
     Warns
     -----
     AccuracyWarning
-        Conserved sums, or the energy of zones that heat themselves, are off by more than
-        `conservation_tolerance` somewhere; ``error_estimate`` is above ``10 * rtol`` somewhere;
-        ``"asymptotic"`` steps have no conserved sum to be controlled by; ``"degenerate"`` matter
-        would have pairs of electrons and positrons.
+        In some zone conserved sums, or the energy with `heating`, are off by more than
+        `conservation_tolerance`; ``error_estimate`` is above ``10 * rtol``; ``"asymptotic"`` steps
+        have no conserved sum for step-size control; or ``"degenerate"`` matter would contain
+        electron-positron pairs.
     FailureWarning
         Zones failed; `status` tells which, and how.
     InterruptionWarning

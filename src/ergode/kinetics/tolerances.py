@@ -97,16 +97,16 @@ def usual_tolerance(mechanism: Mechanism, zones: Zones, rtol: float) -> float:
     tighter = min(1.0, rtol / _USUAL_RTOL)
     if mechanism.nuclear:
         return tighter * _NUCLEAR
-    # What reactions leave as it is, air for instance, says nothing of what they change.
+    # Inert species, such as nitrogen in air, do not set the scale of reacting ones.
     count = mechanism.structure.species_count
     changes = np.diff(mechanism.structure.net_flows.start) > 0
     some = zones.amounts[:, :count][:, changes if changes.any() else slice(None)]
     largest = some.max(axis=1)
     largest = largest[np.isfinite(largest) & (largest > 0.0)]
-    # Traces of radicals decide when a flame begins: they are followed from next to nothing.
+    # Traces of radicals determine the ignition delay, so they are resolved from tiny amounts.
     relative = _MOLECULAR if mechanism.molecular else _RELATIVE
     scale = float(largest.min()) if largest.size else 1.0
-    # A power of ten, so that cells that differ share the tables of a launch.
+    # A power of ten, so that similar cells share the tables of a launch.
     return tighter * relative * 10.0 ** math.floor(math.log10(scale))
 
 

@@ -84,54 +84,53 @@ def simulate(
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     output : {"trajectories", "statistics", "histogram", "final", "first-passage", "events"}
-        Amounts of every realization; their means and variances over realizations; how often they
-        fall into each of `bins`; amounts at the last time; when `stop` was first met; every
+        Amounts of every realization; means and variances over realizations; counts of realizations
+        in each of `bins`; amounts at the last time; the first time at which `stop` holds; every
         firing.
     parameters, initial : mapping of str to float or array_like
-        Other values of parameters and compartments, and of initial amounts of species. Arrays of
-        one length run side by side along the dim ``point``; in
-        `ergode.grid` every array is crossed with every other and becomes a dim of its own.
+        Values that replace parameters, compartments and initial amounts of the network. Arrays of
+        equal length are swept together along the dim ``point``; `ergode.grid` crosses all arrays,
+        and each becomes a dim of its own.
     stop : str, optional
-        A condition that ends a realization, such as ``"X > 100"``; it is looked at after every
-        firing. From then on the state in which it ended is reported.
+        A condition that ends a realization, such as ``"X > 100"``; it is checked after every
+        firing. The final state is reported at all later times.
     bins : array_like, shape [bin_count + 1], optional
-        Edges of the bins of ``"histogram"``; one bin a whole number if not given.
+        Edges of the bins of ``"histogram"``; the default is one bin per integer.
     tolerance : float, optional
-        For ``"tau-leap"`` and ``"langevin"``: share by which a propensity may change in a step;
-        0.03 if not given, at least 1e-10. The step is also bounded by relaxation, see
+        For ``"tau-leap"`` and ``"langevin"``: relative change of a propensity allowed in a step, at
+        least 1e-10; the default is 0.03. The step is also bounded by relaxation, see
         ``attrs["step_error"]``.
     step : float, optional
-        For ``"tau-leap"`` and ``"langevin"``, instead of `tolerance`: the length of every step
-        [time].
+        For ``"tau-leap"`` and ``"langevin"``, instead of `tolerance`: a fixed step [time].
     rounding : {"stochastic", "nearest", "down"}, optional
-        How events whose `ergode.Event` does not say make whole numbers of what they assign.
+        How events round assigned values to integers, if their `ergode.Event` does not specify it.
     max_firings : int
-        A realization with more firings, or more steps of an approximate method, is ended, with the
-        status ``TOO_MANY_STEPS``.
+        Limit on the firings of a realization, or on the steps of an approximate method. Beyond it,
+        the realization ends with the status ``TOO_MANY_STEPS``.
     progress : bool
         Show progress on standard error.
 
     Returns
     -------
     xarray.Dataset
-        What is asked for, ``status`` and ``firing_count`` of every realization; where the network
-        has rules also what they define. ``attrs`` say which version, method, device and network it
-        comes from, and how much work it was. What a realization did not reach, because it failed
-        or was not run, is missing (NaN; amounts become float64), and left out of statistics.
+        The requested output, ``status`` and ``firing_count`` of every realization, and the values
+        of the network's rules. ``attrs`` record version, method, device and network, and counters
+        of the work done. Values that a realization did not reach, because it failed or was not
+        run, are missing (NaN; amounts become float64) and excluded from statistics.
 
-        For approximate methods ``attrs["step_error"]`` is the largest relative error of a variance
-        that a step has for linear relaxation, (lambda step)^2 / 4; that of a mean is less. It is
-        the error of the steps. The Langevin equation has an error of its own where molecules are
-        few: ``attrs["few_molecules"]`` is the share of the time in which there are fewer than 10
-        of some reactant. `step_error` says nothing of the result there. ``"tau-leap"`` takes such
-        reactions one by one and has no such error.
+        For approximate methods ``attrs["step_error"]`` is the discretization error: the largest
+        relative error of a variance for linear relaxation, (lambda step)^2 / 4; means have smaller
+        errors. The Langevin equation has a further error when molecules are few, which
+        `step_error` does not include: ``attrs["few_molecules"]`` is the fraction of the time with
+        fewer than 10 molecules of some reactant. ``"tau-leap"`` fires such reactions one by one
+        and does not have this error.
 
     Raises
     ------
     ModelError
-        Something in the network, a name or a value cannot be.
+        The network, a name or a value is invalid.
     PlanError
-        The run is not possible as asked: method, output, memory.
+        The run is not possible as requested: method, output, memory.
 
     Warns
     -----
@@ -139,9 +138,9 @@ def simulate(
         Realizations failed; `status` says how.
     InterruptionWarning
         The run was interrupted (Ctrl-C). Realizations that were not simulated have the status
-        ``NOT_RUN``; statistics are those of the other realizations, and ``count`` says how many.
+        ``NOT_RUN``; statistics cover the other realizations, and ``count`` is their number.
     AccuracyWarning
-        An approximate method is less accurate than 10 %. For the Langevin equation: reactants are
+        The error of an approximate method exceeds 10 %. For the Langevin equation: reactants are
         few in more than 1 % of the time, or more than 1 % of its steps lead below zero.
     PerformanceWarning
         An exact method would be faster than the approximate one.
@@ -265,7 +264,7 @@ def sweep_of(
     initial: Mapping[str, Any] | None,
     reserved: Collection[str],
 ) -> Layout:
-    """Points of a sweep; the result has names that are `reserved`.
+    """Points of a sweep; swept values cannot have `reserved` names.
 
     Raises
     ------
