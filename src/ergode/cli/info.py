@@ -47,7 +47,7 @@ def collect() -> dict[str, Any]:
 
 
 def show(*, as_json: bool) -> None:
-    """Print what is installed, and the devices."""
+    """Print installed versions and available devices."""
     found = collect()
     if as_json:
         print(json.dumps(found, indent=2))

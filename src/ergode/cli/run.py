@@ -43,7 +43,7 @@ def run(
     Returns
     -------
     bool
-        Whether it was interrupted; what was computed by then has been written.
+        Whether the run was interrupted; the results computed by then have been written.
 
     Raises
     ------

@@ -21,7 +21,7 @@ def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
     Raises
     ------
     PlanError
-        An engine is unknown, the device is not there, nothing can be kept, or a case failed.
+        An engine is unknown, the device is not present, the cache is unusable, or a case failed.
     """
     from ergode.cli.warm_cases import ENGINES
 

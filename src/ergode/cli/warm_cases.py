@@ -65,7 +65,7 @@ def _epidemics() -> Iterator[Case]:
 
 
 def _stages(family: str) -> ergode.CompartmentModel:
-    """Infectious stages, one after another, of which each is of a holding time."""
+    """A chain of infectious stages, one for each holding time."""
     stays = _HOLDING_TIMES[family]
     names = [f"I{number}" for number in range(len(stays))]
     return ergode.CompartmentModel(

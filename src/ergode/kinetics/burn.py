@@ -92,9 +92,9 @@ def burn(
     duration : float
         [s]; 0 s changes nothing.
     heating : {None, "constant-volume"}
-        Whether the temperature of a cell follows what its reactions release, within the step.
+        Whether the energy released by reactions changes the temperature of a cell within the step.
     equation_of_state, screening, method, rtol, atol, max_steps
-        As of `integrate`.
+        See `integrate`.
     device : str or Device
         Where to burn host arrays (see `integrate`). Arrays on a CUDA device are burnt there.
 
@@ -311,7 +311,7 @@ def _on_device(
     total, count = int(np.prod(cells)), weight.size
     hot, dense = (arrays[name].reshape(total) for name in ("temperature", "density"))
     fractions = arrays["mass_fraction"].reshape(total, count)
-    # A cell on the host says which kernel it takes, and what a trace is.
+    # One cell on the host determines the kernel and the tolerance of traces.
     here, there, first = (device.get(array[:1]) for array in (hot, dense, fractions))
     cell = _zones(mechanism, here, there, first / weight, heating)
     launch = options.runner.launch(problem_of(mechanism, cell, options), device, total)
@@ -381,7 +381,7 @@ def _load(  # type: ignore[no-untyped-def]
     clip = total / positive if positive > total else 1.0
     for i in range(weight.size):
         x = max(fractions[zone, i], 0.0) * clip
-        # A zone of what is no number ends at once.
+        # A zone with NaN ends at once.
         out[zone, 0, i] = x / weight[i] * scale if code == DONE else NOT_A_NUMBER
     if out.shape[2] > weight.size:
         out[zone, 0, weight.size] = temperature[zone]

@@ -76,7 +76,7 @@ def _errors_of(mechanism: Mechanism, found: Outcome, exact: Outcome) -> np.ndarr
 
 
 def warn_of_estimates(chosen: Method, errors: np.ndarray, rtol: float) -> None:
-    """Warn of zones whose estimated error is above what was asked, whatever the method follows."""
+    """Warn of zones whose estimated error exceeds the tolerance, for every explicit method."""
     limit = ACCEPTED * rtol
     off = errors > limit
     if off.any():

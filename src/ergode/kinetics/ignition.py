@@ -84,7 +84,7 @@ def ignition_delay(
     Raises
     ------
     ModelError
-        As `integrate`; or the oxidizer cannot burn the fuel.
+        See `integrate`; or the oxidizer cannot burn the fuel.
     """
     stopwatch = Stopwatch()
     axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in

@@ -202,6 +202,7 @@ def integrate(
         one per species. The default is 1e-8 for mass fractions; otherwise 1e-12 (1e-18 with NASA
         polynomials) of a power of ten below the largest initial amount of a reacting species, in
         the zone where that is smallest. It shrinks in proportion to rtol below an rtol of 1e-4.
+        The attribute ``atol`` of the result records it.
     reference_control : bool
         For repeated ``"asymptotic"`` steps: choose between the two formulas as the reference code
         does, not as the publication says.
@@ -432,7 +433,7 @@ def _dataset(
     shape = (-1,) if layout is None else (*layout.shape, zones.count // layout.count)
     count = len(network.species)
     amounts = outcome.amounts[:, :, :count]
-    # What a zone did not reach is NaN there from the start.
+    # Values that a zone did not reach keep their initial NaN.
     rows = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2).cumprod(axis=1).sum(axis=1)
     rows[outcome.status == Status.NOT_RUN] = 0
     temperature = _temperatures(zones, grid, outcome, count)

@@ -45,7 +45,7 @@ class Runner(Protocol):
         """Integrate all zones and fill `outcome`."""
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
-        """A kernel on a CUDA device with the tables of a network, ready for so many zones."""
+        """A kernel on a CUDA device with the tables of a network, for this number of zones."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The methods of integration: what each is, what it needs and what runs it."""
+"""The methods of integration: description, requirements and runner of each."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def reaction_rates(
     Parameters
     ----------
     network, initial, temperature, density, pressure, screening
-        As of `integrate`.
+        See `integrate`.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def reaction_rates(
     Raises
     ------
     ModelError
-        As `integrate`.
+        See `integrate`.
 
     Examples
     --------

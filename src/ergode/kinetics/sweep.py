@@ -34,7 +34,7 @@ def layout_of(
     Raises
     ------
     ModelError
-        A name is not a parameter of the network, or a value cannot be.
+        A name is not a parameter of the network, or a value is invalid.
     """
     amounts = initial if isinstance(initial, Grid) else {}
     if parameters is None and not amounts:
@@ -64,7 +64,7 @@ def swept_zones(
     initial: Any,
     conditions: Mapping[str, Any],
 ) -> tuple[Zones, dict[str, np.ndarray]]:
-    """Zones of all points, those of a point one after another; and the parameters of each zone.
+    """Zones of all points, point by point, and the parameters of each zone.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def swept_zones(
     Raises
     ------
     ModelError
-        As `zones_of`; or amounts are swept where a point has several zones.
+        See `zones_of`; or amounts are swept although a point has several zones.
     """
     points = layout.count
     each = len(network.species) + mechanism.rates.prefactor.size + len(layout.rows)

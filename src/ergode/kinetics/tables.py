@@ -127,7 +127,7 @@ class Plasma(NamedTuple):
         Points of electron density, and of temperature.
     weak_start : ndarray of uint32, shape [table_count + 1]
     weak_number : ndarray of float64
-        Of each table both axes, then its values [ln], row by row.
+        For each table: both axes, then its values [ln], row by row.
     """
 
     method: int
@@ -169,7 +169,7 @@ class Rates(NamedTuple):
     efficiency : ndarray of float64, shape [set_count, species_count]
         How each species counts as a collision partner.
     reverse, forward : ndarray of uint32, shape [reverse_count]
-        Reactions by detailed balance, and what they are the reverse of.
+        Reverse reactions by detailed balance, and their forward reactions.
     reverse_start : ndarray of uint32, shape [reverse_count + 1]
     reverse_species : ndarray of uint32
     reverse_change : ndarray of float64
@@ -361,7 +361,7 @@ class Segments(NamedTuple):
         Row that begins with this segment; -1 if none does; or -2 - place for a part of a row that
         is too long for one warp, summed up there.
     rest : ndarray of int32, shape [segment_count]
-        How many of the segments that follow belong to the same row.
+        Number of following segments that belong to the same row.
     joined : int
         Where segments begin that are a row each.
     row : ndarray of int32, shape [long_row_count]
@@ -448,7 +448,7 @@ class BlockSystem(NamedTuple):
     forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
         Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
     entry_count : int
-        Entries of the factors, the first of which is zero.
+        Entries of the factors; the first is zero.
     """
 
     flows: BlockFlows

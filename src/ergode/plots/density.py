@@ -104,7 +104,7 @@ def density_strip(
         raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
     ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
-    # Just before a measurement the density is what was predicted: both sides of the jump are drawn.
+    # Both sides of the jump at a measurement are drawn: the prediction and the posterior.
     seen = dataset["measurement"].values
     time = np.concatenate([seen, dataset["time"].values])
     order = np.argsort(time, kind="stable")
@@ -241,7 +241,7 @@ def density_surface(
     Raises
     ------
     PlanError
-        As of `ergode.density.surface`.
+        See `ergode.density.surface`.
     """
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
@@ -274,7 +274,7 @@ def density_surface(
 def comparison(
     dataset: xarray.Dataset, times: Sequence[float] | None = None, *, title: bool = True
 ) -> Figure:
-    """Draw what a density and particles say of each variable, side by side.
+    """Draw the marginals of a density and of particles for each variable.
 
     Parameters
     ----------

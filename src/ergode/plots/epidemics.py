@@ -160,7 +160,7 @@ def save_epidemic_curves(
 
 
 def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
-    """Quantiles over replicates [compartment, level, time], their levels, and what they show."""
+    """Quantiles over replicates [compartment, level, time], their levels, and their label."""
     if "count" in dataset:
         count = dataset["count"].transpose("replicate", "compartment", "time").values
         if "status" in dataset:

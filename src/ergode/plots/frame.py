@@ -91,7 +91,7 @@ def save_figure(
     Raises
     ------
     PlanError
-        As `check_figure_path`; or something has the name.
+        See `check_figure_path`; or the name is taken.
     WriteError
         The disk is full, or the like.
     """
@@ -104,7 +104,7 @@ def save_figure(
     return path
 
 
-# What a format calls the program that made a figure.
+# Metadata key of each format for the program that made a figure.
 _AUTHOR = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}
 
 

@@ -78,7 +78,7 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     Raises
     ------
     ReadError
-        The file is not there, cannot be understood, or has rate laws that are not here
+        The file does not exist, cannot be parsed, or has rate laws that are not supported
         (``Arrhenius``, ``FunctionProduct``); the message names the line.
 
     Examples

@@ -1,4 +1,4 @@
-"""What reading a file may cost, and how messages quote what was found."""
+"""Size limits for files, and short quotations of file content in messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from ergode.core.errors import ReadError
 
 LARGEST = 1 << 28
-"""Bytes of a text file that is read whole; a larger one is not what a reader is for."""
+"""Largest text file that is read whole [bytes]; larger files are refused."""
 
 _SMALL, _RATIO = 1 << 24, 100
 
@@ -41,7 +41,7 @@ def text_of(
     Raises
     ------
     ReadError
-        The file is not there, cannot be read, is too large, or is not text.
+        The file does not exist, cannot be read, is too large, or is not text.
     """
     path = Path(path)
     try:
@@ -57,7 +57,7 @@ def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
     Raises
     ------
     ReadError
-        The file is not there, cannot be read, or is too large.
+        The file does not exist, cannot be read, or is too large.
     """
     path = Path(path)
     try:

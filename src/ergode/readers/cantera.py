@@ -1,7 +1,7 @@
 """Mechanisms of gas-phase chemistry in Cantera's YAML format: phases, species, thermodynamics.
 
-What a key of the file means is read, or the key is refused by name.  Passed over are only the keys
-of `_NOTES`, none of which can change how fast a reaction of an ideal gas goes.
+Every key of the file is either read or refused by name.  Only the keys of `_NOTES` are ignored:
+they cannot change the rate of a reaction of an ideal gas.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PHASE = (
     "name", "thermo", "elements", "species", "kinetics", "reactions", "units",
     "skip-undeclared-elements", "skip-undeclared-third-bodies", "explicit-third-body-duplicates",
 )  # fmt: skip
-_STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, what a species without a reference pressure has
+_STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, the default reference pressure of a species
 _LARGEST = 1 << 25
 
 

@@ -74,7 +74,7 @@ class _Partners:
 
 @dataclass
 class _Known:
-    """What a reaction is compared by."""
+    """Key by which reactions are compared."""
 
     what: str
     kind: str
@@ -264,7 +264,7 @@ def only(
 
 
 def _direction(one: _Equation, other: _Equation) -> int:
-    """1 for the same reaction, -1 for its reverse, 0 for another one."""
+    """1 if two reactions are equal, -1 if one is the reverse of the other, else 0."""
     if _proportional((one.left, other.left), (one.right, other.right)):
         return 1
     return -1 if _proportional((one.left, other.right), (one.right, other.left)) else 0

@@ -16,7 +16,7 @@ from ergode.readers.bounded import short
 
 _GAS_CONSTANT = 8.31446261815324  # J / (mol K)
 
-# What one unit is, in cm, mol, s, J, dyn/cm2 and K; and the kind of quantity.
+# Value of each unit in cm, mol, s, J, dyn/cm2 and K; and its kind of quantity.
 _LENGTH = {
     "m": 100.0, "cm": 1.0, "mm": 0.1, "um": 1e-4, "micron": 1e-4, "nm": 1e-7, "angstrom": 1e-8,
     "km": 1e5,
@@ -48,7 +48,7 @@ Dimensions = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Units:
-    """What a number without a unit means at one place of a file.
+    """Default units of numbers at one place of a file.
 
     Attributes
     ----------

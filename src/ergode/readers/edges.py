@@ -90,7 +90,7 @@ def read_contacts(
     Raises
     ------
     ReadError
-        The file is not there, or cannot be understood; the message names the line.
+        The file does not exist or cannot be parsed; the message names the line.
     ModelError
         Options contradict each other.
 

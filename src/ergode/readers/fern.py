@@ -53,7 +53,7 @@ def read_fern(
     Raises
     ------
     ReadError
-        A file is not there or not of this form; the message names the line.
+        A file does not exist or has another format; the message names the line.
 
     References
     ----------

@@ -135,7 +135,7 @@ def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
     Raises
     ------
     ReadError
-        The file is not there or not of this form; the message names the line.
+        The file does not exist or has another format; the message names the line.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def _grid(file: Path, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     for d in range(dimension):
         values = np.unique(point[:, d])
         gaps = np.diff(values)
-        # Digits of one centre may differ: what is far below the largest gap is none.
+        # The digits of one centre may differ: gaps far below the largest one are rounding.
         gaps = gaps[gaps > 1e-6 * np.ptp(values)]
         if gaps.size:
             steps = np.rint((values - values[0]) / gaps.min())

@@ -88,7 +88,7 @@ def read_kpp(
     Raises
     ------
     ReadError
-        A file is not there, or something in it cannot be read; the message names file and line.
+        A file does not exist or cannot be parsed; the message names file and line.
 
     Notes
     -----

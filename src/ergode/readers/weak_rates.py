@@ -41,7 +41,7 @@ def read_weak_rates(
     Raises
     ------
     ReadError
-        A file is not there or is no such table; the message names the line.
+        A file does not exist or is not such a table; the message names the line.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]

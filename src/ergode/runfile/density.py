@@ -1,4 +1,4 @@
-"""What a run file asks of the engine ``density``."""
+"""Run files of the engine ``density``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DensityRun:
         return density.propagate(self.field, self.prior, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """What was run, in a few words."""
+        """Short description of the run."""
         return f"{dataset.attrs['cell_steps']:,} cell-steps"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:

@@ -1,4 +1,4 @@
-"""What a run file asks of the engine ``epidemics``."""
+"""Run files of the engine ``epidemics``."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class EpidemicRun:
         )
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """What was run, in a few words."""
+        """Short description of the run."""
         points = math.prod(np.size(one) for one in self.options.get("parameters", {}).values())
         return f"{points * dataset.attrs['replicates']:,} epidemics"
 

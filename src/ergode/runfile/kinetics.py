@@ -1,4 +1,4 @@
-"""What a run file asks of the engine ``kinetics``."""
+"""Run files of the engine ``kinetics``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class KineticRun:
         return kinetics.integrate(self.network, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """What was run, in a few words."""
+        """Short description of the run."""
         return f"{dataset['status'].size:,} zones, {int(dataset['step_count'].sum()):,} steps"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:

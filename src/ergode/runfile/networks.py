@@ -1,4 +1,4 @@
-"""Tables of a run file that describe who can infect whom."""
+"""Tables of a run file that describe contact networks."""
 
 from __future__ import annotations
 

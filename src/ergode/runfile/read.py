@@ -45,7 +45,7 @@ class Request(Protocol):
         ...
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """What was run, in a few words."""
+        """Short description of the run."""
         ...
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
@@ -120,9 +120,9 @@ def read(
     Raises
     ------
     ReadError
-        The file is not there, is not TOML, or has a key or value that it may not have.
+        The file does not exist, is not TOML, or has an invalid key or value.
     ModelError
-        The model or the network cannot be.
+        The model or the network is invalid.
     PlanError
         The outputs cannot be written where they are asked for.
     """

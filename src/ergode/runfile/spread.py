@@ -51,7 +51,7 @@ def shortfall(dataset: xarray.Dataset) -> dict[str, float]:
 
 
 def average(values: npt.ArrayLike) -> float:
-    """The mean of what is known; NaN of nothing."""
+    """The mean of the values that are not missing; NaN if all are."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     return float(known.mean()) if known.size else float("nan")

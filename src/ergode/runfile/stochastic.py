@@ -1,4 +1,4 @@
-"""What a run file asks of the engine ``stochastic``."""
+"""Run files of the engine ``stochastic``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class StochasticRun:
         return stochastic.simulate(self.network, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """What was run, in a few words."""
+        """Short description of the run."""
         return f"{dataset.attrs['firings']:,} firings"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:

@@ -1,4 +1,4 @@
-"""Tables of a TOML file: typed look-ups, and errors that say which key of which table is wrong."""
+"""Tables of a TOML file: typed look-ups, with errors that name the table and the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run file asks of the engine ``trajectories``."""
+"""Run files of the engine ``trajectories``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TrajectoryRun:
         return trajectories.integrate(self.field, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """What was run, in a few words."""
+        """Short description of the run."""
         return f"{dataset.attrs['trajectories']:,} trajectories"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:

@@ -80,7 +80,7 @@ class BlockLaunch:
     tables : tuple
         Tables on the device, in the order of the kernel's first arguments.
     options : tuple of float or int
-        What the kernel takes between the times of the result and its scratch memory.
+        Kernel arguments between the times of the result and the scratch memory.
     threads : int
         Of a block.
     shared_count, scratch_count : int
@@ -136,7 +136,7 @@ class ThreadLaunch:
     Parameters
     ----------
     device, kernel, tables, options
-        As of `BlockLaunch`.
+        See `BlockLaunch`.
     """
 
     device: Device

@@ -139,7 +139,7 @@ Part = tuple[int, list[list[int]]]
 
 
 def _in_warps(parts: Sequence[Part]) -> list[list[Part]]:
-    """Rows together, none of which a warp has to share with another; those of several first."""
+    """Group rows so that no row is split between warps; groups of several rows come first."""
     warps: list[list[Part]] = []
     free: list[list[int]] = [[] for _ in range(WARP + 1)]
     for part in sorted(parts, key=lambda part: -len(part[1])):
@@ -244,7 +244,7 @@ def _meetings(item: Item, taken: Sequence[Mapping[int, int]]) -> int:
     met = [
         seen.get(place % _BANKS, place) != place for seen, place in zip(taken, item, strict=True)
     ]
-    return 2 * met[0] + sum(met[1:])  # what is added to is read and written
+    return 2 * met[0] + sum(met[1:])  # the target of an addition is read and written
 
 
 def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarray:
@@ -254,7 +254,7 @@ def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarr
 
 
 def rounds_of(items: Sequence[Item], nothing: Item, lanes: int) -> np.ndarray:
-    """Rounds of x_i -= a_ik x_k, each of which waits for the one before.
+    """Rounds of x_i -= a_ik x_k; each round waits for the previous one.
 
     An item (i, entry, k, 0) may come when all that change k have come, and one at a time for each
     i; of those that may, the ones that most others wait for come first.

@@ -203,7 +203,7 @@ def _hold(system, workspace):
 
 
 def _segment_by_segment(system, workspace, y, flow):
-    """As `_row_by_row`, by all threads of a block; begins and ends in a barrier."""
+    """`_row_by_row` by all threads of a block; begins and ends with a barrier."""
     thread, threads = thread_rank(), thread_count()
     sums, found = system.flows.sums, workspace.found
     cuda.syncthreads()

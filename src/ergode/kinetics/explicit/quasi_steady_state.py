@@ -1,4 +1,4 @@
-"""The explicit quasi-steady-state method: a species relaxes towards what its gains sustain.
+"""The explicit quasi-steady-state method: a species relaxes towards its steady state.
 
 With gains F and k = losses / Y held for a step, dY/dt = F - k Y has the solution
 

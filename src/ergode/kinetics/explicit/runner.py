@@ -61,7 +61,7 @@ class ExplicitRunner:
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
-        """A kernel on a CUDA device, ready for so many zones; kept."""
+        """A prepared launch of the kernel on a CUDA device for this number of zones; cached."""
         return _launch(self, problem, device, are_few(zone_count, device))
 
 
@@ -104,14 +104,14 @@ def block_launch(
     ----------
     device : Device
     bindings : mapping
-        As from `launch.bindings_of`, and those of the runner.
+        Options from `launch.bindings_of`, and options of the runner.
     system : ExplicitSystem
     control : Control
     max_steps : int
     few : bool
         Whether each multiprocessor has at most one zone.
     threads : int, optional
-        Of a block; by the size of the network if not given.
+        Threads of a block; the default depends on the size of the network.
     """
     usual, registers = shape_for(system.absolute.size, True, few)
     kernel = kernels.cuda_kernel(loop.explicit_block, bindings=bindings, registers=registers)

@@ -69,7 +69,7 @@ class ImplicitRunner:
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
-        """A kernel on a CUDA device, ready for so many zones; kept."""
+        """A prepared launch of the kernel on a CUDA device for this number of zones; cached."""
         few, many = are_few(zone_count, device), are_many(zone_count, device)
         return _launch(self.tableau, problem, device, few, many)
 
@@ -124,7 +124,7 @@ def block_launch(
     few : bool
         Whether each multiprocessor has at most one zone.
     threads : int, optional
-        Of a block; by the size of the network if not given.
+        Threads of a block; the default depends on the size of the network.
     """
     if max(system.entry_count, system.flows.value_count) >= INDEXABLE:
         raise PlanError(

@@ -208,7 +208,7 @@ def _plasma_of(
     weak: Mapping[int, WeakTable],
     screening: int,
 ) -> Plasma:
-    """Who meets whom among the charged, and tables of weak rates."""
+    """Charged reactants of each reaction, for screening, and tables of weak rates."""
     balanced = {k for k, _ in reverse}
     groups: dict[tuple[float, ...], list[int]] = {}
     for k, left in enumerate(reactant if screening != NONE else ()):

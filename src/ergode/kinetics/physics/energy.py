@@ -1,4 +1,4 @@
-"""The energy balance of zones that heat themselves: what is gained against what is released."""
+"""Energy balance of self-heating zones: internal energy gained versus energy released."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def molecular_energy_error(
     Parameters
     ----------
     amounts : ndarray, shape [zone_count, time_count, species_count]
-        Of a constant mass: concentrations at constant volume [mol/cm3], else [mol].
+        Amounts of a constant mass: concentrations at constant volume [mol/cm3], else [mol].
     temperature : ndarray, shape [zone_count, time_count]
     """
     zones, times, count = amounts.shape
@@ -57,7 +57,7 @@ def molecular_energy_error(
 
 
 def enthalpy(known: NasaPolynomials, temperature: np.ndarray) -> np.ndarray:
-    """Of a molecule, formation included [erg/mol]."""
+    """Molar enthalpy of a molecule, including its enthalpy of formation [erg/mol]."""
     t = np.asarray(temperature, np.float64)
     found = np.empty(t.shape)
     for a, part in ((known.low, t <= known.middle), (known.high, ~(t <= known.middle))):

@@ -1,4 +1,4 @@
-"""Nuclear statistical equilibrium: what a long burn at high temperature comes to.
+"""Nuclear statistical equilibrium: the limit of a long burn at high temperature.
 
 With q_i the partition function of a nucleus per volume [mol/cm3], its mass excess included,
 
@@ -8,8 +8,8 @@ The potentials a of protons and b of neutrons are where the convex function
 sum of Y_i(a, b) - a Y_e - b (1 - Y_e) is least; Newton's method goes there, in steps in which no
 abundance grows by more than a factor of e^2. There is no Coulomb term.
 
-How far a composition is from equilibrium is told without it: if it were one, ln(rho Y_i / q_i)
-would be Z_i a + N_i b with the a and b that fit best, each nucleus weighing as much as its mass.
+The distance of a composition from equilibrium is measured without solving for it: in equilibrium,
+ln(rho Y_i / q_i) = Z_i a + N_i b.  The fit of a and b weights each nucleus by its mass.
 
 F. E. Clifford, R. J. Tayler: Mem. R. Astron. Soc. 69, 21 (1965);
 I. R. Seitenzahl et al.: At. Data Nucl. Data Tables 95, 96 (2009), section 2.
@@ -190,7 +190,7 @@ def equilibrium_distance(
 def distances(
     mechanism: Mechanism, temperature: np.ndarray, density: np.ndarray, fractions: np.ndarray
 ) -> np.ndarray:
-    """As `equilibrium_distance`, of zones one after another."""
+    """`equilibrium_distance` for several zones."""
     members = np.stack([mechanism.thermo.charge, mechanism.mass - mechanism.thermo.charge])
     found = np.empty(temperature.size)
     for start in range(0, found.size, _CHUNK):
