@@ -157,7 +157,7 @@ class Evolution:
         each = 4 * max(CUDARunner.cells_least, 2 * cell_count) * (150 + 16 * dimension)
         return max(1, device.available_bytes() // each)
 
-    # ---- what they are
+    # ---- properties
 
     @property
     def has_ended(self) -> np.ndarray:
@@ -204,7 +204,7 @@ class Evolution:
             for name, at in zip(names, places, strict=True)
         }
 
-    # ---- what they do
+    # ---- operations
 
     def load(
         self,
@@ -379,7 +379,7 @@ class Evolution:
         self._spent = watch.seconds()["run_seconds"]
 
     def _form_of(self, kernel: kernels.Kernel, frame: Frame) -> tuple[kernels.Kernel, Frame]:
-        """A kernel and its frame; or those of the field's program, until it has run for long."""
+        """A kernel and its frame; at first those of the field's program, see `core.formulation`."""
         program, other = self._programs.get(kernel.precision, ()), standing(kernel)
         if program and (self._when == "never" or stands_in(kernel, other, "cpu", self._spent)):
             self._used("program")

@@ -49,7 +49,7 @@ class Noise:
 
 
 def noise_of(value: Any, field: VectorField) -> Noise | None:
-    """What a user says of noise: ``process_noise``, or the field's own diffusion.
+    """The noise of a call: ``process_noise``, or the field's own diffusion.
 
     Raises
     ------

@@ -111,7 +111,7 @@ results.register(
     ],
 )  # fmt: skip
 
-# A density of which more was dropped, or which is sharper, than this is not to be trusted.
+# A density is unreliable if more probability was dropped, or if it is sharper, than this.
 _LOST_MOST = 0.01
 _SHARPEST = 1.75
 

@@ -79,19 +79,19 @@ class Record:
         self.done = index + 1
 
     def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
-        """Note what a measurement came to; the density is the one before it."""
+        """Record the outcome of a measurement; the density is the prediction before it."""
         self.values["prior_mean"][index] = summary.mean
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 
     def after_measurement(self, index: int, summary: Summary, missing: float, shift: float) -> None:
-        """Note what a measurement left, and how far that is to be trusted; see `tail`."""
+        """Record the posterior of a measurement and its reliability; see `tail`."""
         self.values["posterior_shift"][index] = shift
         self.values["posterior_cut"][index] = missing
         self.values["posterior_cells_in_deviation"][index] = summary.sharpness
 
     def stop(self, time: float) -> None:
-        """End the grid at a time: what was not reached is left out."""
+        """End the grid at a time; later times are omitted."""
         reached = self.times[: self.done]
         self.is_complete = self.done > 0 and time <= reached[-1]
         self.times = reached if self.is_complete else np.append(reached, time)

@@ -23,7 +23,7 @@ THINNEST = 0.85
 """Cells in a deviation of a density that a measurement can be trusted to leave."""
 
 LOWER_BY = 1e-3
-"""What a threshold is multiplied by where it cut a posterior."""
+"""Factor on a threshold that cut a posterior."""
 
 _TRIES = 4
 
@@ -97,10 +97,10 @@ class Solver:
                 return
             try:
                 records, used, why = self._attempt(np.array(cut), LOWER_BY**number)
-            except PlanError:  # there is no room for so many cells
+            except PlanError:  # memory does not suffice for the cells
                 return
             if why:
-                return  # what was found before is the best there is
+                return  # the previous result is the best
             for which, record, threshold in zip(cut, records, used, strict=True):
                 self.records[which], self.used[which] = record, threshold
 
@@ -229,7 +229,7 @@ def _faults(values: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]
 
 
 def is_unreliable(values: dict[str, np.ndarray]) -> np.ndarray:
-    """Which measurements left a density that is not to be trusted."""
+    """Which measurements left an unreliable density."""
     return np.any([bad for bad, _ in _faults(values)], axis=0)
 
 
@@ -237,7 +237,7 @@ def scale_of(lattice: Lattice, covariance: np.ndarray) -> float:
     """Volume of cells, in cells of half a standard deviation of the prior; one where wider."""
     deviation = np.sqrt(np.diag(lattice.axes.T @ covariance @ lattice.axes))
     ratio = np.minimum(2.0 * lattice.width / deviation, 1.0)
-    # A width that is half a deviation but for rounding changes nothing.
+    # A width that equals half a deviation within rounding changes nothing.
     return float(np.prod(np.where(ratio > 1 - 1e-9, 1.0, ratio)))
 
 

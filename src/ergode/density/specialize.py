@@ -54,7 +54,7 @@ def bindings_of(
     retained: bool = False,
     blocks: int = 1,
 ) -> dict[Any, Any]:
-    """What kernels are specialised to; `blocks` are those of a cluster."""
+    """Options of the kernels; `blocks` is the number of blocks of a cluster."""
     first = lattices[0]
     target: Target = "cpu" if thread_group == "threads" else "cuda"
     return (
@@ -92,7 +92,7 @@ def _bindings_of_model(
 def _bindings_of_field(
     field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
 ) -> dict[Any, Any]:
-    """What a kernel needs to evaluate the field and its noise at a point."""
+    """Data that a kernel needs to evaluate the field and its noise at a point."""
     found: dict[Any, Any] = {}
     if limits is not None:
         found[lattice.limited_by] = UserFunction(limits.function)

@@ -42,7 +42,7 @@ SHIFT_MOST = 0.1
 
 
 class Pull(NamedTuple):
-    """What a measurement did to a density, along the direction in which it moved the mean.
+    """Effect of a measurement on a density, along the direction in which it moved the mean.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Pull(NamedTuple):
 
 
 def pull_of(before: Summary, after: Summary, lattice: Lattice) -> Pull:
-    """What a measurement did, from the density before and after it."""
+    """Effect of a measurement, from the density before and after it."""
     way = after.mean - before.mean
     turn = lattice.axes * lattice.width
     inverse = np.linalg.pinv(before.covariance, hermitian=True)
@@ -131,7 +131,7 @@ class Journey:
         self._taken, self._last = steps, covariance
 
     def correct(self, ratio: float, covariance: np.ndarray) -> None:
-        """Note a measurement, and what it left.
+        """Record a measurement and the posterior.
 
         A deviation is shorter by `ratio` along one direction: by its root in n dimensions, on
         average.  The error of fourth order of the steps before falls by the fourth power of that.

@@ -1,1 +1,1 @@
-"""What a user describes: frozen, validated, plain data. Knows no engine."""
+"""Models that users describe: frozen, validated, plain data. Imports no engine."""

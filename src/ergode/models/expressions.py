@@ -117,7 +117,7 @@ class Expression:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names it uses: those of quantities, and ``time``."""
+        """Names that it uses: names of quantities, and ``time``."""
         return _parse(self.text)[1]
 
     @cached_property

@@ -22,7 +22,7 @@ REPLICATE = "replicate"
 
 
 class Grid(Mapping[str, Any]):
-    """Named values of which every array is crossed with every other; see `grid`."""
+    """Named values; every array is crossed with every other, see `grid`."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
@@ -289,7 +289,7 @@ def lay_out_arrays(
     Raises
     ------
     ModelError
-        As `lay_out`.
+        See `lay_out`.
     """
     _check_names("initial", list(shapes), initial, "the vector field")
     values, beside = {}, []

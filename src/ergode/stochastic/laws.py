@@ -129,7 +129,7 @@ class Naming:
         return self._size.get(name)
 
     def steps_of_name(self, name: str) -> list[Step]:
-        """Steps that put what a name stands for on the stack."""
+        """Steps that push the value of a name on the stack."""
         if name == TIME:
             return [(Operation.TIME, 0)]
         if name not in self.index:

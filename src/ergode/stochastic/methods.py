@@ -1,4 +1,4 @@
-"""The methods: one record each, with what it needs, and how it runs.
+"""The methods: one record each, with its requirements and its runner.
 
 A new method is one record in `METHODS` and one module in `algorithms`.
 """

@@ -109,7 +109,7 @@ class Collector:
     def dataset(
         self, found: Mapping[str, np.ndarray], coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
-        """The result, with what is `found` for every realization, and how far each got."""
+        """The result from `found`, the data of every realization, and the times each reached."""
         found = dict(found)
         reached = found.pop("rows")
         name, values, own = self.values(reached.ravel())
@@ -265,7 +265,7 @@ class Histogram(Collector):
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         amounts = chunk["amounts"]
         points = self.points_of(first, len(amounts))
-        # (What was not reached is zero here, and in no bin.)
+        # (Times that were not reached are zero here, and in no bin.)
         unreached = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
         if self._edges is None:
             most = int(amounts.max(initial=0)) + 1
@@ -343,7 +343,7 @@ class FirstPassage(Collector):
 
 
 class Events(Collector):
-    """Every firing: what it was and when."""
+    """Every firing: its reaction and its time."""
 
     wanted = Wanted(log_first=True)
 

@@ -269,7 +269,7 @@ def sweep_of(
     Raises
     ------
     ModelError
-        A name is neither a parameter nor a compartment, or not a species; or a value cannot be.
+        A name is neither a parameter nor a compartment, or not a species; or a value is invalid.
     """
     given: dict[str, Mapping[str, Any]] = {}
     for argument, mapping in (("parameters", parameters), ("initial", initial)):

@@ -1,4 +1,4 @@
-"""The steps of approximate methods: what controls them, and what a run says of them."""
+"""The steps of approximate methods: their control, and their attributes in a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import leap
 
-# What a step costs, and a single firing between two steps, in firings of the direct method.
+# Cost of a step, and of a single firing between two steps, in firings of the direct method.
 _STEP_COST, _SINGLE_COST = 30.0, 5.0
 # The Langevin equation fails where more than this share of its steps leads below zero, or where
 # reactants are few for more than this share of the time.

@@ -91,7 +91,7 @@ def _kept(
     initial: tuple[tuple[str, bytes], ...],
     *options: Any,
 ) -> Tables:
-    """The tables of a network, kept for calls that ask for the same."""
+    """The tables of a network, cached for later calls with equal arguments."""
     rows, start = ({name: np.frombuffer(row) for name, row in one} for one in (values, initial))
     return _build(network, rows, start, *options)
 

@@ -350,7 +350,7 @@ def choose(
     Raises
     ------
     PlanError
-        The method is unknown, or cannot do what is asked.
+        The method is unknown, or does not support the request.
     """
     choice("method", name, ("auto", *METHODS))
     otherwise = None

@@ -137,7 +137,7 @@ def make_needed_cpu(thread_rank, thread_count, used, floor, listed, cells, due, 
 
 
 def make_needed_cuda(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame):
-    """As `make_needed_cpu`: cells are listed, and each move of a listed cell has a thread."""
+    """`make_needed_cpu` on CUDA: cells are listed, and each move of a listed cell has a thread."""
     counters = cells.counters
     if not listed:
         for i in no_unroll(share(thread_rank, thread_count, 1, used)):

@@ -33,7 +33,7 @@ class Lattice:
     centre : ndarray, shape [dimension]
         Centre of the cell with all coordinates zero.
     width : ndarray, shape [dimension]
-        Of a cell, along the axes.
+        Width of a cell along each axis.
     axes : ndarray, shape [dimension, dimension]
         Columns are the directions of the axes: orthonormal.
     is_rotated : bool

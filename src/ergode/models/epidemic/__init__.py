@@ -1,1 +1,1 @@
-"""What an epidemic is: compartments, seeds, and what is done about it."""
+"""Models of epidemics: compartments, seeds and interventions."""

@@ -218,7 +218,7 @@ class CompartmentModel:
 
     @property
     def recurrent(self) -> bool:
-        """Whether a node may be in the same compartment twice."""
+        """Whether a node may enter a compartment more than once."""
         after: dict[str, set[str]] = {p.compartment: set(p.branches) for p in self.progressions}
         for infection in self.infections:
             after.setdefault(infection.susceptible, set()).add(infection.infected)

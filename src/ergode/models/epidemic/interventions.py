@@ -43,9 +43,9 @@ class Trigger:
         A compartment, or several whose nodes are counted together; or ``"cases"``: all who were
         ever infected, those infected at first and importations among them.
     level : int
-        How many.
+        Threshold of the count.
     delay : float
-        Time from then to the start of what is triggered [time].
+        Delay from reaching the threshold to the start of the intervention [time].
 
     Examples
     --------
@@ -223,7 +223,7 @@ class ContactTracing(Intervention):
     Parameters
     ----------
     compartment : str
-        Entering it is what is detected: onset of symptoms, say.
+        Entry into this compartment is detected; for example, the onset of symptoms.
     detection : float
         Probability that a case is detected.
     detection_delay : float
@@ -268,7 +268,7 @@ class Importation:
     Parameters
     ----------
     compartment : str
-        What the case from outside is.
+        Compartment of the outside case.
     rate : float, optional
         Expected contacts a unit of time, as a Poisson process [1 / time].
     times : array_like, optional

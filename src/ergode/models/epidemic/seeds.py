@@ -1,4 +1,4 @@
-"""Who is infected at first: some nodes at random, or those of a group, and for how long already."""
+"""Seeds of an epidemic: random nodes, or nodes of a group, with their ages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimation of a state: a field, what is known at first, and what is measured - for any engine."""
+"""State estimation: a field, priors and measurements, for any engine."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def estimation(
     *,
     reserved: Collection[str],
 ) -> Estimation:
-    """What a user describes, checked; `reserved` are names that the result has.
+    """Check the user's arguments; `reserved` are names that the result has.
 
     Raises
     ------
     ModelError
-        Something is not what it should be, or does not suit the field.
+        An argument is invalid, or does not suit the field.
     """
     check_field(field)
     field.refuse_arrays("a density")

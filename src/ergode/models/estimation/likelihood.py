@@ -46,7 +46,7 @@ def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
 
 
 def bindings_of(measurement: Measurement) -> dict[Any, Any]:
-    """What a kernel that uses `log_likelihood` is specialised to."""
+    """Options of a kernel that uses `log_likelihood`."""
     function = measurement.likelihood or measurement.h
     assert function is not None
     components = measurement.component_count

@@ -1,4 +1,4 @@
-"""Measurements: what is learnt of a state at one time."""
+"""Measurements of a state at one time."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Measurement(HoldsFunctions):
 
     @property
     def component_count(self) -> int:
-        """Number of components of what is measured; one of a likelihood."""
+        """Number of measured components; one for a likelihood."""
         return 1 if self.likelihood is not None else int(self.value.shape[-1])
 
     @property

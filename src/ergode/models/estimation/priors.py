@@ -1,4 +1,4 @@
-"""Priors: what is known of a state before anything is computed."""
+"""Priors: the initial probability density of a state."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class Samples(Prior):
     points : array_like, shape [point_count, variable_count]
         At least two.
     weights : array_like, shape [point_count], optional
-        Not negative; all the same if not given.
+        Not negative; equal weights if not given.
 
     Raises
     ------

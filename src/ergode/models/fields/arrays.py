@@ -78,7 +78,7 @@ class ArrayField:
 
     @property
     def knots(self) -> np.ndarray:
-        """Times where what is read breaks, ascending."""
+        """Times of the knots of recorded data, ascending."""
         found = [one.times for one in self.recorded.values()]
         return np.unique(np.concatenate(found)) if found else np.zeros(0)
 

@@ -155,7 +155,7 @@ class _Reader:
         return known[0] if known else getattr(builtins, node.id, None)
 
     def _made(self, function: Callable[..., Any], *nodes: ast.expr) -> Values:
-        """What a function makes of all values of some expressions."""
+        """Apply a function to the values of some expressions."""
         known = [self.values(node) for node in nodes]
         if any(one is None for one in known):
             return None

@@ -1,4 +1,4 @@
-"""What a user's function of a field may be, checked before it is compiled."""
+"""Checks of a user's function of a field before it is compiled."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def check_function(
     Parameters
     ----------
     function : object
-        What the user gave.
+        Argument of the user.
     arguments : mapping of str to int or None
         What it is called with: None for a number, else the length of a tuple.
     variables : sequence of str, optional
         What its own tuple holds; it returns a number if not given.
     what : str
-        What the user calls it.
+        Name of the function in messages.
     tries : bool
         Whether it can be called with tuples of numbers, to see what it returns.
 
@@ -188,7 +188,7 @@ def _try(
     arguments: Mapping[str, int | None],
     variables: Sequence[str] | None,
 ) -> None:
-    """Look at what the function returns, for its text does not tell all."""
+    """Check the return value of the function, which its text does not fully determine."""
     name = function.__name__
     trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
     try:

@@ -134,7 +134,7 @@ class HoldingTime(ABC):
         ModelError
             `size` or `seed` is not such a whole number.
         PlanError
-            The device is not there, or the precision is unknown.
+            The device is not present, or the precision is unknown.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""What the arrays of a contact network must be: each check names the first offender."""
+"""Checks of the arrays of a contact network; each names the first invalid element."""
 
 from __future__ import annotations
 

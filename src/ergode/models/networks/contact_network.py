@@ -45,7 +45,7 @@ class ContactNetwork:
         Factor on the transmission rate along each arc [dimensionless, or contact time per time];
         kept as float32. None is 1 everywhere.
     directed : bool
-        Whether arcs stand alone. If False, every arc must have its reverse, of the same weight
+        Whether arcs are one-way. If False, every arc must have its reverse, of the same weight
         and layer.
     layers : tuple of str
         Names of the layers; empty for a network of one unnamed layer.
@@ -54,7 +54,7 @@ class ContactNetwork:
     attributes : dict of str to array_like, shape [node_count] each
         Properties of nodes: age, household, x ...
     node_names : array_like, shape [node_count], optional
-        What the nodes were called where they came from.
+        Names of the nodes in the source of the network.
 
     Raises
     ------
@@ -344,7 +344,7 @@ class ContactNetwork:
 
         return random_degrees.watts_strogatz(node_count, k, rewiring_probability, seed)
 
-    # -- what it is --------------------------------------------------------------------------
+    # -- properties --------------------------------------------------------------------------
 
     @property
     def arc_count(self) -> int:
@@ -384,7 +384,7 @@ class ContactNetwork:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything the network holds, in hexadecimal; the same on every machine."""
+        """SHA-256 of the content of the network, in hexadecimal; equal on every machine."""
         identity = hashlib.sha256(repr((self.node_count, self.directed, self.layers)).encode())
         for name, array in self._arrays():
             identity.update(f"{name} {array.dtype.str} {array.shape}".encode())

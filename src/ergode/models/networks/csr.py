@@ -57,7 +57,7 @@ def build_rows(
     directed : bool
         Whether an edge makes one arc, or one each way.
     weights : ndarray of float32, shape [edge_count], optional
-        Weights of edges; those of duplicate arcs are added. Without weights duplicates are one arc.
+        Weights of edges; weights of duplicate arcs are added. Without weights, duplicates merge.
 
     Returns
     -------

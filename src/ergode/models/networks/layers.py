@@ -1,4 +1,4 @@
-"""Several contact networks of the same people - household, school, work - as one."""
+"""Multilayer networks: several contact networks of the same nodes, such as household and work."""
 
 from __future__ import annotations
 

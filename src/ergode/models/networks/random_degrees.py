@@ -129,7 +129,7 @@ def configuration_model(degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
 
 
 def random_regular(node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
-    """Random network in which every node has the same degree.
+    """Random regular network: all nodes have equal degree.
 
     Stubs are paired at random. About `degree`^2 / 4 pairs, whatever `node_count`, are self-loops or
     parallel edges; these are switched with random edges. The network is therefore always simple

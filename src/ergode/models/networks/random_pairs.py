@@ -35,7 +35,7 @@ _SPARE_DEVIATIONS = 10.0
 
 
 def erdos_renyi(node_count: int, mean_degree: float, seed: int = 0) -> ContactNetwork:
-    """Network G(n, p): every pair of nodes is in contact with the same probability.
+    """Network G(n, p): every pair of nodes is in contact with probability p.
 
     The probability is exactly p = `mean_degree` / (`node_count` - 1), so `mean_degree` is the
     expected, not the realised one.

@@ -19,7 +19,7 @@ from ergode.models.networks.contact_network import ContactNetwork
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TemporalContacts:
-    """Who met whom, and when.
+    """Temporal contacts: pairs of nodes and the times of their meetings.
 
     Build one with `from_meetings`, `from_layers` or `ergode.read_meetings`. The arrays are
     read-only.
@@ -244,7 +244,7 @@ class TemporalContacts:
         times = np.empty((3, first[-1]))
         layer = np.repeat(of_arc, counts)
         for k, part in enumerate(contacts.values()):
-            # The arcs of a layer are in the same order among those of all.
+            # The arcs of a layer keep their order among all arcs.
             times[:, layer == k] = part.begin, part.end, part.amount
         return cls(network, *map(_read_only, (first, *times)))
 

@@ -27,14 +27,14 @@ class Event:
     delay : float or str
         Time from the trigger to the assignments.
     priority : float or str, optional
-        Of events at one time, that of highest priority is first.
+        Simultaneous events run in the order of descending priority.
     persistent : bool
         Whether a delayed event is executed even if the condition has become false meanwhile.
     initially_true : bool
         What the condition counts as before the beginning: if False, one that is true at the
         beginning triggers the event at once.
     values_from_trigger : bool
-        Whether a delayed event assigns what its formulas were at the trigger, or at the end.
+        Whether a delayed event assigns values of its formulas at the trigger, or after the delay.
     name : str, optional
     rounding : {"stochastic", "nearest", "down"}, optional
         How a stochastic simulation makes whole numbers of molecules of what is assigned:

@@ -1,4 +1,4 @@
-"""Propensities as text: what the probability of every reaction is taken to be."""
+"""Propensities of all reactions as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reactions: what is consumed, what is produced, how fast - one by one, or as a flat table."""
+"""Reactions: reactants, products and rates, one by one or as a flat table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = ("", "0", "∅")
 
 
 class Law(IntEnum):
-    """What the number or formula of a reaction means."""
+    """Meaning of the number or formula of a reaction."""
 
     DETERMINISTIC = 0
     """Mass action: the rate of change of concentrations is k [A]^a [B]^b ..."""

@@ -1,4 +1,4 @@
-"""What a species is apart from its reactions: energy, entropy, partition function."""
+"""Thermochemistry of species: energy, entropy, partition function."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Nucleus:
     temperatures : tuple of float
         Where `partition` is given [K], ascending.
     partition : tuple of float
-        Partition function over that of the ground state alone; one if not given.
+        Partition function relative to the ground state; the default is one.
     """
 
     mass_excess: float

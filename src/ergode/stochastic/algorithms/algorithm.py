@@ -51,7 +51,7 @@ class ThreadGroupAlgorithm:
     pays_by_block: bool = False
 
     def bindings(self, interrupted: bool) -> dict[Any, DeviceFunction]:
-        """What the kernels of thread groups are made for, of `interrupted` networks or not."""
+        """Options of the kernels of thread groups, for networks with interruptions or without."""
         return _given(
             {
                 thread_group.thread_group_value: self.value,
@@ -132,7 +132,7 @@ class Algorithm:
         return self.arrive is not None
 
     def bindings(self) -> dict[Any, DeviceFunction]:
-        """What the kernels of single threads are made for."""
+        """Options of the kernels of single threads."""
         return _given(
             {
                 realization.prepare: self.prepare,

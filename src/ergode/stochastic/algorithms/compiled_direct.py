@@ -97,7 +97,7 @@ def code_of(tables: Tables) -> tuple[str, list[int]]:
         lines.append(f"    a{j} = {' * '.join(factors)}")
         lines.append(f"    s{j} = s{j - 1} + a{j}" if j else "    s0 = a0")
     if all(isinstance(law, Formula) or max(law.orders.values(), default=0) > 1 for law in laws):
-        # All may be minus zero: that of 2 A is, where there is no A.
+        # All propensities may be minus zero: 2 A has -0.0 if there is no A.
         lines.append(f"    s{len(laws) - 1} = 0.0 + s{len(laws) - 1}")
     last = len(laws) - 1
     stoichiometry = network.stoichiometry.toarray()
@@ -278,7 +278,7 @@ def _fire(seed, most, rows, words):
 
 
 def _commit(rows):
-    """What a firing led to becomes the state."""
+    """Accept the state after a firing."""
     for lane in range(LANES):
         for i in unroll(range(SPECIES)):
             rows[before(i) + lane] = rows[after(i) + lane]
@@ -287,7 +287,7 @@ def _commit(rows):
 
 @noinline_cpu
 def _report(lane, row, slot, max_firings, rates, plan, rows, words, places, out):
-    """Report what a lane has reached; false if its realization has ended."""
+    """Report the times that a lane has reached; false if its realization has ended."""
     grid = out.grid
     time, total, least = (
         rows[lane_scalar(1) + lane],

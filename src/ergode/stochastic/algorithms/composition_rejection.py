@@ -36,7 +36,7 @@ HEADROOM = 3
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each."""
+    """State of the method; one row per worker."""
 
     order: Any  # [worker, reaction] reactions, group after group
     place: Any  # [worker, reaction] where each is in that list

@@ -20,7 +20,7 @@ BLOCK_LEAST = 8
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each."""
+    """State of the method; one row per worker."""
 
     a: Any  # [worker, reaction] propensities
     sums: Any  # [worker, block]

@@ -76,7 +76,7 @@ FORMULA_ORDER = 3
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each."""
+    """State of the method; one row per worker."""
 
     a: Any  # [worker, reaction] propensities in the first half of the step
     b: Any  # [worker, reaction] in the second
@@ -185,7 +185,7 @@ def _look(w, t, point, net, work, state):
 
 @noinline_cpu
 def _relaxation(w, t, point, net, work, state):
-    """Largest rate of relaxation (or growth) of what is not critical, by power iteration.
+    """Largest rate of relaxation (or growth) of noncritical reactions, by power iteration.
 
     Each iteration but the last adds some of every direction, so that one that begins to lead is
     found.  The last adds none: a product that acts on nothing grows from it, and does not relax.
@@ -381,7 +381,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         if given == 0.0 and relaxation > 0.0:
             step = min(step, math.sqrt(state.control[0] * (4.0 / 3.0)) / relaxation)
         if not step < INFINITY:
-            # Rates that follow nothing: a step as long as what is reported.
+            # Constant rates: one step may reach the last reported time.
             step = max(state.control[2] - t, real(1.0) / total)
         if not gaussian and given == 0.0 and step * total < SINGLE_BELOW:
             state.fired[w, 1] = SINGLE_FIRINGS

@@ -32,7 +32,7 @@ from ergode.stochastic.tables import Tables
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each."""
+    """State of the method; one row per worker."""
 
     a: Any  # [worker, reaction] propensity
     since: Any  # [worker, reaction] since when
@@ -108,7 +108,7 @@ def _follow(j, w, t, point, net, work, state):
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """Begin; or after an event go on, with the same clocks."""
+    """Begin, or continue after an event with unchanged clocks."""
     count = state.a.shape[1]
     state.wrong[w, 0] = 0
     state.wrong[w, 1] = 0

@@ -41,12 +41,12 @@ from ergode.stochastic.thread_group.ops import (
 )
 
 BLOCK = 16
-# A sum that falls below this share of what it was is recomputed: cancellation made it inexact.
+# A sum that falls below this fraction of its former value is recomputed, because of cancellation.
 VANISHED = 2.0**-20
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each, and what all share."""
+    """State of the method (one row per worker), and read-only tables."""
 
     counts: Any  # [worker, variable + 1 ...] the state, and a one; zeros up to the end of a block
     partial: Any  # [worker, group ...] sum of partial propensities; the same
@@ -385,13 +385,13 @@ def thread_group_follow(j, t, point, threads, net, work, state):
 
 
 def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Options]:
-    """Numbers that a thread group keeps in shared memory, and what is bound: nothing."""
+    """Numbers that a thread group keeps in shared memory, and the bindings: none."""
     width = -(-(tables.variable_count + 1) // size)
     return 2 * width * (size + 1), ()
 
 
 def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
-    """Length and type of what a thread group keeps elsewhere: nothing."""
+    """Length and type of the arrays of a thread group in global memory: none."""
     return {}
 
 

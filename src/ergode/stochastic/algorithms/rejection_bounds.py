@@ -46,7 +46,7 @@ HALVINGS = 50
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each."""
+    """State of the method; one row per worker."""
 
     a: Any  # [worker, reaction] upper bound of the propensity
     lower: Any  # [worker, reaction] lower bound

@@ -47,14 +47,14 @@ from ergode.stochastic.thread_group.ops import (
 )
 
 WIDTH = 32
-# A sum that falls below this share of what it was is recomputed: cancellation made it inexact.
+# A sum that falls below this fraction of its former value is recomputed, because of cancellation.
 VANISHED = 2.0**-20
 # Each reaction has its own list up to this many entries for each reaction, on the average.
 _LISTED_MOST = 32
 
 
 class MethodState(NamedTuple):
-    """What the method keeps; rows of one worker each, and what all share."""
+    """State of the method (one row per worker), and read-only tables."""
 
     a: Any  # [worker, reaction] propensities
     chunks: Any  # [worker, chunk] their sums
@@ -268,7 +268,7 @@ def _place_of(r):
 
 
 def _thread_share(chunk, threads, state):
-    """What this thread has of the sum of a chunk."""
+    """Partial sum of a chunk by one thread."""
     first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
     mine = real(0.0)
     for h in range(HEIGHT):
@@ -404,7 +404,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
 
 
 def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Options]:
-    """float64 of shared memory of a thread group, at most `room` if possible, and what is bound."""
+    """Shared memory of a thread group [float64], at most `room` if possible, and the bindings."""
     found = (0, 0)
     for height in _HEIGHTS:
         chunks = -(-tables.reaction_count // (size * height))
@@ -417,7 +417,7 @@ def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Opt
 
 
 def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
-    """Length and type of what a thread group keeps elsewhere."""
+    """Length and type of the arrays of a thread group in global memory."""
     chunk = size * dict(options)[HEIGHT]
     return {
         "x": (tables.variable_count + 1, np.float64),

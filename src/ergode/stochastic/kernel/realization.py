@@ -57,7 +57,7 @@ condition or a log of firings. Otherwise none of these is compiled.
 """
 
 PREPARED = option(False)
-"""Whether realizations copy what was prepared once for their point."""
+"""Whether realizations copy initial state that is prepared once per point."""
 
 ONLY_VARIABLE = ONE_LESS - 1
 _WARP = np.uint32(0xFFFFFFFF)

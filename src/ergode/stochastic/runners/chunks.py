@@ -1,4 +1,4 @@
-"""Realizations in chunks that fit in memory, and what is kept of them."""
+"""Realizations in chunks that fit in memory, and the collection of their output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ChunkRunner(Protocol):
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
     ) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; returns what is wanted."""
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
 
 
 class Collector(Protocol):
@@ -155,7 +155,7 @@ def chunk_size(row_bytes: int, device: Device) -> int:
 
 
 def _least(wanted: Wanted, device: Device) -> int:
-    """As `launch.least_chunk`; chunks of a log of firings, which take two runs, are small."""
+    """See `launch.least_chunk`; chunks of an event log need two runs, so they are small."""
     if wanted.log_first and not device.is_cuda:
         return 8 * device.core_count
     return launch.least_chunk(device)

@@ -55,7 +55,7 @@ class CompiledDirectRunner(Runner):
         self._rates: Rates | None = None
 
     def kernel(self, bindings: dict[Any, Any]) -> kernels.Kernel:
-        """The kernel of this network; `bindings` are those of one target."""
+        """The kernel of this network; `bindings` are for one target."""
         common: dict[Any, Any] = {
             compiled_direct.transition: UserFunction(compiled_direct.function_of(self._text)),
             compiled_direct.SPECIES: self.tables.species_count,
@@ -84,7 +84,7 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
     """Realizations on a CPU: each thread takes ranges, and simulates `LANES` at once."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
         begun, is_cut = None, True
         if self._allowed(count):
             begun, is_cut = self._interpret(first, count, wanted, report)
@@ -181,7 +181,7 @@ class CUDACompiledDirectRunner(CompiledDirectRunner):
     """Realizations on CUDA: each thread takes the next one from a queue."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
         points = self.points(first, count)
         shared = self._shared_bytes(points, wanted)
         kernel = self.kernel_for(shared > 0)

@@ -79,7 +79,7 @@ class ThreadGroupRunner(TableRunner):
         )
 
     def options(self, group_count: int) -> tuple[int, Options]:
-        """float64 of shared memory for each of `group_count` thread groups, and what is bound."""
+        """Shared memory per thread group [float64] for `group_count` groups, and the bindings."""
         room = shared_doubles(group_count, self.size, self.device.core_count)
         doubles, options = self.group.options(self.tables, self.size, room)
         return doubles + 1 + (self.size >> 4 if self.size > WARP else 0), options
@@ -113,7 +113,7 @@ class ThreadGroupRunner(TableRunner):
         return work, waiting, group.state(**parts)
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         out = self.results(count, 1, self.points(first, count), wanted)
         queue = new_queue(self.device)
@@ -141,7 +141,7 @@ class ThreadGroupRunner(TableRunner):
     def arguments(
         self, queue: Any, count: int, size: int, group_count: int, plan: Any, out: Any
     ) -> tuple[Any, ...]:
-        """What the kernel is given."""
+        """Arguments of the kernel."""
         work, waiting, state = self.workspace_of_groups(group_count, count)
         return (
             queue, np.int64(count), np.int64(size), *self.network_of_groups(), work, waiting,

@@ -93,7 +93,7 @@ class TableRunner(Runner):
         return kernel_of(self.algorithm, general, prepared, led), prepared
 
     def prepares(self) -> bool:
-        """Whether realizations copy what was prepared once for their point."""
+        """Whether realizations copy initial state that is prepared once per point."""
         points = len(self.tables.net.initial)
         return (
             self.algorithm.prepared is not None
@@ -106,7 +106,7 @@ class TableRunner(Runner):
         return Net(*map(put, tables.net)), Interruptions(*map(put, tables.interruptions))
 
     def constants(self, make: Callable[..., dict[str, Any]], *options: Any) -> dict[str, Any]:
-        """What a function computes from the tables for all workers, on the device."""
+        """Arrays that a function computes from the tables for all workers, on the device."""
         return {
             name: value if np.isscalar(value) else put_kept(self.device, constant(value))
             for name, value in self.tables.once(make, *options).items()
@@ -171,7 +171,7 @@ class ThreadRunner(TableRunner):
     _draws_ahead = next_firing.AHEAD
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         workers, grain = self._ranges(count)
         kernel, prepared = self.kernel_for(wanted)
@@ -198,7 +198,7 @@ class CUDAThreadRunner(TableRunner):
     """Realizations on CUDA: each thread, or warp, takes the next one from a queue."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         workers = self._workers(count)
         led = self._led(workers)

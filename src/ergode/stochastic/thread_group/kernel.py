@@ -239,7 +239,7 @@ def _choose(target, mine, up_to, point, threads, work, state):
 
 
 class Arrays(NamedTuple):
-    """What a realization reads and writes, except results."""
+    """State and tables of a realization, without results."""
 
     net: Any
     interruptions: Any

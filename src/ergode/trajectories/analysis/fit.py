@@ -230,7 +230,7 @@ def fit(
 
 
 class _Trial:
-    """Runs of `sensitivities` at values of what is estimated; the latest one is kept."""
+    """Runs of `sensitivities` at values of the estimated quantities; the latest run is cached."""
 
     def __init__(
         self, field: VectorField, names: Sequence[str], initial: Mapping[str, Any],
@@ -333,7 +333,7 @@ def _measured(
 
 
 def _covariance(jacobian: np.ndarray) -> np.ndarray:
-    """Inverse of the normal matrix; infinite for what the data do not determine."""
+    """Inverse of the normal matrix; infinite for quantities that the data do not determine."""
     scale = np.linalg.norm(jacobian, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     _, singular, turn = np.linalg.svd(jacobian / scale, full_matrices=False)

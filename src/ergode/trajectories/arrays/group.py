@@ -56,7 +56,7 @@ NOT_FINITE = np.uint8(Status.NOT_FINITE)
 TOO_MANY_STEPS = np.uint8(Status.TOO_MANY_STEPS)
 STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
 
-TOGETHER = 64.0  # spacings of numbers between times that are the same but for rounding
+TOGETHER = 64.0  # times are equal if they differ by at most this many float spacings
 
 END = 2  # row of the state at the end of a step; rows 0 and 1 are for stages
 _WARPS = 32  # most warps of a block

@@ -107,7 +107,7 @@ class ImplicitRunner:
         return found
 
     def _widen(self, me: int, t: float, first: np.ndarray) -> bool:
-        """Add to the pattern of the Jacobian what is read near a state; whether that is more."""
+        """Add dependences near a state to the Jacobian's pattern; return whether it grew."""
         n = self.arrays.size
         rng = np.random.default_rng(0)
         # A state near the first one, and two others: derivatives that do not read are the same.

@@ -162,7 +162,7 @@ class Runner:
     def arguments(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None, chunk: slice
     ) -> Run:
-        """What a kernel is told of a chunk of trajectories, on the device."""
+        """Kernel arguments for a chunk of trajectories, on the device."""
         count = initial.shape[1]
         sizes = np.zeros(count) if steps is None else steps.size[chunk]
         counts = np.zeros(count, np.int64) if steps is None else steps.count[chunk]
@@ -173,7 +173,7 @@ def shared_arguments(
     arrays: ArrayField, control: Control, times: np.ndarray, device: Device, precision: Precision,
     stabilised: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """What all chunks of a run are told, on the device."""
+    """Kernel arguments shared by all chunks of a run, on the device."""
     put, real = device.put, np.dtype(precision).type
     shapes = np.ones((len(arrays.shapes), 3), np.int64)
     for row, shape in zip(shapes, arrays.shapes, strict=True):
@@ -207,7 +207,7 @@ def run_of(
     shared: Mapping[str, Any], device: Device, precision: Precision, initial: np.ndarray,
     parameters: np.ndarray, sizes: np.ndarray, counts: np.ndarray,
 ) -> Run:  # fmt: skip
-    """What a kernel is told of trajectories, on the device."""
+    """Kernel arguments that describe trajectories, on the device."""
     rows = (device.put(np.asarray(one, precision)) for one in (initial, parameters, sizes))
     return Run(
         **dict(zip(("initial", "parameters", "sizes"), rows, strict=True)),
