@@ -66,7 +66,7 @@ class Some:
 
     most, asked = 10**9, 0
 
-    def __call__(self, own, standing, target, seconds):
+    def __call__(self, own, standing, seconds):
         self.asked += 1
         return self.asked <= self.most
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
-from ergode.core.compiler.source import Target
 from ergode.core.devices import Device
 from ergode.core.kernels import Kernel
 
@@ -30,8 +29,8 @@ _SPENT: dict[Any, float] = {}
 """Seconds that the program has run in this process, by the key of the compiled kernel."""
 
 
-def stands_in(own: Kernel, standing: Kernel, target: Target, seconds: float) -> bool:
-    """Whether a generic kernel should run in place of a model's own kernel.
+def stands_in(own: Kernel, standing: Kernel, seconds: float) -> bool:
+    """Whether a generic kernel should run on a CPU in place of a model's own kernel.
 
     It should while the own kernel is not compiled and the generic one has run for less time than
     compiling takes.
@@ -39,26 +38,25 @@ def stands_in(own: Kernel, standing: Kernel, target: Target, seconds: float) -> 
     Parameters
     ----------
     own, standing : Kernel
-    target : {"cpu", "cuda"}
     seconds : float
         Estimated run time of the generic kernel.
     """
-    key = own.key(target)
+    key = own.key("cpu")
     total = seconds + _SPENT.get(key, 0.0)
-    if total > COMPILING or own.is_kept(target):
+    if total > COMPILING or own.is_kept("cpu"):
         return False
-    worth_it = _is_worth_it(standing, target)
+    worth_it = _is_worth_it(standing)
     if worth_it:
         _SPENT[key] = total
     return worth_it
 
 
-def _is_worth_it(standing: Kernel, target: Target) -> bool:
+def _is_worth_it(standing: Kernel) -> bool:
     """Whether a generic kernel is compiled, or a second formula or model needs it.
 
     It compiles more slowly than one formula or model, so it pays off only for several.
     """
-    return standing.is_kept(target) or standing.was_wanted(target)
+    return standing.is_kept("cpu") or standing.was_wanted("cpu")
 
 
 class Trial(NamedTuple):
@@ -217,4 +215,4 @@ class Formulation:
             return self.standing
         if seconds + _SPENT.get(key, 0.0) > COMPILING or self.compiled.is_kept("cpu"):
             return self.compiled
-        return self.standing if _is_worth_it(self.standing, "cpu") else self.compiled
+        return self.standing if _is_worth_it(self.standing) else self.compiled

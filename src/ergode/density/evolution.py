@@ -381,7 +381,7 @@ class Evolution:
     def _form_of(self, kernel: kernels.Kernel, frame: Frame) -> tuple[kernels.Kernel, Frame]:
         """A kernel and its frame; at first those of the field's program, see `core.formulation`."""
         program, other = self._programs.get(kernel.precision, ()), standing(kernel)
-        if program and (self._when == "never" or stands_in(kernel, other, "cpu", self._spent)):
+        if program and (self._when == "never" or stands_in(kernel, other, self._spent)):
             self._used("program")
             return other, frame._replace(program=program)
         self._used("compiled")

@@ -194,7 +194,7 @@ def _table_kernel(kinds: frozenset[int], left_end: bool) -> Kernel:
         )
         for some in (kinds, holding_times.KINDS)
     )
-    return standing if stands_in(own, standing, "cpu", _TABLE_SECONDS) else own
+    return standing if stands_in(own, standing, _TABLE_SECONDS) else own
 
 
 def check_left_end(model: CompartmentModel) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.buffers import put_table
-from ergode.core.compiler.source import Precision, Target
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.formulation import stands_in
 from ergode.core.kernels import Kernel
@@ -27,8 +27,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 _CHUNK_BYTES = 2**23
 # Nodes of all replicates that a CUDA device works on at once.
 _NODES_ON_CUDA = 2**22
-# That a kernel with all families of holding times needs, about.
-_SECONDS_PER_NODE: dict[Target, float] = {"cpu": 1e-6, "cuda": 1e-9}
+_SECONDS_PER_NODE = 1e-6  # that a kernel with all families of holding times needs, about
 
 
 class Ensemble(ABC):
@@ -94,15 +93,13 @@ class Ensemble(ABC):
     ) -> dict[Any, bool]:
         """The families of holding times that kernels contain: those of the model, or all.
 
-        Kernels with all families serve every model, so that a new one starts at once.  They take up
-        to twice as long.  `kernel_of` makes the kernel that is compiled longest.
+        On a CPU kernels with all families serve every model, so that a new one starts at once.
+        They take up to twice as long.  `kernel_of` makes the kernel that is compiled longest.
         """
-        own = progression.bindings_of(model)
-        seconds = self._rows * self.node_count * _SECONDS_PER_NODE[self.device.target]
-        standing = progression.EVERY_KIND
-        if own != standing and stands_in(
-            kernel_of(own), kernel_of(standing), self.device.target, seconds
-        ):
+        own, standing = progression.bindings_of(model), progression.EVERY_KIND
+        seconds = self._rows * self.node_count * _SECONDS_PER_NODE
+        is_open = self.device.target == "cpu" and own != standing
+        if is_open and stands_in(kernel_of(own), kernel_of(standing), seconds):
             return standing
         return own
 
