@@ -101,7 +101,7 @@ def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarra
     """For each infection: the probability that a contact with an outside case makes it happen.
 
     The outside case is in the compartment `name`, or about to enter it.  A node whose infection
-    leads to `name` begins there; a node infected otherwise begins where that infection leads.
+    leads to `name`, at once or later, begins there; others begin where their infection leads.
     """
     index = compartment_index(model, name, "an importation")
     direct = set(model.leads_to(name))

@@ -35,13 +35,13 @@ def _number(owner: str, name: str, value: Any, least: float = 0.0, most: float =
 
 @dataclass(frozen=True)
 class Trigger:
-    """The first time that a count of nodes reaches a level.
+    """The first time at which a count of nodes reaches a threshold.
 
     Parameters
     ----------
     count : str or sequence of str
-        A compartment, or several whose nodes are counted together; or ``"cases"``: all who were
-        ever infected, those infected at first and importations among them.
+        A compartment, or several compartments that are counted together; or ``"cases"``:
+        cumulative infections, with seeds and importations.
     level : int
         Threshold of the count.
     delay : float
@@ -71,18 +71,18 @@ class Trigger:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """What is counted, as a tuple."""
+        """The counted compartments (or ``"cases"``) as a tuple."""
         return (self.count,) if isinstance(self.count, str) else tuple(self.count)
 
 
 @dataclass(frozen=True)
 class Intervention:
-    """What all interventions have.
+    """Base class of all interventions.
 
     Attributes
     ----------
     start : float or Trigger, optional
-        When it begins [time, on the axis of ``times``]; with the simulation if not given.
+        Start [time, on the axis of ``times``]; the default is the beginning of the simulation.
     """
 
     start: float | Trigger | None = field(default=None, kw_only=True)
@@ -105,18 +105,18 @@ _SPAN = (0.0, math.inf)
 
 @dataclass(frozen=True)
 class LayerClosure(Intervention):
-    """Fewer contacts in a layer for a while: a closed school, work from home.
+    """Temporary reduction of the contacts in a layer: a closed school, work from home.
 
     Parameters
     ----------
     layer : str, optional
-        Which layer; all contacts if not given.
+        Name of the layer; the default is all contacts.
     reduction : float
-        By what fraction transmission is reduced there, 0 to 1.
+        Fraction by which transmission in the layer is reduced, 0 to 1.
     duration : float
-        For how long [time].
+        Duration of the closure [time].
     start : float or Trigger, optional
-        When it begins.
+        Start of the closure.
 
     Examples
     --------
@@ -141,24 +141,24 @@ class Vaccination(Intervention):
     Parameters
     ----------
     fraction : float
-        Fraction of the eligible who are vaccinated, 0 to 1.
+        Fraction of the eligible nodes that are vaccinated, 0 to 1.
     efficacy : float
-        A leaky vaccine multiplies the rate at which each vaccinated node is infected by one less
-        this; an all-or-nothing vaccine protects this fraction of them wholly and the rest not.
+        A leaky vaccine multiplies the infection rate of each vaccinated node by 1 - efficacy; an
+        all-or-nothing vaccine protects this fraction of them fully and the others not at all.
     leaky : bool
-        Which of the two.
+        Whether the vaccine is leaky; otherwise it is all-or-nothing.
     infectivity_reduction : float
-        By what fraction those protected infect others less, should they be infected.
+        Fraction by which protected nodes are less infectious if they become infected.
     rollout : float
-        Over how long the vaccinated get theirs, each at a uniformly random time [time].
+        Period of vaccination; each vaccinated node has a uniformly random time in it [time].
     delay : float
-        From vaccination to protection [time].
+        Time from vaccination to protection [time].
     duration : float
-        For how long protection lasts [time].
+        Duration of protection [time].
     among : str, optional
-        Name of a node attribute: those with a nonzero value are eligible.
+        Name of a node attribute: nodes with a nonzero value are eligible.
     start : float or Trigger, optional
-        When the first are vaccinated.
+        Start of the rollout.
     """
 
     fraction: float = 1.0
@@ -180,24 +180,24 @@ class Vaccination(Intervention):
 
 @dataclass(frozen=True)
 class Isolation(Intervention):
-    """Some of those who enter a compartment keep away from others until they leave it.
+    """Isolation of a fraction of the nodes in a compartment, until they leave it.
 
     Parameters
     ----------
     compartment : str
-        Which compartment.
+        Compartment whose nodes are isolated.
     fraction : float
-        Fraction of those who enter it, 0 to 1.
+        Fraction of the nodes that enter the compartment, 0 to 1.
     delay : float
-        From entering it to isolation [time].
+        Time from entry to isolation [time].
     reduction : float
-        By what fraction they then transmit less, 0 to 1.
+        Fraction by which isolated nodes transmit less, 0 to 1.
     duration : float
-        For how long after the start of the measure it is in force [time].
+        Duration of the measure after its start [time].
     among : str, optional
-        Name of a node attribute: only those with a nonzero value.
+        Name of a node attribute: only nodes with a nonzero value are isolated.
     start : float or Trigger, optional
-        From when on it is in force.
+        Start of the measure.
     """
 
     compartment: str
@@ -227,21 +227,21 @@ class ContactTracing(Intervention):
     detection : float
         Probability that a case is detected.
     detection_delay : float
-        From entering the compartment to detection [time].
+        Time from entry into the compartment to detection [time].
     tracing : float
         Probability that a contact of a detected case is traced.
     tracing_delay : float
-        From detection of the case to quarantine of the contact [time].
+        Time from detection of the case to quarantine of the contact [time].
     quarantine : float
-        How long a quarantine lasts [time].
+        Duration of a quarantine [time].
     reduction : float
-        By what fraction a quarantined node's transmission, either way, is reduced.
+        Fraction by which quarantine reduces transmission from and to a node.
     lookback : float
         In a temporal network: contacts older than this are not traced [time].
     duration : float
-        For how long after its start the measure is in force [time].
+        Duration of the measure after its start [time].
     start : float or Trigger, optional
-        From when on it is in force.
+        Start of the measure.
     """
 
     compartment: str
@@ -270,24 +270,24 @@ class Importation:
     compartment : str
         Compartment of the outside case.
     rate : float, optional
-        Expected contacts a unit of time, as a Poisson process [1 / time].
+        Rate of a Poisson process of contacts [1 / time].
     times : array_like, optional
-        Instead of a rate: when they happen.
+        Instead of a rate: times of the contacts [time].
     start, stop : float
-        From when to when, with a rate [time].
+        With a rate: interval in which contacts happen [time].
 
     Notes
     -----
-    Each contact falls on one node of the network at random, and infects it only by an infection
-    that the model has.  Who becomes such a case by an infection of the model - at once, as S does
-    in SIR, or later, as with an importation into I of SEIR - begins in `compartment`.  Who is
-    infected by such a case, but with another outcome - of another age class, or immune to another
-    strain - begins where that infection leads.  Nobody else is infected.
+    Each contact falls on one random node of the network, and infects it only by an infection of
+    the model.  If that infection leads to `compartment` - at once, as from S in SIR, or later, as
+    for I in SEIR - the node begins in `compartment`.  If an infection by such a case leads
+    elsewhere - for another age class, or a node immune to another strain - the node begins where
+    that infection leads.  No other nodes are infected.
 
-    The contact infects with certainty where the infection's rate is the largest of those from any
-    compartment, and the node's susceptibility is one or the largest; else with the ratio of the
-    rates, times the susceptibility, and with what vaccination and the node's quarantine leave of
-    it.  Closures and calendars do not act on it.
+    The probability of infection is the infection's rate relative to the largest total rate from
+    any compartment, times the node's susceptibility (relative to the largest if that exceeds one),
+    times the fractions that remain under vaccination and the node's quarantine.  Closures and
+    calendars do not act on it.
     """
 
     compartment: str
@@ -321,22 +321,23 @@ class Importation:
 
     @property
     def moments(self) -> tuple[float, ...]:
-        """When it happens, where times were given."""
+        """Times of the contacts, if they were given."""
         return () if self.times is None else tuple(np.asarray(self.times, float).tolist())
 
 
 @dataclass(frozen=True)
 class Calendar:
-    """A factor that is constant from one change to the next, and perhaps repeats.
+    """A piecewise constant factor, optionally periodic.
 
     Parameters
     ----------
     changes : array_like
-        When it changes, ascending [time, on the axis of ``times``].
+        Times of changes, ascending [time, on the axis of ``times``].
     factors : array_like
-        Its value from each change on, zero or more; the first also holds before the first change.
+        Value from each change on, zero or more. Before the first change the first value holds, or
+        with a `period` the last value.
     period : float, optional
-        It repeats: changes are then between 0 and this, and time is taken modulo it.
+        Period of the factor: changes lie between 0 and `period`, and time is taken modulo it.
 
     Examples
     --------
@@ -368,7 +369,7 @@ class Calendar:
                 raise ModelError(f"Calendar: period is {period!r}; expected a time above zero")
             if changes[0] < 0 or changes[-1] >= period:
                 raise ModelError("Calendar: changes must lie between 0 and the period")
-            if changes[0] > 0:  # what held at the end of the last period
+            if changes[0] > 0:  # the value at the end of the previous period
                 changes, factors = np.append(0.0, changes), np.append(factors[-1], factors)
             object.__setattr__(self, "period", period)
         object.__setattr__(self, "changes", tuple(changes.tolist()))
