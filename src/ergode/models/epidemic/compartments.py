@@ -1,7 +1,7 @@
-"""Compartment models: what a node can be, how long it stays, and whom it infects on the way.
+"""Compartment models: compartments, infections and progressions with holding times.
 
-A model is a transition graph. An `Infection` moves a susceptible node along an edge from an
-infectious neighbour; a `Progression` moves it by itself, after a holding time, to one of several
+A model is a transition graph. An `Infection` moves a susceptible node by contact with an
+infectious neighbour; a `Progression` moves a node after a holding time to one of several
 compartments.
 """
 
@@ -33,7 +33,7 @@ class CompartmentModel:
     Parameters
     ----------
     compartments : sequence of str
-        Names, in the order results list them. A compartment without a progression is final.
+        Names, in the order of results. A compartment without a progression is final.
     infections : sequence of Infection
         Transitions along edges.
     progressions : sequence of Progression

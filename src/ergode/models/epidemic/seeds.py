@@ -13,18 +13,18 @@ from ergode.core.errors import ModelError
 
 @dataclass(frozen=True)
 class Seeds:
-    """Nodes that start in a compartment: how many or which, drawn how, and there since when.
+    """Nodes that start in a compartment: their number or ids, how they are drawn, and their age.
 
     Parameters
     ----------
     nodes : int, float or array_like
-        A number of nodes, a fraction of all nodes, or node ids, as `initial` takes them alone.
+        A number of nodes, a fraction of all nodes, or node ids, as in `initial`.
     weight : str, optional
-        Name of a node attribute, zero or more: nodes are drawn one after another in proportion to
-        it, without replacement. An attribute of zeros and ones draws within a group.
+        Name of a node attribute, zero or more: nodes are drawn without replacement, one after
+        another in proportion to it. An attribute of zeros and ones draws within a group.
     age : float or array_like
-        For how long they have been in the compartment at the first time [time]; one number, or one
-        for each node id. What they have left of their holding time is drawn accordingly.
+        Time already spent in the compartment at the first time [time]; one number, or one for each
+        node id. The remaining holding time is drawn conditional on it.
 
     Examples
     --------

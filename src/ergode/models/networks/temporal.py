@@ -29,19 +29,19 @@ class TemporalContacts:
     network : ContactNetwork
         All pairs that ever met.
     first : array_like of int, shape [arc_count + 1]
-        Meetings of arc e are ``first[e]:first[e + 1]``. Kept as int64.
+        Meetings of arc e are ``first[e]:first[e + 1]``. Stored as int64.
     begin, end : array_like of float, shape [first[-1]]
-        From when to when [time], ascending and without overlap within an arc; equal where a meeting
-        is instantaneous. Kept as float64.
+        Begin and end of meetings [time], ascending and without overlap within an arc; equal for an
+        instantaneous meeting. Stored as float64.
     amount : array_like of float, shape [first[-1]]
-        Contact time of a meeting: its length times its intensity, or what an instantaneous one
-        stands for [time]. Kept as float64.
+        Contact time of a meeting [time]: its length times its intensity, or the equivalent of an
+        instantaneous meeting. Stored as float64.
 
     Raises
     ------
     ModelError
-        An argument is of another kind or shape, meetings of an arc are not in order, or the network
-        is undirected and the two arcs of a pair differ in their meetings.
+        An argument has the wrong type or shape, meetings of an arc are not in order, or the network
+        is undirected and the two arcs of a pair have different meetings.
 
     Examples
     --------

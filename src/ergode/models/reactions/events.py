@@ -31,15 +31,15 @@ class Event:
     persistent : bool
         Whether a delayed event is executed even if the condition has become false meanwhile.
     initially_true : bool
-        What the condition counts as before the beginning: if False, one that is true at the
+        Value of the condition before the beginning. If False, a condition that is true at the
         beginning triggers the event at once.
     values_from_trigger : bool
         Whether a delayed event assigns values of its formulas at the trigger, or after the delay.
     name : str, optional
     rounding : {"stochastic", "nearest", "down"}, optional
-        How a stochastic simulation makes whole numbers of molecules of what is assigned:
-        ``"stochastic"`` rounds 2.3 up in three cases of ten, and keeps the mean. If not given, an
-        assignment that may give something else than a whole number is refused.
+        How a stochastic simulation rounds assigned amounts to whole molecules: ``"stochastic"``
+        rounds 2.3 up with probability 0.3, which keeps the mean. If not given, an assignment that
+        may give a fraction is refused.
 
     Examples
     --------
