@@ -21,7 +21,10 @@ LONGEST = 20 * (os.cpu_count() or 1)
 def said_by(script, *arguments):
     path = Path(__file__).with_name(script)
     done = subprocess.run(
-        [sys.executable, str(path), *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-X", "faulthandler", str(path), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

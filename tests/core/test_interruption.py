@@ -1,5 +1,6 @@
 """When Ctrl-C is heard, and what it leaves."""
 
+import math
 import os
 import signal
 import threading
@@ -7,10 +8,12 @@ import time
 
 import numpy as np
 import pytest
+from numba.core import event
 
+import ergode
 from ergode.core import cpu
 from ergode.core.errors import InterruptionWarning
-from ergode.core.interruption import deferred, listening
+from ergode.core.interruption import apart, deferred, listening
 from ergode.core.launch import Interruptible
 from ergode.core.status import Status
 
@@ -100,7 +103,7 @@ def test_an_interruption_waits_for_a_piece_of_a_range(threads):
 
     timer = threading.Timer(0.5, press_from_outside)
     timer.start()
-    with pytest.raises(KeyboardInterrupt) as caught:
+    with pytest.raises(KeyboardInterrupt) as caught, deferred():
         cpu.run(
             compiled, [(0, 200_000), (200_000, 400_000)], (), threads,
             lambda *span: reported.append(span), piece=3,
@@ -115,6 +118,66 @@ def test_an_interruption_waits_for_a_piece_of_a_range(threads):
 
 def press_from_outside():
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_work_apart_goes_on_and_its_errors_are_raised():
+    done, begun, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        go_on.wait(60)
+        done.set()
+
+    def press_when_begun():
+        begun.wait(60)
+        press_from_outside()
+
+    threading.Thread(target=press_when_begun).start()
+    with deferred(), pytest.raises(KeyboardInterrupt):
+        apart(work)
+    assert not done.is_set()
+    go_on.set()
+    assert done.wait(60)
+    with pytest.raises(ZeroDivisionError):
+        apart(lambda: 1 / 0)
+
+
+def test_a_compiler_is_not_cut_in_two():
+    """Ctrl-C while a field is compiled is raised, and the field is compiled all the same."""
+
+    def swing(t, y, p):
+        return y[1], -math.sin(y[0]) - 0.1234 * y[1] ** 3 + p[0] * math.cos(0.77 * t)
+
+    field = ergode.VectorField(swing, ["angle", "speed"], ["push"])
+
+    def run():
+        return ergode.trajectories.integrate(
+            field, times=[0, 1], initial={"angle": [1.0, 2.0], "speed": 0.0},
+            parameters={"push": 0.5}, method="rk4", step=0.01, compile="now", device="cpu:2",
+        )  # fmt: skip
+
+    began = threading.Event()
+
+    class Began(event.Listener):
+        def on_start(self, event):
+            began.set()
+
+        def on_end(self, event):
+            pass
+
+    def press_when_begun():
+        began.wait(120)
+        press_from_outside()
+
+    listener = Began()
+    event.register("numba:compiler_lock", listener)
+    threading.Thread(target=press_when_begun).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        event.unregister("numba:compiler_lock", listener)
+    assert (run()["status"] == Status.DONE).all()
 
 
 def test_pieces_cover_ranges_in_order():

@@ -24,7 +24,7 @@ import psutil
 from ergode.core.compiler.source import Target
 from ergode.core.container import memory_limit
 from ergode.core.errors import PlanError
-from ergode.core.interruption import listening
+from ergode.core.interruption import apart, listening
 from ergode.core.kernels import Kernel
 from ergode.core.notebook import bytes_text, card
 
@@ -297,8 +297,11 @@ class CPU(Device):
         )  # fmt: skip
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
-        with listening():
-            kernel.compiled("cpu")(0, 0, *arguments)
+        compiled = kernel.compiled("cpu")
+        if compiled.overloads:
+            compiled(0, 0, *arguments)
+        else:
+            apart(lambda: compiled(0, 0, *arguments))
 
     def run_together(
         self, kernel: Kernel, threads: int, *arguments: Any, is_brief: bool = False

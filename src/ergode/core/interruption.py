@@ -9,10 +9,11 @@ waits for a kernel or a compiler.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import current_thread, main_thread
+from queue import SimpleQueue
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 
@@ -102,3 +103,30 @@ def listening() -> Iterator[None]:
         yield
     finally:
         found._listening -= 1
+
+
+def apart(work: Callable[[], object]) -> None:
+    """Do work that Ctrl-C must not cut in two: it goes on in a thread when Ctrl-C is raised here.
+
+    A compiler that is left in the middle of a line may crash, or take half a kernel for a whole
+    one. The work is not lost: the next call that needs it waits for it.
+    """
+    if current_thread() is not main_thread():
+        work()
+        return
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as caught:
+            error = caught
+        ended.put(error)
+
+    # The interpreter waits for it before it ends: LLVM's memory is in use until then.
+    Thread(target=run).start()
+    with listening():
+        error = ended.get()
+    if error is not None:
+        raise error
