@@ -5,6 +5,8 @@ import os
 import signal
 import threading
 import time
+import warnings
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from numba.core import event
 import ergode
 from ergode.core import cpu
 from ergode.core.errors import InterruptionWarning
-from ergode.core.interruption import apart, deferred, listening
+from ergode.core.interruption import apart, deferred, listening, wait_for_next
 from ergode.core.launch import Interruptible
 from ergode.core.status import Status
 
@@ -178,6 +180,54 @@ def test_a_compiler_is_not_cut_in_two():
     finally:
         event.unregister("numba:compiler_lock", listener)
     assert (run()["status"] == Status.DONE).all()
+
+
+def test_a_compiler_in_a_thread_leaves_warnings_alone():
+    """Numba exchanges the filters of the whole process, and would take what the caller warns of."""
+
+    def wave(t, y, p):
+        return math.sin(y[0] + 0.4321 * p[0]) - y[1], y[0] * math.tanh(y[1] - p[0] * t)
+
+    field = ergode.VectorField(wave, ["a", "b"], ["push"])
+
+    def compile_it():
+        ergode.trajectories.integrate(
+            field, times=[0, 1], initial={"a": 1.0, "b": 0.0}, parameters={"push": 0.5},
+            method="rk4", step=0.01, compile="now", device="cpu:1",
+        )  # fmt: skip
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        filters = warnings.filters
+        thread = threading.Thread(target=compile_it)
+        thread.start()
+        count = 0
+        while thread.is_alive():
+            assert warnings.filters is filters
+            warnings.warn(f"warning {count}", UserWarning, stacklevel=1)
+            count += 1
+            time.sleep(1e-3)
+    assert [str(one.message) for one in caught] == [f"warning {i}" for i in range(count)]
+    assert count > 10
+
+
+def test_a_signal_that_does_not_wake_the_main_thread_is_heard():
+    """It wakes another thread, or comes as the wait begins: Python only notes it."""
+
+    def press_here():
+        time.sleep(0.2)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        heard.wait(30)
+        queue.put(None)
+
+    queue, heard = SimpleQueue(), threading.Event()
+    thread = threading.Thread(target=press_here)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt), deferred():
+        wait_for_next(queue)
+    assert queue.empty()
+    heard.set()
+    thread.join()
 
 
 def test_pieces_cover_ranges_in_order():

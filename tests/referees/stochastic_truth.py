@@ -73,6 +73,11 @@ def turns(case):
     return sorted({float(m[2]) for text in texts for m in _COMPARED.finditer(text)})
 
 
+def is_smooth(case):
+    """Whether rates change with time between the times at which a comparison turns."""
+    return any("time" in _COMPARED.sub("", str(reaction.value)) for reaction in case.reactions)
+
+
 # ---- the master equation
 
 
@@ -100,13 +105,12 @@ def _solve(case, names, caps):
     moved = {}
     p = np.zeros(states.shape[1])
     p[np.ravel_multi_index([case.initial[name] for name in names], sizes)] = 1.0
-    smooth = any("time" in _COMPARED.sub("", str(reaction.value)) for reaction in case.reactions)
     stops = sorted(set(turns(case)) | set(case.times))
     stops = [t for t in stops if t <= case.times[-1]]
     found = []
     t = case.times[0]
     for stop in stops:
-        pieces = 400 if smooth else 1
+        pieces = 400 if is_smooth(case) else 1
         for a, b in pairwise(np.linspace(t, stop, pieces + 1)) if stop > t else ():
             matrix = _generator(case, names, states, sizes, rates(amounts, 0.5 * (a + b), moved))
             p = expm_multiply(matrix * (b - a), p)
@@ -181,6 +185,10 @@ class Interpreter:
         self.case = case
         self.rates = Rates(case)
         self.turns = turns(case)
+        self.edges = []  # of the windows in which smooth rates are those of the middle
+        if is_smooth(case):
+            every = np.linspace(case.times[0], case.times[-1], 401)
+            self.edges = sorted({*every.tolist(), *self.turns})
         self.triggers = [compile(e.trigger, "<trigger>", "eval") for e in case.events]
         self.effects = [
             {name: compile(text, "<effect>", "eval") for name, text in e.assignments.items()}
@@ -199,7 +207,7 @@ class Interpreter:
         self._happen(t, side)
         while True:
             at, after = self._next(t, side)
-            seen = t + 1e-12 * side
+            seen = self._middle(t) if self.edges else t + 1e-12 * side
             rates = self.rates(self.x, seen, self.moved) if at > t else [0.0]
             total = sum(rates)
             fires = t + rng.exponential() / total if total > 0 else math.inf
@@ -237,9 +245,16 @@ class Interpreter:
         for name, count in products.items():
             self.x[name] += count
 
+    def _middle(self, t):
+        """The middle of the window that begins at or before t."""
+        k = min(bisect.bisect_right(self.edges, t), len(self.edges) - 1)
+        return 0.5 * (self.edges[k - 1] + self.edges[k])
+
     def _next(self, t, side):
         """The next position after (t, side) at which anything turns or is due."""
         positions = [(b, s) for b in self.turns for s in (0, 1)]
+        k = bisect.bisect_right(self.edges, t)
+        positions += [(edge, 0) for edge in self.edges[k : k + 1]]
         positions += [(item[0], item[1]) for item in self.pending]
         positions += [(item[0], 0) for item in self.late]
         return min((p for p in positions if p > (t, side)), default=(math.inf, 0))

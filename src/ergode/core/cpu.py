@@ -17,6 +17,7 @@ from typing import Any
 
 from numba import njit, types
 from numba.core import cgutils, event
+from numba.core.errors import WarningsFixer  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
@@ -25,8 +26,9 @@ from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
+from ergode.core.compiler.warning_filters import leave_to_main_thread
 from ergode.core.errors import Abandoned
-from ergode.core.interruption import listening
+from ergode.core.interruption import LONGEST_DEAF, listening, wait_for_next
 
 __all__ = [
     "atomic_add",
@@ -76,6 +78,7 @@ kernel = njit(
     no_cfunc_wrapper=True,
     pipeline_class=KernelCompiler,
 )
+leave_to_main_thread(WarningsFixer)
 pause_while_compiling(event, "numba:compiler_lock")
 stopwatch.count_compiling(event, "numba:compiler_lock")
 
@@ -160,8 +163,7 @@ def run(
     workers = _Workers(work, alive := min(max(threads, 1), len(todo)))
     try:
         while alive:
-            with listening():
-                has_ended = wake.get()
+            has_ended = wait_for_next(wake)
             alive -= has_ended
             while done:
                 report(done.popleft())
@@ -260,7 +262,8 @@ def run_together(
     all_there.set()
     try:
         with listening():
-            workers.wait()
+            while not workers.wait(LONGEST_DEAF):
+                pass
     except KeyboardInterrupt as error:
         if not workers.wait(_GRACE):
             raise Abandoned from error

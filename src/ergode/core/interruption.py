@@ -12,9 +12,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+LONGEST_DEAF = 0.1
+"""Seconds of one wait of the main thread: a Ctrl-C that comes as it begins is heard at its end."""
 
 
 @dataclass
@@ -105,6 +109,16 @@ def listening() -> Iterator[None]:
         found._listening -= 1
 
 
+def wait_for_next(queue: SimpleQueue[T]) -> T:
+    """Return the next item of a queue; Ctrl-C is raised meanwhile."""
+    with listening():
+        while True:
+            try:
+                return queue.get(timeout=LONGEST_DEAF)
+            except Empty:
+                pass
+
+
 def apart(work: Callable[[], object]) -> None:
     """Do work that Ctrl-C must not cut in two: it goes on in a thread when Ctrl-C is raised here.
 
@@ -126,7 +140,6 @@ def apart(work: Callable[[], object]) -> None:
 
     # The interpreter waits for it before it ends: LLVM's memory is in use until then.
     Thread(target=run).start()
-    with listening():
-        error = ended.get()
+    error = wait_for_next(ended)
     if error is not None:
         raise error
