@@ -1,1 +1,1 @@
-"""Other people's formats, read into models."""
+"""Readers and writers for file formats of other programs."""

@@ -1,4 +1,4 @@
-"""Reaction networks from Antimony, SBML for people to write."""
+"""Reaction networks from Antimony, a human-readable form of SBML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ergode.core.errors import ReadError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.readers.sbml import read_document
 
-_SECONDS = 120  # a model of thousands of reactions takes a few
+_SECONDS = 120  # models with thousands of reactions take a few seconds
 
 
 def read_antimony(
@@ -20,16 +20,17 @@ def read_antimony(
 ) -> ReactionNetwork:
     """Read a reaction network written in Antimony.
 
-    The package ``antimony`` turns it into SBML, which `read_sbml` reads: what is said there of
-    mass action, and of what is refused, holds here. A species in a formula is its concentration
-    unless it is declared ``substanceOnly``; a compartment that is not declared has the size one.
+    The package ``antimony`` converts the model to SBML, which `read_sbml` reads, with the same
+    rules for mass action and the same unsupported elements. In a formula, a species is its
+    concentration unless it is declared ``substanceOnly``; an undeclared compartment has the size
+    one.
 
     Parameters
     ----------
     path : str or path
         A file, or the text of a model itself.
     split_reversible : bool
-        As for `read_sbml`; reactions written with ``->`` are reversible, with ``=>`` they are not.
+        As for `read_sbml`. Reactions written with ``->`` are reversible, those with ``=>`` are not.
 
     Returns
     -------
@@ -38,7 +39,7 @@ def read_antimony(
     Raises
     ------
     ReadError
-        The text is not Antimony, or the model is one that a network cannot carry.
+        The text is not valid Antimony, or a `ReactionNetwork` cannot represent the model.
 
     References
     ----------
@@ -71,7 +72,7 @@ def read_antimony(
     )  # fmt: skip
 
 
-# In a separate process: on some texts the package never ends, or fills the memory.
+# In a separate process: for some texts the package never returns, or exhausts the memory.
 _CONVERT = """
 import sys
 import antimony
@@ -88,7 +89,7 @@ sys.stdout.buffer.write(sbml.encode("utf-8"))
 
 
 def _sbml(given: str | None, source: str) -> str:
-    """What Antimony's own package makes of a file, or of a text."""
+    """SBML that the package ``antimony`` makes from a file or a text."""
     command = [sys.executable, "-c", _CONVERT, *([] if given is not None else [source])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:

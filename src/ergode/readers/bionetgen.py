@@ -1,4 +1,4 @@
-"""Reaction networks that BioNetGen has generated from rules: its ``.net`` files.
+"""Reaction networks that BioNetGen generated from rules: ``.net`` files.
 
 References
 ----------
@@ -22,7 +22,7 @@ from ergode.models.reactions.species import Species
 from ergode.readers.bounded import text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
-# The rules that generated the network; they add nothing to it.
+# Blocks with the rules that generated the network; the reactions already contain their effect.
 _RULES = (
     "model", "molecule types", "observables", "reaction rules", "compartments",
     "population maps", "population types", "energy patterns",
@@ -35,7 +35,7 @@ _OPERATORS = (
     (re.compile("!"), " not "), (re.compile("<>"), "!="), (re.compile(r"\btime\s*\(\s*\)"), "time"),
     (re.compile(r"\b_pi\b"), "pi"), (re.compile(r"\b_e\b"), "exp(1)"),
 )  # fmt: skip
-_LONGEST = 100_000  # characters of a formula, once its calls are written out
+_LONGEST = 100_000  # longest formula after inlining of calls [characters]
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _CALLS: dict[str, Callable[[list[str]], str]] = {
     "if": lambda a: f"piecewise({a[1]}, {a[0]}, {a[2]})",
@@ -57,13 +57,13 @@ class _Line(NamedTuple):
 def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     """Read a reaction network from a ``.net`` file of BioNetGen.
 
-    Species are called S1, S2, ... as in BioNetGen's own export, with their pattern as
-    `label`; groups (observables) and functions become rules. A rate constant k, with its factor
-    of one half for two molecules alike, means the propensity k n (n - 1), as in BioNetGen's own
-    simulator. Of a substrate S and, where there is one, an enzyme E the built-in laws are
+    Species are called S1, S2, ... as in BioNetGen's own export, with their pattern as `label`;
+    groups (observables) and functions become rules. A rate constant k, including the factor 1/2 for
+    two equal molecules, gives the propensity k n (n - 1), as in BioNetGen's own simulator. With a
+    substrate S and an optional enzyme E, the built-in rate laws are
 
-    - ``Sat kcat K``: kcat S E / (K + S), with one K for each substrate if there are more;
-    - ``MM kcat K``: kcat E F / (K + F), where F, the substrate that is free, is
+    - ``Sat kcat K``: kcat S E / (K + S), with one K per substrate if there are several;
+    - ``MM kcat K``: kcat E F / (K + F), where F, the free substrate, is
       (S - E - K + sqrt((S - E - K)^2 + 4 K S)) / 2;
     - ``Hill vmax K h``: vmax S^h E / (K^h + S^h).
 
@@ -129,7 +129,7 @@ class _Reader:
 
     @contextmanager
     def at(self, line: _Line) -> Iterator[None]:
-        """Errors of the model, said of a line."""
+        """Add the line to errors of the model."""
         try:
             yield
         except ReadError:
@@ -138,7 +138,7 @@ class _Reader:
             raise self.error(line.number, str(error)) from None
 
     def _split(self, text: str) -> None:
-        """Lines of every block, without comments and, where there is one, without their index."""
+        """Collect the lines of every block, without comments and without their index, if any."""
         block: str | None = None
         started = ""
         for number, whole in enumerate(text.splitlines(), 1):
@@ -181,7 +181,7 @@ class _Reader:
     # ---- formulas
 
     def formula(self, line: _Line, text: str) -> Expression:
-        """A formula in BioNetGen's words."""
+        """A formula in BioNetGen's syntax."""
         for pattern, here in _OPERATORS:
             text = pattern.sub(here, text)
         for name in self.functions:
@@ -190,11 +190,11 @@ class _Reader:
             return Expression(self._called(text, line).strip())
 
     def _called(self, text: str, line: _Line) -> str:
-        """A formula in which calls that ergode's formulas lack are written out."""
+        """A formula with BioNetGen's functions expressed by those of ergode."""
         while True:
             if len(text) > _LONGEST:
                 raise self.error(line.number, f"a formula has more than {_LONGEST} characters")
-            # The last one has no other in its arguments.
+            # The arguments of the last call contain no other call.
             found = [match for match in _CALL.finditer(text) if match[1] in _CALLS]
             if not found:
                 return text
@@ -253,7 +253,7 @@ class _Reader:
             factor, _, index = entry.rpartition("*")
             member = self.species_of(line, index)
             terms.append(member if factor in ("", "1") else f"{factor} * {member}")
-        while len(terms) > 100:  # a sum of thousands in halves
+        while len(terms) > 100:  # a sum of thousands of terms as a balanced tree
             terms = [f"({' + '.join(terms[i : i + 2])})" for i in range(0, len(terms), 2)]
         return name, " + ".join(terms) or "0"
 
@@ -300,7 +300,7 @@ class _Reader:
             return Reaction(*sides, rate=whole, name=f"R{k}")
 
     def built_in(self, line: _Line, law: str, taken: list[str], constants: list[str]) -> str:
-        """The propensity of a rate law that BioNetGen has a word for."""
+        """The propensity of a built-in rate law of BioNetGen."""
         values = [f"({self.formula(line, text).text})" for text in constants]
         if not taken or len(set(taken)) < len(taken):
             raise self.error(
@@ -324,7 +324,7 @@ class _Reader:
             return " * ".join(
                 [top, *rest, f"{first} ^ {power} / ({scale} ^ {power} + {first} ^ {power})"]
             )
-        # What is free of the substrate, in the form that loses no digits where it is little.
+        # Free substrate, in the form without cancellation when it is scarce.
         bound = f"({rest[0]} + {scale} - {first})"
         root = f"sqrt({bound} ^ 2 + 4 * {scale} * {first})"
         free = (

@@ -22,10 +22,10 @@ _SHORT.maxstring = _SHORT.maxother = 60
 
 
 def short(value: Any) -> str:
-    """The value as messages quote it, on one short line whatever it is."""
+    """The value as quoted in messages: on one short line."""
     try:
         return " ".join(_SHORT.repr(value).split())
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         return "a very large number"
 
 
@@ -73,12 +73,12 @@ def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
 
 
 def unpacked(path: str | os.PathLike[str]) -> bytes:
-    """What is in a file that gzip compressed.
+    """The decompressed content of a gzip file.
 
     Raises
     ------
     ReadError
-        It cannot be read, or it is far larger than any file of measurements becomes.
+        The file cannot be read, or its compression ratio is implausibly high.
     """
     path = Path(path)
     try:
@@ -96,5 +96,5 @@ def unpacked(path: str | os.PathLike[str]) -> bytes:
 
 
 def largest_of(size: int) -> int:
-    """Bytes that a compressed file of this size [bytes] may become."""
+    """Largest decompressed size of a compressed file of this size [bytes]."""
     return max(_SMALL, _RATIO * size)

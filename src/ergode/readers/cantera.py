@@ -1,7 +1,7 @@
 """Mechanisms of gas-phase chemistry in Cantera's YAML format: phases, species, thermodynamics.
 
 Every key of the file is either read or refused by name.  Only the keys of `_NOTES` are ignored:
-they cannot change the rate of a reaction of an ideal gas.
+they cannot change reaction rates of an ideal gas.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ergode.readers.bounded import short, text_of
 from ergode.readers.cantera_reactions import Reactions, only
 from ergode.readers.cantera_units import Units
 
-# Keys that cannot change kinetics: what a thing is called, where it comes from, how it diffuses,
-# and the state at which Cantera begins.
+# Keys that cannot change the kinetics: names, sources, transport data, and the initial state of
+# Cantera.
 _NOTES = {
     "phase": ("note", "description", "state", "transport", "Motz-Wise"),
     "species": ("note", "transport", "critical-parameters", "equation-of-state"),
@@ -37,34 +37,34 @@ _LARGEST = 1 << 25
 
 
 def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> ReactionNetwork:
-    """Read a mechanism of an ideal gas.
+    """Read a mechanism of gas-phase chemistry (ideal gas).
 
     Parameters
     ----------
     path : path
-        A YAML file; reactions with Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
-        pressure-dependent Arrhenius ("PLOG") and Chebyshev rates, species with NASA polynomials of
-        two ranges.  Other files that it takes species or reactions from are looked for beside it.
+        A YAML file. Reactions may have Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
+        pressure-dependent Arrhenius ("PLOG") and Chebyshev rates; species have NASA polynomials
+        with one or two ranges. Other files that it refers to are read from the same folder.
     phase : str, optional
         Name of the phase; the first if not given.
 
     Returns
     -------
     ReactionNetwork
-        In mol, cm, s and K. A reversible reaction is two, the second by `DetailedBalance`.
+        In mol, cm, s and K. A reversible reaction becomes two; the second has `DetailedBalance`.
 
     Raises
     ------
     ReadError
-        The file is not there or not of this form; it has rates of another kind, or a key that is
-        not known here; an equation is not balanced, or a reaction is there twice without being
-        marked as a duplicate. The message names the species or reaction.
+        The file does not exist or is not a mechanism; it has an unsupported rate or an unknown key;
+        an equation is not balanced; or a reaction occurs twice without being marked as a duplicate.
+        The message names the species or reaction.
 
     Notes
     -----
     Needs the package ``ruamel.yaml`` (``pip install 'ergode[chemistry]'``).
 
-    Passed over is what cannot change the kinetics of an ideal gas: notes, transport data, the
+    Entries that cannot change the kinetics of an ideal gas are ignored: notes, transport data, the
     initial state, critical parameters and equations of state of species, and sections of the file
     that the phase does not use.
     """
@@ -107,14 +107,14 @@ class _Mechanism:
         self.units = units.within(self.phase.get("units"), self.what)
 
     def file(self, path: Path) -> tuple[dict[Any, Any], Units]:
-        """A file's content, and the units it has unless a part says otherwise."""
+        """A file's content and its default units."""
         if path not in self.files:
             content = _load(path)
             self.files[path] = content, Units().within(content.get("units"), f"{path}")
         return self.files[path]
 
     def network(self) -> ReactionNetwork:
-        """All of it."""
+        """The network of the phase."""
         species = dict(self._all_species())
         reactions = Reactions(
             {one.name: _composition(one) for one in species.values()},
@@ -132,7 +132,7 @@ class _Mechanism:
             raise ReadError(f"{self.path}: {error}") from None
 
     def _sections(self, key: str, part: str) -> Iterator[tuple[str, list[Any], Units, Any]]:
-        """The lists that a phase takes species or reactions from, and what of each."""
+        """Sections from which a phase takes species or reactions, with the selection from each."""
         asked = self.phase.get(key, "all")
         if asked == "none":
             return
@@ -186,7 +186,7 @@ class _Mechanism:
                 yield name, self._species(name, entry, own, f"{what}: species '{name}'")
 
     def _elements(self) -> set[str] | None:
-        """The elements of a phase, if species of others are to be left out."""
+        """The elements of a phase, if species with other elements are to be skipped; else None."""
         if not self.phase.get("skip-undeclared-elements", False):
             return None
         found: set[str] = set()
@@ -224,7 +224,7 @@ class _Mechanism:
             pressure = units.pressure_of(thermo["reference-pressure"], what)
             if not 0 < pressure < math.inf:
                 raise ReadError(f"{what} has the reference-pressure {short(pressure)}")
-            # The entropy at 1 atm, where all is reckoned, from that at another pressure.
+            # Convert the entropy from the reference pressure of the species to 1 atm.
             shift = math.log(pressure / _STANDARD_PRESSURE)
         atoms = _mapping(entry.get("composition"), f"{what}: composition")
         try:
@@ -262,7 +262,7 @@ def _mapping(given: Any, what: str) -> Mapping[str, Any]:
 def _entries(
     given: Iterable[Any], units: Units, what: str
 ) -> Iterator[tuple[Mapping[str, Any], Units]]:
-    """The mappings of a list, each with its units; a first one may have them for all."""
+    """The mappings of a list, each with its units; a first entry may set units for all others."""
     for number, entry in enumerate(given):
         one = _mapping(entry, f"{what}: entry {number + 1}")
         own = units.within(one.get("units"), f"{what}: entry {number + 1}")

@@ -27,11 +27,11 @@ _ARROW = re.compile(r"\s+(<=>|=>|=)\s+")
 _FALLOFF = re.compile(r"(?:^|(?<=\s))\(\+\s*(\S+)\)(?=\s|$)")
 _TERM = re.compile(r"(?:(\d+\.?\d*|\.\d+)\s+)?(\S+)")
 
-# Keys that say nothing of the rate.
+# Keys that do not affect the rate.
 _NOTES = ("note", "id")
 _ALWAYS = ("equation", "type", "duplicate", "units")
 _BODIES = ("efficiencies", "default-efficiency")
-# The keys of each kind of reaction beside those that all have.
+# Keys of each kind of reaction, besides the common ones.
 _KEYS = {
     "elementary": ("rate-constant", "negative-A"),
     "three-body": ("rate-constant", "negative-A", *_BODIES),
@@ -40,12 +40,12 @@ _KEYS = {
     "Chebyshev": ("temperature-range", "pressure-range", "data"),
 }
 _ALIASES = {"Arrhenius": "elementary", "three-body-Arrhenius": "three-body"}
-_BALANCE = 1e-4  # of the atoms on a side; compositions may be fractions
+_BALANCE = 1e-4  # relative to the atoms of a side; compositions may be fractions
 
 
 @dataclass
 class _Equation:
-    """One side and the other, and the generic collision partner that both have.
+    """The two sides of an equation, and the generic collision partner, which is on both.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class _Equation:
 
 @dataclass
 class _Partners:
-    """How molecules count as collision partners."""
+    """Efficiencies of molecules as collision partners."""
 
     efficiencies: Efficiencies
     default: float
@@ -74,7 +74,7 @@ class _Partners:
 
 @dataclass
 class _Known:
-    """Key by which reactions are compared."""
+    """A reaction as it is compared with others to find duplicates."""
 
     what: str
     kind: str
@@ -85,14 +85,14 @@ class _Known:
 
 
 class Reactions:
-    """Gathers the reactions of a phase.
+    """Collects the reactions of a phase.
 
     Parameters
     ----------
     compositions : mapping
-        The atoms of each species.
+        Number of atoms in each species.
     skip_bodies : bool
-        Whether collision partners that are not in the phase are left out.
+        Whether to skip collision partners that are not in the phase.
     """
 
     def __init__(
@@ -111,18 +111,18 @@ class Reactions:
         Parameters
         ----------
         units : Units
-            Those inside the entry.
+            Units that apply to the entry.
         what : str
-            How messages call it.
+            Name of the entry in messages.
         number : int
-            Its place in the list.
+            Position in the list.
         declared_only : bool
-            Leave it out if it has a species that is not in the phase.
+            Skip the reaction if one of its species is not in the phase.
 
         Raises
         ------
         ReadError
-            It is not understood.
+            The entry is invalid or not supported.
         """
         text = entry.get("equation")
         if not isinstance(text, str):
@@ -142,7 +142,7 @@ class Reactions:
         order = sum(equation.left.values())
         if kind in ("three-body", "falloff"):
             partners, collider = self._partners(entry, equation, kind, what)
-            if collider:  # a species like others, that is: mass action
+            if collider:  # the collision partner is an ordinary species: mass action
                 efficiency = partners.of(collider)
         rate = _rate(entry, kind, equation, units, order, partners, efficiency, what)
         label = f"{text} ({number})"
@@ -159,12 +159,12 @@ class Reactions:
                 )
         except ErgodeError as error:
             raise ReadError(f"{what}: {error}") from None
-        if not equation.body:  # whoever is on both sides is a species like others
+        if not equation.body:  # a species on both sides is an ordinary species
             kind, partners = "elementary", None
         self._known.append(_Known(what, kind, equation, partners, _truth(entry, "duplicate", what)))
 
     def check_duplicates(self) -> None:
-        """Refuse a reaction that is there twice without saying so, or once but says twice."""
+        """Refuse unmarked duplicates, and a duplicate mark on a reaction that occurs once."""
         groups: dict[tuple[str, ...], list[_Known]] = {}
         for one in self._known:
             names = {*one.equation.left, *one.equation.right}
@@ -194,7 +194,7 @@ class Reactions:
             return False
         if one.partners is None or other.partners is None:
             return True
-        # With different partners they are two: A (+M) and A (+AR), where M has no AR.
+        # With other partners it is another reaction: A (+M) and A (+AR), if M excludes AR.
         return any(one.partners.of(name) * other.partners.of(name) for name in self.compositions)
 
     def _check_balance(self, equation: _Equation, what: str) -> None:
@@ -213,7 +213,7 @@ class Reactions:
     def _partners(
         self, entry: Mapping[str, Any], equation: _Equation, kind: str, what: str
     ) -> tuple[_Partners, str]:
-        """Collision partners; and their name, if it is a species of both sides."""
+        """Collision partners; and the name of the partner, if it is a species on both sides."""
         given = entry.get("efficiencies") or {}
         if not isinstance(given, Mapping):
             raise ReadError(f"{what} has the efficiencies {short(given)}; expected a mapping")
@@ -256,7 +256,7 @@ class Reactions:
 def only(
     entry: Mapping[str, Any], known: Iterable[str], what: str, notes: Iterable[str] = ()
 ) -> None:
-    """Refuse every key but those that are read and those that are notes."""
+    """Refuse keys that are neither read nor notes."""
     known = (*known, *notes)
     for key in entry:
         if key not in known:
@@ -291,7 +291,7 @@ def _equation(text: str, what: str) -> _Equation:
 
 
 def _side(text: str, what: str) -> tuple[dict[str, float], str]:
-    """Stoichiometry, and the generic collision partner if there is one."""
+    """Stoichiometry of a side, and its generic collision partner, if any."""
     found: dict[str, float] = {}
     body = ""
     match = _FALLOFF.search(text)
@@ -312,7 +312,7 @@ def _side(text: str, what: str) -> tuple[dict[str, float], str]:
 def _kind(entry: Mapping[str, Any], equation: _Equation, what: str) -> str:
     kind = entry.get("type")
     if kind is None:
-        # As Cantera has it: who is on both sides is the collision partner, if one is named.
+        # As in Cantera: a species on both sides is the collision partner if the entry names one.
         partners = equation.body == "M" or any(key in entry for key in _BODIES)
         kind = "three-body" if partners else "elementary"
     kind = _ALIASES.get(kind, kind) if isinstance(kind, str) else ""
@@ -366,7 +366,7 @@ def _rate(
 def _broadening(
     entry: Mapping[str, Any], units: Units, what: str
 ) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
-    """Numbers of Troe and of SRI."""
+    """Parameters of Troe and of SRI."""
     troe, sri = entry.get("Troe"), entry.get("SRI")
     if troe is not None and sri is not None:
         raise ReadError(f"{what} has Troe and SRI; expected one of them")
@@ -382,7 +382,7 @@ def _broadening(
             )
     if troe is not None:
         hot = [units.temperature_of(troe[key], what) for key in ("T3", "T1", "T2") if key in troe]
-        # A temperature of zero leaves its term out, as in Cantera.
+        # As in Cantera, the term of a zero temperature is omitted.
         hot = [*(one or 1e-30 for one in hot[:2]), *(one for one in hot[2:] if one)]
         return (_number(troe["A"], what), *hot), None
     if sri is not None:
@@ -406,7 +406,7 @@ def _pressure_log(
         own = units.within(one.get("units"), what)
         pressure = own.pressure_of(one.get("P"), what)
         rest = {key: value for key, value in one.items() if key != "P"}
-        # A negative one is a part of a sum at one pressure.
+        # A negative factor is valid as one term of a sum at one pressure.
         points.append((pressure, _arrhenius(rest, order, own, what, negative=True)))
     for pressure in {pressure for pressure, _ in points}:
         factors = [rate.factor for other, rate in points if other == pressure]

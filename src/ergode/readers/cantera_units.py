@@ -1,6 +1,6 @@
-"""Units of Cantera's YAML format: defaults of a file and of its parts, and units of one value.
+"""Units of Cantera's YAML format: defaults of a file and its sections, and units of single values.
 
-Everything becomes cm, mol, s, K and dyn/cm2; activation energies become temperatures [K].
+Values are converted to cm, mol, s, K and dyn/cm2; activation energies to temperatures [K].
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KINDS: dict[str, Mapping[str, float]] = {
     "length": _LENGTH, "quantity": _QUANTITY, "time": _TIME, "energy": _ENERGY,
     "pressure": _PRESSURE, "temperature": _TEMPERATURE,
 }  # fmt: skip
-# Kinds that no kinetics depends on; Cantera allows a default of theirs.
+# Kinds that do not affect the kinetics; Cantera allows defaults for them.
 _IGNORED = ("mass", "current")
 _BASE = {word: (factor, kind) for kind, known in _KINDS.items() for word, factor in known.items()}
 _FACTOR = re.compile(r"([A-Za-z]+)\^?([+-]?\d+)?")
@@ -48,7 +48,7 @@ Dimensions = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Units:
-    """Default units of numbers at one place of a file.
+    """Default units that apply at one place of a file.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Units:
     energy, pressure : float
         One unit in J and dyn/cm2.
     activation : float or None
-        One unit of activation energy in K, once a file has said so; energy by quantity if not.
+        One unit of activation energy in K if the file sets it; None: energy per quantity.
     """
 
     length: float = 100.0
@@ -68,7 +68,7 @@ class Units:
     activation: float | None = None
 
     def within(self, given: Any, what: str) -> Units:
-        """The units inside something that has the entry ``units``, which is `given`."""
+        """The units inside an entry whose key ``units`` has the value `given`."""
         if given is None:
             return self
         if not isinstance(given, Mapping):
@@ -93,7 +93,7 @@ class Units:
         return units
 
     def rate_constant(self, given: Any, order: float, what: str) -> float:
-        """A rate constant of a reaction of that order [(cm3/mol)^(order - 1) / s]."""
+        """A rate constant of a reaction of this order [(cm3/mol)^(order - 1) / s]."""
         number, unit = _split(given, what)
         if unit is None:
             return number * (self.length**3 / self.quantity) ** (order - 1) / self.time
@@ -106,7 +106,7 @@ class Units:
         return number * factor
 
     def activation_energy(self, given: Any, what: str) -> float:
-        """An activation energy over the gas constant [K]."""
+        """An activation energy divided by the gas constant [K]."""
         number, unit = _split(given, what)
         if unit is not None:
             return number * _activation(unit, what)
@@ -149,13 +149,13 @@ def _split(given: Any, what: str) -> tuple[float, str | None]:
 
 
 def _activation(unit: Any, what: str) -> float:
-    """Kelvin for one of a unit of activation energy."""
+    """One unit of activation energy in kelvin."""
     factor, dims = _parsed(unit, what)
     if dims == {"temperature": 1}:
         return factor
     if dims == {"energy": 1, "quantity": -1}:
         return factor / _GAS_CONSTANT
-    if dims == {"energy": 1}:  # of one molecule
+    if dims == {"energy": 1}:  # per molecule
         return factor * AVOGADRO / _GAS_CONSTANT
     raise ReadError(
         f"{what} has the unit {short(unit)} of activation-energy; expected such as J/kmol, "
@@ -164,7 +164,7 @@ def _activation(unit: Any, what: str) -> float:
 
 
 def _parsed(unit: Any, what: str) -> tuple[float, dict[str, int]]:
-    """A unit such as ``cm^3/mol/s``: its factor, and powers of kinds of quantities."""
+    """A unit such as ``cm^3/mol/s``: its factor, and the exponents of its kinds of quantities."""
     factor, dims = 1.0, dict[str, int]()
     pieces = re.split(r"([*/])", unit.replace(" ", "")) if isinstance(unit, str) else []
     signs = [1, *(1 if sign == "*" else -1 for sign in pieces[1::2])]

@@ -1,7 +1,7 @@
-"""Contact networks from files of edges: text (csv, tsv, blanks), parquet, scipy's npz.
+"""Contact networks from files of edges: text (csv, tsv, blanks), parquet, SciPy's npz.
 
-A file of timed contacts has a row for each interval in which two people were close.  Its rows are
-added up to a static network weighted by contact time.
+A file of timed contacts has a row for each interval in which two people were close.  The rows of
+a pair are summed: the result is a static network weighted by contact time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECONDS_PER_DAY = 86400.0
 
 
 class Table(NamedTuple):
-    """Columns of a file, and a function that names the place of a row for messages."""
+    """Columns of a file, and a function that names the position of a row in messages."""
 
     columns: dict[str, np.ndarray]
     place: Any  # row number -> "line 17" or "row 3"
@@ -47,41 +47,40 @@ def read_contacts(
     """Read a contact network from a file.
 
     Ids may be numbers or text. They are numbered 0 ... n - 1 in increasing (or alphabetical)
-    order; what they were is kept as `node_names`, unless they were 0 ... n - 1 already. An edge
-    that occurs more than once is one edge; weights are added. Self-loops are dropped.
+    order. The original ids are kept as `node_names`, unless they already were 0 ... n - 1. An edge
+    that occurs more than once becomes one edge; its weights are added. Self-loops are dropped.
 
     Parameters
     ----------
     path : str or path
-        By its suffix: ``.parquet``, ``.npz`` (a matrix saved by `scipy.sparse.save_npz`), or text,
-        which may be compressed (``.gz``). Text has one edge a line: two ids and perhaps a weight.
-        Lines that start with ``#`` are comments; a first line that has the words ``source`` and
-        ``target`` names the columns.
+        The suffix gives the format: ``.parquet``, ``.npz`` (a matrix saved by
+        `scipy.sparse.save_npz`), or text, which may be compressed (``.gz``). Text has one edge per
+        line: two ids and an optional weight. Lines that start with ``#`` are comments; a first line
+        with the words ``source`` and ``target`` names the columns.
     columns : sequence of str or None, optional
-        What the columns of a text file are: ``"source"``, ``"target"``, ``"weight"``, ``"time"``,
-        or None for a column to ignore. Of a parquet file, the names of its columns that are the
-        source, the target and, if there is a third, the weight.
+        For text, the role of each column: ``"source"``, ``"target"``, ``"weight"``, ``"time"``,
+        or None to ignore it. For parquet, the names of the source column, the target column and,
+        optionally, the weight column.
     delimiter : str, optional
-        What separates columns of text; found from the first line (comma, semicolon, tab, else
-        blanks) if not given.
+        Separator of text columns; by default found from the first line (comma, semicolon, tab, else
+        blanks).
     directed : bool
-        Whether a line is a contact from source to target only. A matrix file is directed if it is
-        not symmetric.
+        Whether an edge is a contact from source to target only. A matrix file is directed if the
+        matrix is not symmetric.
     node_count : int, optional
-        Take ids as the node numbers 0 ... node_count - 1 that they are; so there may be nodes
-        without contacts.
+        The ids are node numbers 0 ... node_count - 1. This allows nodes without contacts.
     aggregate : {"weight"}, optional
-        Needed for files with a ``"time"`` column: add the rows of each pair up to one edge, whose
+        Required for files with a ``"time"`` column: sum the rows of each pair to one edge, whose
         weight is the pair's total contact time, rows * `resolution` (a ``"weight"`` column
         multiplies each row). A pair given twice at one time counts once.
     resolution : float, optional
-        How long one row lasts [unit of the time column]; the smallest difference between two times
-        if not given.
+        Duration of one row [unit of the time column]; by default the smallest difference between
+        two times.
     normalize : {"hours_per_day"}, optional
-        Instead of total contact time give its mean [hours per day], for times in seconds: contact
-        time / 3600, divided by the days from the first time to the last, both included (nights and
-        breaks too): (last - first + `resolution`) / 86400. A transmission rate per hour of contact
-        then becomes one per day.
+        Weight by the mean contact time [hours per day] instead of the total, for times in seconds:
+        contact time / 3600, divided by the days from the first time to the last, both included,
+        with nights and breaks: (last - first + `resolution`) / 86400. A transmission rate per hour
+        of contact then becomes a rate per day.
 
     Returns
     -------
@@ -144,7 +143,7 @@ def read_contacts(
 
 
 def read_table(file: Path, columns: Sequence[str | None] | None, delimiter: str | None) -> Table:
-    """The columns of a file of edges, by its suffix."""
+    """The columns of a file of edges; the suffix gives the format."""
     if file.suffix == ".parquet":
         return _read_parquet(file, columns)
     return _read_text(file, columns, delimiter)
@@ -160,9 +159,7 @@ def _read_matrix(file: Path, directed: bool) -> ContactNetwork:
             raise ValueError(f"it unpacks to {size / 1e6:,.0f} MB")
         matrix = scipy.sparse.load_npz(file)
         matrix.check_format() if hasattr(matrix, "check_format") else matrix.tocsr().check_format()
-    except (
-        Exception
-    ) as error:  # zip, zlib, NumPy and SciPy raise many kinds for a file of another format
+    except Exception as error:  # for other formats zip, zlib, NumPy and SciPy raise many types
         raise ReadError(f"{file}: expected a matrix of scipy.sparse.save_npz: {error}") from None
     try:
         return ContactNetwork.from_scipy(matrix, directed or None)
@@ -257,7 +254,7 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
     frame = parse(None)
     ends = [places["source"], places["target"]]
     if frame.shape[1] != len(roles) or not all(frame[end].dtype.kind in "iu" for end in ends):
-        # Text ids, or a short line: read as text all that is not a number anyway.
+        # Text ids, or a line with missing columns: read every column that is not numeric as text.
         lines.check_counts(len(roles))
         frame = parse(dict.fromkeys(ends, str))
     if columns is None and len(roles) == 3 and _looks_timed(frame):
@@ -288,7 +285,7 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
 
 
 def _refuse_numbers(file: Path, names: Sequence[str]) -> None:
-    """Refuse columns of numbers that nobody named: one of them may be the weight."""
+    """Refuse unnamed numeric columns: one of them may be the weight."""
     if names:
         raise ReadError(
             f"{file}: the column {names[0]!r} has numbers, and there is no column 'weight'; say "
@@ -297,7 +294,7 @@ def _refuse_numbers(file: Path, names: Sequence[str]) -> None:
 
 
 def _looks_timed(frame: pd.DataFrame) -> bool:
-    """Whether three unnamed columns may well be time, source and target."""
+    """Whether three unnamed columns are probably time, source and target."""
     first, second, third = (frame[index] for index in range(3))
     return bool(
         all(column.dtype.kind in "iu" for column in (first, second, third))
@@ -308,7 +305,7 @@ def _looks_timed(frame: pd.DataFrame) -> bool:
 
 
 def _skipped(body: str, header: bool) -> int:
-    """How many lines come before the first edge."""
+    """Number of lines before the first edge."""
     if not header:
         return 0
     blank = len(body) - len(body.lstrip())
@@ -316,7 +313,7 @@ def _skipped(body: str, header: bool) -> int:
 
 
 def _roles(lines: _Lines, columns: Sequence[str | None] | None, found: int) -> list[str | None]:
-    """What each column of the text is."""
+    """The role of each column of the text."""
     if columns is None:
         if found not in (2, 3):
             raise lines.wrong_count(0, "2 or 3")
@@ -340,7 +337,7 @@ def _split(line: str, delimiter: str | None) -> list[str]:
 
 
 class _Lines:
-    """The edges of a text with their line numbers: the slow look that an error message takes."""
+    """The edges of a text with their line numbers: a slow second pass, only for error messages."""
 
     def __init__(self, file: Path, text: str, delimiter: str | None, header: bool) -> None:
         self.file = file
@@ -367,7 +364,7 @@ class _Lines:
         )
 
     def check_counts(self, expected: int) -> None:
-        """Raise for the first edge that has not the expected number of columns, none empty."""
+        """Raise for the first edge with a wrong number of columns or an empty column."""
         for row, (number, line) in enumerate(self._edges()):
             fields = _split(line, self.delimiter)
             if len(fields) != expected:
@@ -394,7 +391,7 @@ class _Lines:
 def numbered(
     file: Path, table: Table, node_count: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Ends of the edges as node numbers, and the names of these nodes."""
+    """Node numbers of both ends of the edges, and the node names."""
     source, target = table.columns["source"], table.columns["target"]
     integers = source.dtype.kind in "iu" and target.dtype.kind in "iu"
     if node_count is not None:
@@ -427,7 +424,7 @@ def _contact_times(
     resolution: float | None,
     normalize: str | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each pair once, with its contact time."""
+    """Each pair once, with its total contact time."""
     times = table.columns["time"]
     if not np.isfinite(times).all():
         row = int(np.argmin(np.isfinite(times)))

@@ -1,4 +1,4 @@
-"""Thermonuclear networks in the plain-text form of FERN: a file of species and a file of rates."""
+"""Thermonuclear networks in FERN's plain-text format: a file of species and a file of rates."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def read_fern(
     Parameters
     ----------
     species_path : path
-        Four lines a nucleus: name, A, Z, N, initial Y and mass excess [MeV], then 24 values of its
-        partition function.
+        Four lines per nucleus: name, A, Z, N, initial Y and mass excess [MeV], then 24 values of
+        its partition function.
     rates_path : path
-        Eight lines a REACLIB set: a line that begins with the label and has, from the third number
-        after it on, the count of reactants and of products, two flags, prefactor and Q; seven
+        Eight lines per REACLIB set. The first has the label and numbers; from the third number on:
+        the counts of reactants and products, two flags, prefactor and Q. Then follow seven
         parameters; Z and N of reactants and products; indices of reactants and of products.
 
     Returns
     -------
     ReactionNetwork
-        Its initial values are the Y of the file [mol/g]. Sets of one reaction are one reaction.
+        Its initial values are the Y of the file [mol/g]. All sets of a reaction form one reaction.
 
     Warns
     -----
     AccuracyWarning
-        There are electron captures: their rates are taken as the file has them, without the
-        density of electrons that they depend on.
+        There are electron captures: their rates are used as given in the file, without their
+        dependence on the electron density.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def _rates(
     path: Path, nuclei: list[tuple[str, tuple[int, int]]]
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float, tuple[float, ...], bool]]:
     lines = _lines(path)
-    # A last line without products may have been stripped away.
+    # Blank last lines (no products) may have been removed from the file.
     lines += [""] * (-len(lines) % _LINES_PER_RATE)
     if not lines:
         raise ReadError(f"{path} is empty; expected {_LINES_PER_RATE} lines for every rate")

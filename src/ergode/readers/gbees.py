@@ -1,9 +1,9 @@
 """Text files of GBEES (Hanson, Rubio, Garcia-Gutierrez, Bewley, Comput. Phys. Commun. 2025).
 
-A density is one file: its time, then a line for each cell with its probability and its centre.
+A file of a density has its time, then a line for each cell with its probability and its centre.
 
-An estimate is the prior, or a measurement.  It has a line of names, the mean, a heading and the
-rows of the covariance, a heading and the time until the next estimate.
+A file of an estimate describes the prior or a measurement.  It has a line of names, the mean, a
+heading, the rows of the covariance, a heading, and the time until the next estimate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ergode.readers.bounded import text_of
 if TYPE_CHECKING:
     import xarray
 
-# Centres of cells are whole widths apart, within the digits of the files.
+# Cell centres are whole multiples of the width apart, within the rounding of the files.
 _OFF_GRID = 1e-3
 _LARGEST = 1 << 32  # bytes; a density in six dimensions has tens of millions of cells
 _UNIT = re.compile(r"\([^)]*\)")
@@ -32,16 +32,16 @@ _UNIT = re.compile(r"\([^)]*\)")
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a file says of a state, or of what was measured of it.
+    """Mean and covariance from a file: a prior, or a measurement.
 
     Attributes
     ----------
     names : tuple of str
-        Of the components, without their units.
+        Names of the components, without their units.
     mean : ndarray, shape [component_count]
     covariance : ndarray, shape [component_count, component_count]
     duration : float
-        Time until the next measurement, or until the run ends [time].
+        Time until the next measurement, or until the end of the run [time].
     """
 
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class Estimate:
 
     @property
     def prior(self) -> Gaussian:
-        """As a prior, its components in the order of the file."""
+        """The estimate as a prior; its components keep the order of the file."""
         return Gaussian(self.mean, self.covariance)
 
 
@@ -63,22 +63,22 @@ def read_gbees(
     Parameters
     ----------
     path : path
-        ``pdf_0.txt``, ``P0_pdf_0.txt`` and the like.
+        A file such as ``pdf_0.txt`` or ``P0_pdf_0.txt``.
     variables : sequence of str, optional
         Names of the variables; ``x1``, ``x2``, ... if not given.
 
     Returns
     -------
     xarray.Dataset
-        mass(cell), with the sum one, and point(cell, variable), as of `ergode.density.cells_at`:
-        all that reads off a density - `ergode.density.marginal` and the like - takes it, and
+        mass(cell), whose sum is one, and point(cell, variable), like the result of
+        `ergode.density.cells_at`. Functions such as `ergode.density.marginal` accept it, and
         ``ergode.Samples(cells["point"], cells["mass"])`` makes a prior of it.
 
     Raises
     ------
     ReadError
-        The file is not there, is not of this form, or its cells are not on one grid; the message
-        names the line.
+        The file does not exist, is not in this format, or its cells are not on one grid; the
+        message names the line.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def read_gbees(
 
 
 def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
-    """Read a prior or a measurement of GBEES: ``measurement0.txt`` and the like.
+    """Read a prior or a measurement from a file of GBEES, such as ``measurement0.txt``.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
     Returns
     -------
     Estimate
-        Its `prior` is one for a density; its `mean` and `covariance` are what
-        `ergode.Measurement` takes, with the function that says what of.
+        Its `prior` can start a density. `ergode.Measurement` takes its `mean` and `covariance`,
+        together with the measured function of the state.
 
     Raises
     ------
@@ -191,17 +191,17 @@ def _numbers(file: Path, lines: Sequence[str], index: int, count: int | None) ->
 
 
 def _grid(file: Path, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centre, widths and coordinates of the grid that cells are on."""
+    """Centre, widths and integer coordinates of the grid of the cells."""
     dimension = point.shape[1]
     width = np.ones(dimension)
     for d in range(dimension):
         values = np.unique(point[:, d])
         gaps = np.diff(values)
-        # The digits of one centre may differ: gaps far below the largest one are rounding.
+        # Centres may be rounded differently: gaps far below the largest one are rounding errors.
         gaps = gaps[gaps > 1e-6 * np.ptp(values)]
         if gaps.size:
             steps = np.rint((values - values[0]) / gaps.min())
-            # By the whole range, so that digits of one gap do not add up.
+            # From the whole range, so that the rounding error of one gap does not accumulate.
             width[d] = np.ptp(values) / steps[-1]
     centre = point[0]
     steps = (point - centre) / width

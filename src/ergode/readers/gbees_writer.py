@@ -1,4 +1,4 @@
-"""Densities to the text files of GBEES (see `ergode.readers.gbees`)."""
+"""Write densities as text files of GBEES (see `ergode.readers.gbees`)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def write_gbees(
     cells: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
-    """Write the cells of one time as GBEES does: ``pdf_0.txt`` and the like.
+    """Write the cells of one time in the format of GBEES, such as ``pdf_0.txt``.
 
     Parameters
     ----------
     cells : xarray.Dataset
         From `ergode.density.cells_at` or `ergode.read_gbees`.
     path : path
-        There is a file of this name only once all is written.
+        The file appears under this name only when it is complete.
     overwrite : bool
-        Replace a file of that name, whoever wrote it; never a folder.
+        Replace any existing file of this name; a folder is never replaced.
 
     Returns
     -------
@@ -37,9 +37,9 @@ def write_gbees(
     Raises
     ------
     PlanError
-        These are not cells, the folder does not exist, or something has the name.
+        `cells` is something else, the folder does not exist, or the name is taken.
     WriteError
-        The disk is full, or the like.
+        The file could not be written, for example because the disk is full.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Atmospheric chemistry in the form of the Kinetic PreProcessor: ``.def``, ``.spc``, ``.eqn``.
+"""Atmospheric chemistry in the format of the Kinetic PreProcessor: ``.def``, ``.spc``, ``.eqn``.
 
 V. Damian et al., Comput. Chem. Eng. 26, 1567 (2002); R. Sander, A. Sandu et al., "KPP user manual".
 """
@@ -72,12 +72,12 @@ def read_kpp(
     Parameters
     ----------
     path : path
-        A ``.def`` or ``.kpp`` file; its ``#INCLUDE`` and ``#MODEL`` are read from the same folder.
-        Or an ``.eqn`` file; the species are then those of its equations.
+        A ``.def`` or ``.kpp`` file; its ``#INCLUDE`` and ``#MODEL`` files are read from the same
+        folder. Or an ``.eqn`` file; the species are then those of its equations.
     parameters : mapping of str to float
-        Numbers that rate expressions use, such as ``{"SUN": 1.0}``. ``TEMP`` is needed where an
-        expression is not A T^b exp(-E / T), which becomes `Arrhenius` and follows the temperature
-        of the zone.
+        Values of names in rate expressions, such as ``{"SUN": 1.0}``. A rate A T^b exp(-E / T)
+        becomes `Arrhenius` and follows the temperature of the zone; any other expression of the
+        temperature needs a value of ``TEMP``.
 
     Returns
     -------
@@ -92,8 +92,9 @@ def read_kpp(
 
     Notes
     -----
-    Code in other languages (``#INLINE``) is not run: what it defines must come as `parameters`.
-    ``ARR``, ``ARR_ab``, ``ARR_ac``, ``ARR_abc``, ``ARR2``, ``EP2``, ``EP3`` and ``FALL`` are known.
+    Code in other languages (``#INLINE``) is not run: give the values that it defines as
+    `parameters`. Supported functions: ``ARR``, ``ARR_ab``, ``ARR_ac``, ``ARR_abc``, ``ARR2``,
+    ``EP2``, ``EP3`` and ``FALL``.
 
     Examples
     --------
@@ -152,7 +153,7 @@ class _Reader:
             self.equations.append(item)
 
     def _set(self, item: _Item) -> None:
-        """Let species vary, or hold them, that were declared otherwise."""
+        """Apply ``#SETVAR`` or ``#SETFIX``: make declared species variable or fixed."""
         name = item.text.strip()
         several = {
             "ALL_SPEC": list(self.species),
@@ -245,7 +246,7 @@ class _Reader:
 
 
 def _simple(formula: Expression, where: str) -> float | RateCoefficient:
-    """A number, or the A T^b exp(-E / T) that a formula of the temperature is."""
+    """A formula of the temperature as a number or as A T^b exp(-E / T)."""
     if not formula.names:
         return float(formula.evaluate({}))
     hot = np.array([180.0, 240.0, 300.0, 410.0, 620.0])
@@ -304,7 +305,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _items(path: Path, above: set[Path], seen: list[Path]) -> Iterator[_Item]:
-    """Entries of a file and of those that it includes, in order."""
+    """Entries of a file and of the files that it includes, in order."""
     seen.append(path)
     if len(seen) > _MOST_FILES:
         raise ReadError(f"{path}: more than {_MOST_FILES} files are included")

@@ -1,7 +1,6 @@
-"""Formulas of SBML: MathML, as libsbml has parsed it, into `Expression`; and out again.
+"""Conversion of SBML formulas: MathML, parsed by libsbml, to `Expression`, and back.
 
-Out goes by our own hand, not libsbml's, which writes fifteen digits of the seventeen that a
-number may need.
+Numbers are written without libsbml: it writes 15 significant digits, and a float64 needs up to 17.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ergode.models.expressions import TIME, Expression
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 AVOGADRO = 6.02214179e23
-"""The number [1/mol] that SBML Level 3 means by its symbol, section 3.4.6."""
+"""Value of SBML's symbol ``avogadro`` [1/mol] (Level 3, section 3.4.6)."""
 
 _LONGEST_CHAIN = 100
-_LARGEST = 200_000  # parts of a formula whose calls are written out
+_LARGEST = 200_000  # largest formula after inlining of calls [nodes]
 _SYMBOL_OF_TIME = "http://www.sbml.org/sbml/symbols/time"
 
-# name here: name in MathML
+# key: name in ergode; value: name in MathML
 _FUNCTIONS = {
     "abs": "abs", "exp": "exp", "log": "ln", "floor": "floor", "ceil": "ceiling",
     "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos",
@@ -39,7 +38,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 _CONDITIONS = (ast.Compare, ast.BoolOp, ast.IfExp, ast.Constant)
 
-# MathML functions that formulas lack, in terms of others; `{0}` and `{1}` are arguments.
+# MathML functions without a counterpart in ergode; `{0}` and `{1}` are the arguments.
 _REWRITTEN = {
     "SEC": "1 / cos({0})", "CSC": "1 / sin({0})", "COT": "1 / tan({0})",
     "SECH": "1 / cosh({0})", "CSCH": "1 / sinh({0})", "COTH": "1 / tanh({0})",
@@ -54,13 +53,13 @@ _REWRITTEN = {
 
 
 class MathReader:
-    """Turns trees of libsbml into formulas.
+    """Converts expression trees of libsbml to formulas.
 
     Parameters
     ----------
     libsbml : module
     functions : mapping of str to ASTNode
-        Function definitions by their id; calls of them are written out.
+        Function definitions by id; their calls are inlined.
     """
 
     def __init__(self, libsbml: Any, functions: Mapping[str, Any]) -> None:
@@ -112,12 +111,12 @@ class MathReader:
         }
 
     def expression(self, node: Any, renamed: Mapping[str, str] | None = None) -> Expression:
-        """The formula of a tree, some names changed.
+        """Convert a tree to a formula, with some names replaced.
 
         Raises
         ------
         ModelError
-            There is something in it that formulas do not have.
+            The tree has an element that formulas do not support.
         """
         self._left = _LARGEST
         bound = {old: ast.Name(new, ast.Load()) for old, new in (renamed or {}).items()}  # type: dict[str, ast.expr]
@@ -132,7 +131,7 @@ class MathReader:
         return kind(node, bound)
 
     def _spend(self, count: int) -> None:
-        """Calls of functions that call others may be written out to any length."""
+        """Bound the size of a formula: nested calls can grow exponentially when inlined."""
         self._left -= count
         if self._left < 0:
             raise ModelError(f"its formula, written out, has more than {_LARGEST} parts")
@@ -144,7 +143,8 @@ class MathReader:
         neutral = 0.0 if operator is ast.Add else 1.0
 
         def read(node: Any, bound: Any) -> ast.expr:
-            # (a + b) + c is a + b + c; so a chain of thousands is no deep tree.
+            # (a + b) + c is flattened to a + b + c: a chain of thousands of terms gives no deep
+            # tree.
             parts: list[Any] = []
             spine = node
             while spine.getType() == node.getType() and spine.getNumChildren():
@@ -174,7 +174,7 @@ class MathReader:
         return read
 
     def _of(self, build: Callable[..., ast.expr]) -> Callable[[Any, Any], ast.expr]:
-        """What is built of its arguments alone."""
+        """A reader of an element that depends only on its arguments."""
         return lambda node, bound: build(*self._children(node, bound))
 
     def _rewritten(self, template: str) -> Callable[[Any, Any], ast.expr]:
@@ -248,7 +248,7 @@ class MathReader:
 
 
 def joined(parts: list[ast.expr], operator: type[ast.operator]) -> ast.expr:
-    """A sum or product: from the left, or in halves where that would be too deep."""
+    """A sum or product: left-associative, or a balanced tree if that would be too deep."""
     if len(parts) <= _LONGEST_CHAIN:
         result = parts[0]
         for part in parts[1:]:
@@ -298,7 +298,7 @@ def _number(value: float) -> ast.expr:
 
 
 def _scientific(node: Any, bound: Any) -> ast.expr:
-    # libsbml multiplies by a power of ten, which is off in the last digit.
+    # libsbml multiplies by a power of ten, which is wrong in the last digit.
     return _number(float(f"{node.getMantissa()!r}e{node.getExponent()}"))
 
 
@@ -306,11 +306,11 @@ def _rational(node: Any, bound: Any) -> ast.expr:
     return ast.BinOp(_number(node.getNumerator()), ast.Div(), _number(node.getDenominator()))
 
 
-# ---- out
+# ---- writing
 
 
 def needs_newer(expression: Expression) -> bool:
-    """Whether a formula has what came with Level 3 Version 2: min, max, conditions as numbers."""
+    """Whether a formula needs Level 3 Version 2: min, max, or conditions used as numbers."""
     tree = expression.tree
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     if any(isinstance(called, ast.Name) and called.id in _NEWER_FUNCTIONS for called in calls):
@@ -331,12 +331,12 @@ def needs_newer(expression: Expression) -> bool:
 
 
 def write(parent: Element, expression: Expression, *, condition: bool = False) -> None:
-    """Put a formula into an element, as its ``math``.
+    """Append a formula to an element as ``math``.
 
     Raises
     ------
     ModelError
-        A condition is wanted, and it is a number.
+        A condition is required, but the formula is a number.
     """
     element = SubElement(parent, "math", xmlns=NAMESPACE)
     _write(element, expression.tree, condition)
@@ -352,7 +352,7 @@ def _write(parent: Element, node: ast.expr, condition: bool = False) -> None:
         case ast.Constant(value) if condition:
             SubElement(parent, "true" if value else "false")
         case ast.Constant(float(value)):
-            # Without an exponent: MathML's own form of one is not read exactly everywhere.
+            # Without an exponent: some programs read MathML's exponent notation inexactly.
             text = format(Decimal(repr(value)), "f")
             whole = float(value).is_integer() and abs(value) < 2**31
             if whole:

@@ -1,4 +1,4 @@
-"""Files of timed contacts, one row for each time at which two people were near each other."""
+"""Files of timed contacts: one row per pair of people and time at which they were close."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def read_meetings(
     unit: float = 1.0,
     instantaneous: bool = False,
 ) -> TemporalContacts:
-    """Read contacts that come and go, as the loggers of such data write them.
+    """Read temporal contacts in the format of proximity loggers.
 
-    A row ``time source target`` says that two people were in contact from this time on for as long
-    as a row lasts. Rows of a pair that follow one another without a gap are one meeting.
+    A row ``time source target`` means that two people were in contact from this time on for the
+    duration of a row. Consecutive rows of a pair without a gap form one meeting.
 
     Parameters
     ----------
     path : str or path
-        Text, perhaps compressed (``.gz``), or ``.parquet``; see `ergode.read_contacts`.
+        Text, optionally compressed (``.gz``), or ``.parquet``; see `ergode.read_contacts`.
     columns : sequence of str or None
-        What the columns of text without a header are: ``"time"``, ``"source"``, ``"target"``, or
-        None for what to ignore.
+        Roles of the columns of a text without header: ``"time"``, ``"source"``, ``"target"``, or
+        None for a column to ignore.
     delimiter : str, optional
-        What separates columns; a comma, a semicolon, a tab or blanks if not given.
+        Separator of columns; by default a comma, a semicolon, a tab or blanks.
     directed : bool
         Whether only the source can infect the target.
     resolution : float, optional
-        How long one row lasts [unit of the time column]; the smallest difference between two times
-        if not given.
+        Duration of one row [unit of the time column]; by default the smallest difference between
+        two times.
     unit : float
-        How many units of the time column are one unit of time: 3600 makes hours of seconds. The
-        first time becomes zero.
+        Units of the time column per unit of time of the result: 3600 converts seconds to hours.
+        The first time becomes zero.
     instantaneous : bool
-        Whether a row is a contact at one moment, which stands for `resolution`, instead of one that
-        lasts so long.
+        Whether a row is a contact at one instant, which represents a contact of length
+        `resolution`, instead of a contact that lasts that long.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Thermonuclear networks from JINA REACLIB: rates from its file, nuclei from pynucastro."""
+"""Thermonuclear networks: rates from a JINA REACLIB file, nuclei from pynucastro."""
 
 from __future__ import annotations
 
@@ -37,39 +37,40 @@ def read_reaclib(
     library: str | os.PathLike[str] | None = None,
     weak: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
 ) -> ReactionNetwork:
-    """The network of all REACLIB rates between some nuclei.
+    """Build the network of all REACLIB rates between given nuclei.
 
     Parameters
     ----------
     nuclei : iterable of str
-        Such as ``["p", "he4", "c12"]``; ``"n"`` is the neutron.
+        Names such as ``["p", "he4", "c12"]``; ``"n"`` is the neutron.
     library : path, optional
-        A file in the form REACLIB 2; if not given the newest that comes with pynucastro.
+        A file in the format REACLIB 2; by default the newest that pynucastro includes.
     weak : path, or iterable of paths
-        Tables of weak rates (see `read_weak_rates`): those between the nuclei replace REACLIB's.
+        Tables of weak rates (see `read_weak_rates`); rates between the given nuclei replace those
+        of REACLIB.
+
 
     Returns
     -------
     ReactionNetwork
-        With masses, spins and partition functions. Reverse rates are REACLIB's own, which leave
-        excited states out: above some 2e9 K take ``ergode.balanced(network)``. Left out are
-        electron captures of REACLIB, which hold the density of electrons, and the few reactions
-        in which four nuclei meet.
+        With masses, spins and partition functions. Reverse rates are those of REACLIB, which ignore
+        excited states: above about 2e9 K use ``ergode.balanced(network)``. Omitted are REACLIB's
+        electron captures, which depend on the electron density, and the few reactions with four
+        reactant nuclei.
 
     Raises
     ------
     ReadError
-        A name is no nucleus, a file cannot be read, or pynucastro is not installed.
+        A name is not a nucleus, a file cannot be read, or pynucastro is not installed.
 
     Warns
     -----
     AccuracyWarning
-        Reactions were left out.
+        Reactions were omitted.
 
     Notes
     -----
-    Needs the package ``pynucastro`` (``pip install 'ergode[nuclear]'``), for the properties of
-    nuclei.
+    Needs the package ``pynucastro`` (``pip install 'ergode[nuclear]'``) for properties of nuclei.
 
     References
     ----------

@@ -1,7 +1,7 @@
-"""Reaction networks from SBML, the format in which systems biologists exchange them.
+"""Reaction networks from SBML, the exchange format of systems biology.
 
-What a document says and a `ReactionNetwork` cannot carry is refused, by element, id and line;
-nothing that bears on the dynamics is passed over.
+If a `ReactionNetwork` cannot represent an element, the element is refused by its id and line.
+Nothing that affects the dynamics is ignored.
 
 References
 ----------
@@ -32,8 +32,8 @@ from ergode.readers.sbml_document import Document, called, notes_of
 def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
     """Read a reaction network from SBML, of any level.
 
-    In formulas a species is its amount if the document gives it ``hasOnlySubstanceUnits``, and its
-    concentration otherwise. A kinetic law becomes mass action where it is exactly that:
+    In formulas a species is its amount if the document sets ``hasOnlySubstanceUnits``, and its
+    concentration otherwise. A kinetic law becomes mass action only if it equals it exactly:
     ``k * P * (P - 1) / 2`` for two ``P`` is Gillespie's c = k, while ``k * P * P`` stays a formula.
     Calls of defined functions are inlined. Local parameters become parameters of the network,
     prefixed with the id of their reaction. Assignment rules become rules, and initial assignments
@@ -42,7 +42,7 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     Parameters
     ----------
     path : str or path
-        A file, or the text of a document itself.
+        A file, or the text of a document.
     split_reversible : bool
         Split a reaction into ``_forward`` and ``_reverse`` if it is marked reversible and its law
         is a difference such as ``kf * A - kr * B``. A single reaction would have a negative
@@ -55,16 +55,16 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     Raises
     ------
     ReadError
-        The file is not there, is not valid SBML, or has an element that a network cannot carry:
-        algebraic and rate rules, constraints, fast reactions, delayed or undefined values,
-        compartments and stoichiometries that change, conversion factors, packages that change the
-        meaning. The message names the element and the line.
+        The file does not exist, is not valid SBML, or has an element that a network cannot
+        represent: algebraic and rate rules, constraints, fast reactions, delayed or undefined
+        values, variable compartments and stoichiometries, conversion factors, packages that change
+        the meaning. The message names the element and the line.
 
     Notes
     -----
-    Numbers are taken as they are written, in the units of the document. Amounts may be items,
-    dimensionless or moles, of any scale, but all alike; `ergode.stochastic` takes them as numbers
-    of molecules.
+    Numbers are used as written, in the units of the document. Amounts may be in items,
+    dimensionless or in moles, of any scale, but all in the same unit; `ergode.stochastic` uses them
+    as numbers of molecules.
 
     Examples
     --------
@@ -115,19 +115,19 @@ def read_document(
     ----------
     text : str
     source : str
-        What error messages begin with.
+        Prefix of error messages.
     split_reversible : bool
     lines : bool
-        Whether they name lines, too.
+        Whether messages name lines.
     implied : str, optional
-        A compartment that the author did not write. It is left out if its size is one and no
+        A compartment that the author did not write. It is omitted if its size is one and no
         formula uses it.
     """
     return _Reader(text, source, lines).network(implied, split_reversible)
 
 
 class _Reader:
-    """One document on its way to be a network."""
+    """Converts one document to a network."""
 
     def __init__(self, text: str, source: str, lines: bool) -> None:
         self.document = Document(text, source, lines)
@@ -136,7 +136,7 @@ class _Reader:
             self.document.libsbml,
             {one.getId(): one.getMath() for one in self.model.getListOfFunctionDefinitions()},
         )
-        self.used: set[str] = set()  # every name in a formula
+        self.used: set[str] = set()  # all names in formulas
         self.stoichiometries: dict[str, float] = {}
         self.locals: dict[str, float] = {}
         self.start = {
@@ -146,7 +146,7 @@ class _Reader:
         self.rules = {
             one.getVariable(): self._formula(one, one) for one in self.model.getListOfRules()
         }
-        # Parameters that `write_sbml` marked as formulas, which follow what events assign.
+        # Parameters that `write_sbml` marked as formulas: they follow assignments by events.
         self.following = {
             one.getId()
             for one in self.model.getListOfParameters()
@@ -167,7 +167,7 @@ class _Reader:
     def _formula(
         self, owner: Any, holder: Any, renamed: Mapping[str, str] | None = None
     ) -> Expression:
-        """The formula that an element holds; errors are said of its owner."""
+        """The formula of an element; errors name its owner."""
         if not holder.isSetMath():
             raise self.document.refusal(owner, "it has no formula")
         with self.document.within(owner):
@@ -176,7 +176,7 @@ class _Reader:
         return expression
 
     def _settled(self, expression: Expression) -> Expression:
-        """A formula in which rates of reactions and stoichiometries are written out."""
+        """A formula with rates of reactions and stoichiometries written out."""
         replaced: dict[str, Expression | float] = {}
         for name in expression.names:
             if name in self.stoichiometries:
@@ -186,7 +186,7 @@ class _Reader:
         return expression.substitute(replaced)
 
     def _at_start(self, expression: Expression) -> float | Expression:
-        """A formula as it is at time zero: of parameters and sizes of compartments alone."""
+        """A formula at time zero, in terms of parameters and sizes of compartments only."""
         replaced: dict[str, Expression | float] = {}
         expression = self._settled(expression)
         for name in expression.names:
@@ -200,7 +200,7 @@ class _Reader:
         return expression if expression.names else float(expression.evaluate({}))
 
     def _value(self, element: Any, number: float | None) -> float | Expression:
-        """What an element begins with: its initial assignment, or the number it has."""
+        """The initial value of an element: its initial assignment, or its own number."""
         name = element.getId()
         if name in self.start:
             with self.document.within(element):
@@ -228,7 +228,7 @@ class _Reader:
             return Compartment(name, self._value(element, size))
 
     def _initial(self, element: Any) -> float | Expression:
-        """What there is of a species at first, in the sense that its id has in formulas."""
+        """Initial value of a species: an amount or concentration, as its id means in formulas."""
         place = self.model.getCompartment(element.getCompartment())
         sized = place.isSetSize() or place.getId() in self.start
         amount = _is_amount(element, place)
@@ -287,7 +287,7 @@ class _Reader:
                 )
             if label:
                 self.stoichiometries[label] = count
-            # A species with a rule is held at its formula, whatever reactions say.
+            # A rule determines the value of its species, whatever the reactions are.
             if count and name not in self.rules:
                 side[name] = side.get(name, 0.0) + count
         return side
@@ -310,7 +310,7 @@ class _Reader:
     def _reactions(
         self, element: Any, species: Mapping[str, Species], fixed: set[str], split: bool
     ) -> list[Reaction]:
-        """The reaction of an element, or the two that it is when it goes both ways."""
+        """The reaction of an element, or its forward and reverse reactions if it is split."""
         name = element.getId()
         left, right = self.sides[name]
         law = self._settled(self.laws[name])
@@ -319,7 +319,7 @@ class _Reader:
         with self.document.within(element):
             word = notes.get("law")
             if word in ("rate_constant", "stochastic_rate_constant"):
-                # Which of several equal ways it was written in, if it still is equal.
+                # Use the noted form of the law if it still gives the same law.
                 noted: dict[str, Any] = {word: notes.get("constant", "")}
                 if law_of(Reaction(left, right, **noted), species) == law:
                     return [Reaction(left, right, name=named, **noted)]
@@ -414,7 +414,7 @@ class _Reader:
             network = ReactionNetwork(*made)
             settled = [name for name in network.following if name not in self.following]
             if settled:
-                # An initial assignment is made once, whatever events do later.
+                # An initial assignment is evaluated once; later events do not change it.
                 known = network.evaluate_parameters()
                 made[2] = {**parameters, **{name: known[name] for name in settled}}
                 network = ReactionNetwork(*made)
@@ -424,7 +424,7 @@ class _Reader:
 
 
 def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
-    """A reaction under the names of its species instead of their ids."""
+    """A reaction with names of species instead of their ids."""
     rate: dict[str, Any] = {reaction.law.argument: reaction.value}
     return Reaction(
         {names[one]: count for one, count in reaction.reactants.items()},

@@ -1,4 +1,4 @@
-"""An SBML document that can be read: valid, of Level 3, without what a network cannot carry."""
+"""An SBML document, checked: valid, Level 3, with only elements that a network can represent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import RESERVED, TIME
 
 ANNOTATION = "urn:ergode:reaction-network"
-"""Namespace of what `write_sbml` notes beside what SBML can say."""
+"""Namespace of the annotations of `write_sbml`."""
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
 _PACKAGES = ("l3v2extendedmath",)
@@ -18,20 +18,20 @@ _UNITS = ("item", "dimensionless", "mole")
 
 
 class Document:
-    """A document, checked; its errors say where.
+    """A checked document; its errors name the element and the line.
 
     Parameters
     ----------
     text : str
     source : str
-        What error messages begin with.
+        Prefix of error messages.
     lines : bool
-        Whether they name lines, too.
+        Whether messages name lines.
 
     Raises
     ------
     ReadError
-        It is not valid, or has something that no network can carry.
+        The document is invalid, or has an element that no network can represent.
     """
 
     def __init__(self, text: str, source: str, lines: bool) -> None:
@@ -39,14 +39,14 @@ class Document:
         self.lines = lines
         self.libsbml = _libsbml(source)
         if not text.lstrip().startswith("<?xml"):
-            text = _DECLARATION + text  # libsbml would add a line, and count it
+            text = _DECLARATION + text  # libsbml would insert this line and count it
         self.document = self.libsbml.readSBMLFromString(text)
         self._check_document()
         self.model = self.document.getModel()
         self._refuse_what_cannot_be()
 
     def refusal(self, element: Any, why: str) -> ReadError:
-        """The error for an element."""
+        """The error that refuses an element."""
         return ReadError(f"{self.source}: {self._line(element)}{called(element)}: {why}")
 
     def _line(self, element: Any) -> str:
@@ -54,7 +54,7 @@ class Document:
 
     @contextmanager
     def within(self, element: Any) -> Iterator[None]:
-        """Errors of the model, said of an element."""
+        """Add the element to errors of the model."""
         try:
             yield
         except ModelError as error:
@@ -80,7 +80,7 @@ class Document:
         self._raise_first_error()
 
     def _check_old_units(self) -> None:
-        """Old levels let a law, an event or a species have units of its own."""
+        """Refuse units of single laws, events and species, which old levels allow."""
         model = self.document.getModel()
         laws = [one.getKineticLaw() for one in model.getListOfReactions()]
         for one in (*filter(None, laws), *model.getListOfEvents(), *model.getListOfSpecies()):
@@ -90,12 +90,12 @@ class Document:
                     raise self.refusal(one, "units of its own are not supported")
 
     def _check_packages(self) -> None:
-        """Packages may not change what the core means; of those unknown to it libsbml says so."""
+        """Refuse packages that change the core's meaning; libsbml reports unknown ones."""
         document = self.document
         if document.getLevel() < 3:
             return
         if document.getPlugin("comp") is not None:
-            # A model of models is written out as one.
+            # A hierarchical model is flattened.
             flatten = self.libsbml.ConversionProperties()
             flatten.addOption("flatten comp", True)
             flatten.addOption("performValidation", False)
@@ -146,7 +146,7 @@ class Document:
         self._check_units()
 
     def _check_units(self) -> None:
-        """Amounts are in one unit, which counts things."""
+        """Check that all amounts have the same unit, and that it counts things."""
         model = self.model
         first: tuple[Any, Any] | None = None
         for one in model.getListOfSpecies():
@@ -175,14 +175,14 @@ class Document:
 
 
 def called(element: Any) -> str:
-    """What an element is, and its id."""
+    """Kind and id of an element, for messages."""
     words = "".join(f" {c.lower()}" if c.isupper() else c for c in element.getElementName())
     name = element.getIdAttribute() or getattr(element, "getVariable", str)()
     return f"{words} '{name}'" if name else words
 
 
 def notes_of(element: Any) -> dict[str, str]:
-    """What `write_sbml` noted at an element."""
+    """The notes that `write_sbml` attached to an element."""
     annotation = element.getAnnotation()
     children = (
         [] if annotation is None else map(annotation.getChild, range(annotation.getNumChildren()))

@@ -1,8 +1,8 @@
-"""Reaction networks to SBML Level 3.
+"""Write reaction networks as SBML Level 3.
 
-SBML has no place for some things: the form in which a law was given, the mass number of a nucleus,
-a name that is no id.  They go into annotations, which `read_sbml` reads and other programs ignore.
-The network that is read back therefore equals the one that was written.
+SBML cannot represent the form in which a law was given, the mass number of a nucleus, or a name
+that is not a valid id.  These go into annotations, which `read_sbml` reads and other programs
+ignore.  Therefore reading the file returns a network equal to the one that was written.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ def write_sbml(
 ) -> Path:
     """Write a reaction network to a file of SBML Level 3.
 
-    `read_sbml` reads the same network back, with the same digest. Mass action is written as a
-    formula, with the factors n (n - 1) / 2 of equal molecules, so that every program simulates the
-    same propensities.
+    `read_sbml` returns the same network, with the same digest. Mass action is written as a formula
+    with the factors n (n - 1) / 2 of equal molecules, so that every program simulates the same
+    propensities.
 
     Parameters
     ----------
     network : ReactionNetwork
     path : path
-        There is a file of this name only once all is written.
+        The file appears under this name only when it is complete.
     overwrite : bool
-        Replace a file of that name, whoever wrote it; never a folder.
+        Replace any existing file of this name; a folder is never replaced.
 
     Returns
     -------
     Path
-        Where it was written.
+        The path of the written file.
 
     Raises
     ------
     PlanError
-        Something has the name, or the folder does not exist.
+        The name is taken, or the folder does not exist.
     WriteError
-        The disk is full, or the like.
+        The file could not be written, for example because the disk is full.
     ModelError
-        Something has no place in SBML: rate constants that depend on temperature, reactions
-        with a delay, names in formulas that are not ASCII. Nothing is written then.
+        SBML cannot represent part of the network: rate constants that depend on temperature,
+        reactions with a delay, non-ASCII names in formulas. No file is written then.
 
     Examples
     --------
@@ -108,13 +108,13 @@ class _Writer:
         members = {*table.reactant_species.tolist(), *table.product_species.tolist()}
         self.reacting = {network.species[i].name for i in members}
         self.implied = self.id_of("volume")
-        # The species under their ids, which is how formulas name them.
+        # The species by id, because formulas use ids.
         self.species = {
             self.ids[one.name]: replace(one, name=self.ids[one.name]) for one in network.species
         }
 
     def id_of(self, name: str) -> str:
-        """An id that nothing else has; the name itself if that is possible."""
+        """A unique id; the name itself if possible."""
         made = name if _ID.fullmatch(name) else re.sub(r"[^A-Za-z0-9_]", "_", f"_{name}")
         while made in self.taken:
             made += "_"
@@ -139,7 +139,7 @@ class _Writer:
             level="3", version=version,
         )  # fmt: skip
         root.append(model)
-        if self.newer:  # a version that has done without fast reactions
+        if self.newer:  # this version has no attribute for fast reactions
             for one in model.iter("reaction"):
                 del one.attrib["fast"]
         ElementTree.indent(root)
@@ -147,7 +147,7 @@ class _Writer:
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
     def list(self, parent: Element, kind: str, items: Any, write: Any) -> None:
-        """A list of elements, if there are any."""
+        """Write a list of elements, if there are any."""
         element = Element(f"listOf{kind}")
         for item in items:
             write(element, item)
@@ -155,14 +155,14 @@ class _Writer:
             parent.append(element)
 
     def math(self, parent: Element, value: float | Expression, *, condition: bool = False) -> None:
-        """A formula or number in an element."""
+        """Write a formula or number into an element."""
         expression = value if isinstance(value, Expression) else Expression(repr(float(value)))
         self.check(expression)
         self.newer |= mathml.needs_newer(expression)
         mathml.write(parent, expression, condition=condition)
 
     def check(self, value: Any) -> None:
-        """Refuse a formula with a species that goes by another id in the document."""
+        """Refuse a formula with a species whose id in the document differs from its name."""
         for name in value.names if isinstance(value, Expression) else ():
             if self.ids.get(name, name) != name:
                 raise ModelError(
@@ -201,7 +201,7 @@ class _Writer:
                 "initialConcentration" if concentration else "initialAmount", repr(member.initial)
             )
         one.set("hasOnlySubstanceUnits", _truth(member.quantity == "amount"))
-        # A constant species may react only as a boundary of the system.
+        # A constant species may take part in reactions only as a boundary species.
         held = member.boundary or (member.constant and member.name in self.reacting)
         one.set("boundaryCondition", _truth(held))
         one.set("constant", _truth(member.constant))
@@ -257,7 +257,7 @@ class _Writer:
         law = law_of(Reaction(left, right, name=name, **{word: value}), self.species)
         own = self.id_of(name)
         element = SubElement(parent, "reaction", id=own, reversible="false", fast="false")
-        # What a reader would make of the law, were it not told which way it was given.
+        # Write a note only if a reader would otherwise not recover the form of the law.
         told = recognise(law, left, right, self.species, self.fixed) != {word: value}
         constant = value.text if isinstance(value, Expression) else repr(value)
         _note(
@@ -310,7 +310,7 @@ def _modifier(parent: Element, name: str) -> None:
 
 
 def _note(element: Element, **notes: Any) -> None:
-    """What SBML cannot say of an element; it stands before all else in it."""
+    """Attach notes that SBML itself cannot express, as the first child of an element."""
     attributes = {name: str(value) for name, value in notes.items() if value is not None}
     if attributes:
         annotation = Element("annotation")
@@ -319,7 +319,7 @@ def _note(element: Element, **notes: Any) -> None:
 
 
 def _with(element: Element, **attributes: str | None) -> Element:
-    """An element with the attributes that have a value."""
+    """Set the attributes that have a value."""
     for name, value in attributes.items():
         if value is not None:
             element.set(name, value)

@@ -1,7 +1,7 @@
 """Tables of electron captures and beta decays, over electron density and temperature.
 
-The form is that in which the rates of Langanke and Martinez-Pinedo, Suzuki and others are passed
-on: a first line ``!17f -> 17o``, more lines with ``!``, and columns of log10(rho Y_e), log10(T),
+The format is that of the published rates of Langanke and Martinez-Pinedo, Suzuki and others:
+a first line ``!17f -> 17o``, more lines with ``!``, and columns of log10(rho Y_e), log10(T),
 three energies, log10 of the rate [1/s] and of two losses.
 """
 
@@ -27,7 +27,7 @@ _NUCLEUS = re.compile(r"(\d+)([A-Za-z]+)|([A-Za-z]+)(\d+)|([np])")
 def read_weak_rates(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[Reaction]:
-    """Read weak reactions from tables, one a file.
+    """Read weak reactions from tables, one per file.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def read_weak_rates(
     Returns
     -------
     list of Reaction
-        With `WeakTable` coefficients; nuclei are spelled ``"f17"``, nucleons ``"n"`` and ``"p"``.
+        Their coefficients are `WeakTable`; nuclei are spelled ``"f17"``, nucleons ``"n"``, ``"p"``.
 
     Raises
     ------
