@@ -1,4 +1,4 @@
-"""Probability densities that move with a vector field, on sparse grids."""
+"""Probability densities transported by a vector field, on sparse grids."""
 
 from ergode.density.files import write_cells
 from ergode.density.propagate import propagate

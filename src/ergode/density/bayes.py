@@ -44,7 +44,7 @@ from ergode.models.estimation.measurement import Measurement
 
 
 def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
-    """Logarithm of the likelihood at the centre of one cell of one density, up to a constant.
+    """Log-likelihood at the centre of one cell of one density, up to a constant.
 
     Model: `values` [density, component], `precisions` [density, component, component]. Out: `out`
     [density, stride].
@@ -59,19 +59,20 @@ def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
         out[which, number] = found
 
 
-# A weight from 0 to 1 in two words of 31 bits, so that sums of them are exact.
+# A weight from 0 to 1 is stored in two words of 31 bits, so that sums are exact.
 _HALF_WORD = np.float64(2.0**31)
 
 
 def reweigh(
     thread_rank, thread_count, first, every_cells, every_masses, logs, controls, room, outcomes
 ):
-    """Multiply masses by likelihoods, make their sum one and reset the mass balance: a kernel.
+    """Multiply masses by likelihoods, normalise them and reset the mass balance: a kernel.
 
-    Model: `logs` [density, cell], of the likelihood; `controls` [density, word]. Out: `outcomes`
-    [density, 2], of which the second is the logarithm of the evidence; where that is not finite,
-    masses are as they were. The last of `room` [density, 4] is then the mass, in units, of cells
-    that had been below the threshold. `room` is zero, the first of `outcomes` minus infinity.
+    Model: `logs` [density, cell], the log-likelihoods; `controls` [density, word]. Out: `outcomes`
+    [density, 2]; the second is the logarithm of the evidence. If it is not finite, masses are
+    unchanged. Otherwise the last word of `room` [density, 4] is the mass, in units, of cells that
+    were below the threshold before. Initially `room` is zero, the first of `outcomes` minus
+    infinity.
     """
     which, thread_rank, thread_count = locate_thread(thread_rank, thread_count, first)
     cells = cells_of(every_cells, which)
@@ -98,7 +99,7 @@ def reweigh(
             part = np.float64(0.0)
             if p[i] > 0.0:
                 value = log[i] + math.log(np.float64(p[i])) - top
-                part = math.exp(value) if value <= 0.0 else part  # NaN is never
+                part = math.exp(value) if value <= 0.0 else part  # false for NaN
             weight[i] = real(part)
             scaled = np.float64(weight[i]) * _HALF_WORD
             whole = np.int64(scaled)
@@ -169,10 +170,11 @@ def find_likelihoods(
     counters: Any,
     out: Any,
 ) -> np.ndarray:
-    """Put logarithms of likelihoods at the centres of cells into `out`; constants to be added.
+    """Store log-likelihoods at the centres of cells in `out`; return constants to be added.
 
-    `places` [density] are theirs among those that run side by side. On the device are the frame in
-    double precision, keys [density, cell], counters [density, word] and `out` [density, stride].
+    `places` [density] are indices of densities among those that run side by side. On the device
+    are the frame in double precision, keys [density, cell], counters [density, word] and `out`
+    [density, stride].
     """
     kernel = _kernel(measurement, lattices, frame.parameters.shape[1])
     values, precisions, constants = likelihood.numbers_of(measurement, places)

@@ -40,34 +40,33 @@ from ergode.density.transport import forcing
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
-_BARRIER_WORDS_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
+_BARRIER_WORDS_MOST = 8  # threads per CPU core (one), or blocks per multiprocessor
 
 
 class EndedError(PlanError):
-    """No density can go on; as they were before the step, they are still there."""
+    """No density can continue; all keep their state from before the failed step."""
 
 
 class Evolution:
-    """Densities that advance in time, side by side.
+    """Densities that advance in time side by side.
 
     Parameters
     ----------
     field : VectorField
     lattices : sequence of Lattice
-        For each density; all of one dimension.
+        One per density; all have the same dimension.
     parameters : ndarray, shape [density_count, parameter_count]
     scheme : {"split", "corner-transport"}
     threshold : float or array_like, shape [density_count]
-        Probability of a cell, as a fraction of all, below which it may be dropped.
+        Cells with a smaller fraction of the probability may be dropped.
     device : Device
     precision : {"float32", "float64"}
         Type of masses and rates.
     noise : Noise, optional
         Process noise.
-    limits : sequence of Limits, optional
-        For each density; cells outside are never made.
+    One per density; cells outside are never made.
     max_cells : int, optional
-        More cells of a density than this are treated as if memory were full.
+        A density that needs more cells is treated as if memory were full.
     loss_rate : float, optional
         Probability that may be lost per unit of time; the threshold follows from it.
     when : {"auto", "now", "never"}
@@ -75,13 +74,12 @@ class Evolution:
 
     Attributes
     ----------
-    equations : list of str
-        What has run: ``"program"``, ``"compiled"``.
+    Forms of the field that have run: ``"program"``, ``"compiled"``.
     status : ndarray of uint8, shape [density_count]
-        Values of `Status`. A density that is not DONE cannot go on. It stays as it was before the
-        step that failed.
+        Values of `Status`. A density that is not DONE cannot continue. It keeps its state from
+        before the step that failed.
     why_ended : str
-        Why the latest of them could not.
+        Why the latest of these densities failed.
     """
 
     def __init__(
@@ -133,7 +131,7 @@ class Evolution:
         ranges = [(one.least, one.largest) for one in limits]
         rows = frame_rows(lattices, self.parameters, spread, ranges)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
-        # Likelihoods are found in double precision, whatever masses are.
+        # Likelihoods are computed in double precision, whatever the precision of masses.
         is_exact = precision == "float64"
         self._exact_frame = self._frame if is_exact else Frame(*device.put_together(rows))
         # Counters and controls are one array, copied to the device and back in one transfer.
@@ -153,7 +151,7 @@ class Evolution:
 
     @staticmethod
     def count_that_fits(dimension: int, cell_count: int, device: Device) -> int:
-        """Number of densities that may run side by side, if their grids grow as grids do."""
+        """Number of densities that fit in memory at a time, with typical growth of their grids."""
         each = 4 * max(CUDARunner.cells_least, 2 * cell_count) * (150 + 16 * dimension)
         return max(1, device.available_bytes() // each)
 
@@ -161,7 +159,7 @@ class Evolution:
 
     @property
     def has_ended(self) -> np.ndarray:
-        """Which densities cannot go on."""
+        """Whether each density can no longer continue."""
         return np.asarray(self.status != Status.DONE)
 
     @property
@@ -186,7 +184,7 @@ class Evolution:
 
     @property
     def work(self) -> dict[str, int]:
-        """Steps and cell-steps of all, and the largest number of cells so far."""
+        """Steps and cell-steps of all densities, and the largest number of cells so far."""
         counters = self._counters
         return {
             "steps": int(counters[:, cells.STEPS].sum()),
@@ -196,7 +194,7 @@ class Evolution:
 
     @property
     def budget(self) -> dict[str, np.ndarray]:
-        """Mass balance of each since it was loaded: loaded, pruned, lost at faces, clipped."""
+        """Mass balance of each density since loading: loaded, pruned, lost at faces, clipped."""
         names = ("loaded", "pruned", "lost", "clipped")
         places = (cells.LOADED, cells.PRUNED, cells.LOST, cells.CLIPPED)
         return {
@@ -230,16 +228,16 @@ class Evolution:
         key, mass = (self.device.get(array) for array in self._filled(which))
         key = key & cells.KEY
         order = np.argsort(key)
-        # Rounding may leave a little less than nothing.
+        # Rounding errors may be slightly negative.
         return key[order], np.maximum(mass[order].astype(np.float64), 0.0)
 
     def advance(self, target: float) -> None:
-        """Move forward to a time; a density that cannot go on stays where it is.
+        """Advance to a time; a density that fails keeps its last valid state.
 
         Raises
         ------
         EndedError
-            None of the densities can.
+            All densities have failed.
         """
         self._limit_steps(target)
         while True:
@@ -269,7 +267,7 @@ class Evolution:
                     self._sort(int(which))
 
     def end(self, chosen: np.ndarray, status: Status, why: str) -> None:
-        """Stop the chosen densities; the others go on.
+        """Stop the chosen densities; the others continue.
 
         Raises
         ------
@@ -299,14 +297,14 @@ class Evolution:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Multiply by the likelihood of a measurement.
 
-        `places` [density] are theirs among those that run side by side.
+        `places` [density] are indices of densities among those that run side by side.
 
         Returns
         -------
         log_evidence : ndarray, shape [density_count]
             Where it is not finite, the measurement is impossible and the density is unchanged.
         faint : ndarray, shape [density_count]
-            Probability, by now, of the cells that had been below the threshold.
+            Posterior probability of the cells that were below the threshold before.
         """
         assert self._cells is not None
         stride = self.cell_count + 1
@@ -330,15 +328,15 @@ class Evolution:
         return evidence, faint
 
     def prune(self, may_lose: float | np.ndarray = 0.0) -> None:
-        """Drop the cells below the threshold, or the mass that may be lost at once."""
+        """Drop the cells below the threshold, or cells with a total mass of at most `may_lose`."""
         self._control[:, cells.ALLOWED] = may_lose
         self._control[:, cells.TO_PRUNE] = 1.0
         self.settle()
 
-    # ---- how
+    # ---- implementation
 
     def _limit_steps(self, target: float) -> None:
-        """Bound the steps to a time by how fast the field changes, if it depends on time."""
+        """Bound the steps if the field depends on time: short steps where it changes fast."""
         begin = float(self.times[~self.has_ended].min(initial=target))
         if self._forcing is None or not begin < target:
             return
@@ -362,7 +360,7 @@ class Evolution:
 
     @property
     def _thread_group(self) -> ThreadGroup:
-        """The thread group for densities of their present size."""
+        """The thread group for the present number of cells."""
         return self._runner.thread_group(self.cell_count)
 
     def _run(self, steps: tuple[int, int, int]) -> None:
@@ -379,7 +377,7 @@ class Evolution:
         self._spent = watch.seconds()["run_seconds"]
 
     def _form_of(self, kernel: kernels.Kernel, frame: Frame) -> tuple[kernels.Kernel, Frame]:
-        """A kernel and its frame; at first those of the field's program, see `core.formulation`."""
+        """A kernel and its frame; initially the field's program runs, see `core.formulation`."""
         program, other = self._programs.get(kernel.precision, ()), standing(kernel)
         if program and (self._when == "never" or stands_in(kernel, other, self._spent)):
             self._used("program")
@@ -394,7 +392,7 @@ class Evolution:
     def _start(
         self, kernel: kernels.Kernel, arguments: tuple[Any, ...], kept_as: Any = None
     ) -> None:
-        """Run a kernel for all densities, and read the words that it left."""
+        """Run a kernel for all densities, and copy its words back."""
         assert self._cells is not None and self._masses is not None
         used = self._counters[:, cells.USED]
         with kernels.readable_errors():
@@ -418,7 +416,7 @@ class Evolution:
         return self._cells.key[which, 1:used], self._masses.now[which, 1:used]
 
     def _sort(self, which: int) -> None:
-        """Sort cells in Morton order, so that neighbours are near each other in memory."""
+        """Sort cells in Morton order, so that neighbours are close in memory."""
         key, mass = self._filled(which)
         bound = {DIMENSION: self.lattice.dimension, BITS: self.lattice.bits}
         code = self.device.empty(len(key), np.int64)
@@ -433,7 +431,7 @@ class Evolution:
             self.device.copy(array, target)
 
     def _layouts(self, capacity: int) -> tuple[list[Any], list[Any]]:
-        """Shapes and types of what each density has of `Cells` and `Masses`."""
+        """Shapes and types of each density's arrays in `Cells` and `Masses`."""
         dimension, real = self.lattice.dimension, self.precision
         table = 1 << int(np.ceil(np.log2(2 * capacity)))
         along = (dimension, capacity)
@@ -450,20 +448,20 @@ class Evolution:
     def _bytes_per_cell(self) -> int:
         word = np.dtype(self.precision).itemsize
         dimension = self.lattice.dimension
-        # Table places are two to four a cell, each of 16 bytes.
+        # The table has two to four slots per cell, of 16 bytes each.
         rates = 2 if self._local_noise else 1
         values = rates * dimension + 3 + self._flux_rows
         return 8 + 4 + 8 + 1 + values * word + 8 * dimension + 4 * 16
 
     def _allocate(self, count: int) -> None:
-        """Room for at least `count` cells of each density, and for some growth."""
+        """Allocate at least `count` cells for each density, and some spare cells."""
         if self._capacity > count + count // 2:
             return
         wanted = self._runner.room_for(count)
         each = self._bytes_per_cell()
         room = self.device.available_bytes() // (each * self.count)
         limit = f"there is room for {room} on {self.device.name}"
-        # The sentinel, cell 0, is not one of them.
+        # The sentinel, cell 0, does not count.
         if self._cells_most is not None and self._cells_most + 1 < room:
             room, limit = self._cells_most + 1, f"max_cells is {self._cells_most}"
         if room <= count:
@@ -489,7 +487,7 @@ class Evolution:
         self._runner.forget()
 
     def _where_undefined(self, which: int) -> str:
-        """What to say of a field, or noise, that is not finite in some cell of a density."""
+        """Error text for a field or noise that is not finite in some cell of a density."""
         assert self._cells is not None
         used = int(self._counters[which, cells.USED])
         kept = [self._cells.rate] + [self._cells.spread] * self._local_noise
@@ -505,9 +503,9 @@ class Evolution:
         )
 
     def _enlarge(self) -> str:
-        """Make room for more cells; the reason if that is not possible, else an empty string."""
+        """Allocate more cells; return the reason if that is impossible, else an empty string."""
         before = self._capacity
-        # All other arrays are freed first, to make as much room as possible.
+        # All other arrays are freed first, to leave as much memory as possible.
         held = [
             [self._runner.copy_of(array) for array in self._filled(which)]
             for which in range(self.count)

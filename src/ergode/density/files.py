@@ -1,4 +1,4 @@
-"""Densities in files of other programs: tables in Parquet, cells as voxels for ParaView (VTK)."""
+"""Densities as files for other programs: tables (Parquet), voxels for ParaView (VTK)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ergode.density.views import cells_at, marginal, widths_along
 if TYPE_CHECKING:
     import xarray
 
-# Corners of a voxel, in the order that VTK has them.
+# Corners of a voxel, in VTK's order.
 _CORNERS = np.array(
     [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]
 )
@@ -30,7 +30,7 @@ def write_cells(
     variables: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write the density itself: a table of cells, or voxels of three variables.
+    """Write the density: a table of cells, or voxels of three variables.
 
     Parameters
     ----------
@@ -39,14 +39,15 @@ def write_cells(
     path : path
         ``.parquet``: a row for each cell of each time, with the columns ``time``, ``mass`` and
         the variables (needs pyarrow). ``.vtu``: the cells of one time with their density, for
-        ParaView and other programs of VTK (needs meshio). There is a file of this name
-        only once all is written.
+        ParaView and other VTK programs (needs meshio). The file appears under this name only when
+        it is complete.
     time : float, optional
-        Only this time; of a ``.vtu`` file the last, and of a table all, if not given.
-    variables : sequence of three str, optional
-        Of a ``.vtu`` file: which; the first three if not given. All others are summed over.
+        Write only this time. The default is the last time for ``.vtu``, and all times for a table.
+        variables : sequence of three str, optional
+            Variables of a ``.vtu`` file; the default is the first three. All others are summed
+            over.
     overwrite : bool
-        Replace a file of that name, whoever wrote it; never a folder.
+        Replace any existing file of this name; a folder is never replaced.
 
     Returns
     -------
@@ -55,10 +56,10 @@ def write_cells(
     Raises
     ------
     PlanError
-        The name ends otherwise, the folder does not exist, something has the name, a package is
-        not installed, or there are not three variables.
+        The suffix is unknown, the folder does not exist, the name is taken, a package is not
+        installed, or there are not three variables.
     WriteError
-        The disk is full, or the like.
+        The file could not be written, for example because the disk is full.
     """
     file = Path(path)
     if file.suffix not in (".parquet", ".vtu"):

@@ -1,4 +1,4 @@
-"""Where the lattice lies, and the first cells on it."""
+"""Position of the lattice, and its first cells."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ergode.density.grid.lattice import DIMENSIONS_MOST, Lattice
 from ergode.density.specialize import Limits
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 
-_BOX = 3.0  # standard deviations that the box of the published runs reaches
-TAIL = 1e-4  # default threshold, in units of the largest cell
-_FAR = 5.0  # standard deviations to look for a density of which only mean and covariance are known
+_BOX = 3.0  # half the extent of the published runs' box [standard deviations]
+TAIL = 1e-4  # default threshold, relative to the largest cell
+_FAR = 5.0  # search radius if only mean and covariance are known [standard deviations]
 _CELLS_MOST = 1 << 28
-_BLOCK = 1 << 15  # cells whose points are looked at together, and stay in the cache
+_BLOCK = 1 << 15  # cells evaluated in one batch, which stays in the cache
 
 
 def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray | None:
-    """Axes of the lattice, as columns; None where they are those of the variables.
+    """Axes of the lattice, as columns; None if they are the axes of the variables.
 
     Raises
     ------
     PlanError
-        They are not orthogonal, or the noise has other axes than were asked for.
+        The axes are not orthogonal, or the noise is not diagonal along them.
     """
     size = prior.mean.size
     if isinstance(axes, str) and axes == "variables":
@@ -61,12 +61,12 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
 def lay_lattice(
     prior: Prior, width: float | Sequence[float] | None, axes: np.ndarray | None
 ) -> Lattice:
-    """A lattice around a prior's mean.
+    """A lattice around the prior's mean.
 
     Raises
     ------
     ModelError
-        Widths are not positive, or not one for each dimension.
+        Widths are not positive, or not one per dimension.
     PlanError
         There are too many dimensions.
     """
@@ -91,17 +91,17 @@ def lay_lattice(
     return Lattice(np.array(prior.mean, np.float64), widths, turned, axes is not None)
 
 
-_PLACES_IN_CELL = 8  # that a precision tells apart, at least, along each axis
+_PLACES_IN_CELL = 8  # distinct numbers along each axis of a cell, at least
 
 
 def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
-    """Refuse lattices that a precision does not hold.
+    """Refuse lattices that cannot be represented in a precision.
 
     Raises
     ------
     PlanError
-        A centre or a width is too large or too small, or cells are so narrow that points of
-        neighbours are one number.
+        A centre or a width is too large or too small, or rounding merges points of neighbouring
+        cells.
     """
     centre = np.stack([lattice.centre for lattice in lattices])
     width = np.stack([lattice.width for lattice in lattices])
@@ -122,18 +122,18 @@ def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
 
 @dataclass(frozen=True)
 class Laid:
-    """A prior on a lattice.
+    """Cells of a prior on a lattice.
 
     Attributes
     ----------
     keys : ndarray
-        In ascending order.
+        Keys in ascending order.
     mass : ndarray
-        With the sum one.
+        Masses, with the sum one.
     threshold : float
         Probability below which cells may be dropped.
     left_out : float
-        Probability of the prior that has no cells.
+        Probability of the prior outside of the cells.
     """
 
     keys: np.ndarray
@@ -153,9 +153,9 @@ def lay_prior(
 ) -> Laid:
     """The first cells of a prior.
 
-    With `boxed` the cells are all those of a box; with `cut` those that are left when no more than
-    this mass is left out; else those above the threshold, which is `level` of the largest cell if
-    there is none.
+    With `boxed` these are all cells of a box. With `cut` they are the most probable cells, which
+    omit no more than this mass. Otherwise they are the cells above the threshold; the default
+    threshold is `level` times the mass of the largest cell.
     """
     left_out = 0.0
     if isinstance(prior, Samples):
@@ -166,9 +166,9 @@ def lay_prior(
             keys = lattice.pack(_box(prior, lattice))
         else:
             if cut is not None:
-                from scipy.special import chdtri  # it takes a tenth of a second to import
+                from scipy.special import chdtri  # importing it takes 0.1 s
 
-                # A tenth of what may be left out lies outside of what is looked at.
+                # A tenth of the permitted loss is outside of the ellipsoid that is searched.
                 reach = float(np.sqrt(chdtri(lattice.dimension, 0.1 * cut)))
             else:
                 least = level if threshold is None else threshold / _largest(prior, lattice)
@@ -205,14 +205,14 @@ def within(
     keys: np.ndarray,
     mass: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, Limits | None]:
-    """The cells that are admissible, their mass made one, and the limits.
+    """The admissible cells with their masses normalised, and the limits.
 
-    Where the least value is NaN, the range is the one that these cells have.
+    If the lower limit is NaN, the range is that of these cells.
 
     Raises
     ------
     PlanError
-        None of the cells is admissible.
+        No cell is admissible.
     """
     if limits is None:
         return keys, mass, None
@@ -230,7 +230,7 @@ def _is_vague(prior: Prior) -> bool:
 
 
 def _largest(prior: Prior, lattice: Lattice) -> float:
-    """Probability of the largest cell, were the prior Gaussian."""
+    """Probability of the largest cell if the prior were Gaussian."""
     volume = np.log(lattice.width).sum()
     parts = prior.components if isinstance(prior, Mixture) else (prior,)
     peaks = [
@@ -260,7 +260,7 @@ def _log_density(prior: Prior, lattice: Lattice, keys: np.ndarray) -> np.ndarray
 
 
 def _ellipsoids(prior: Prior, lattice: Lattice, reach: float) -> np.ndarray:
-    """Keys of the cells within some standard deviations of a prior, or of its components."""
+    """Keys of the cells within `reach` standard deviations of a prior, or of its components."""
     parts = prior.components if isinstance(prior, Mixture) else (prior,)
     found = []
     for part in parts:
@@ -282,15 +282,16 @@ def _check_count(count: float) -> None:
 def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.ndarray:
     """Integer points of an ellipsoid [point, dimension], in the order of their keys.
 
-    One dimension after the other from the last, the most significant of a key: with the factor L
-    of Cholesky, x = middle + L y and |y| <= reach, those before leave an interval for each.
+    Dimensions are processed from the last, the most significant of a key, to the first: with the
+    Cholesky factor L, x = middle + L y and |y| <= reach, the coordinates chosen so far leave an
+    interval for the next one.
     """
     dimension = len(middle)
     try:
         factor = np.linalg.cholesky(covariance[::-1, ::-1])
     except np.linalg.LinAlgError:
         raise PlanError("width is far larger than the prior; use smaller widths") from None
-    # Its volume is about the number of its points, and known before any is made.
+    # The volume approximates the number of points before any are made.
     unit = math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1)
     _check_count(unit * np.prod(reach * np.diag(factor)) / 2)
     points = np.zeros((1, 0), np.int32)
@@ -301,7 +302,7 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
         half = factor[n, n] * np.sqrt(left)
         low, high = np.ceil(centre - half), np.floor(centre + half)
         counts = np.maximum(high - low + 1, 0.0)
-        if not counts.any():  # between cells: the nearest
+        if not counts.any():  # no lattice point inside: take the nearest
             low, counts = np.rint(centre), np.ones_like(centre)
         _check_count(counts.sum())
         counts = counts.astype(np.int64)

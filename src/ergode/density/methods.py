@@ -1,4 +1,4 @@
-"""The schemes of transport: one record of `METHODS` for each value of `scheme=`."""
+"""The transport schemes: one record of `METHODS` for each value of `scheme=`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ SchemeName = Literal["split", "corner-transport"]
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """A scheme that moves mass through the faces of cells.
+    """A scheme that transports mass through the faces of cells.
 
     Attributes
     ----------
     reason : str
-        Why a run has this scheme, for the attributes of the result.
+        Why a run uses this scheme, for the attributes of the result.
     transport : module
-        Its device functions: `find_fluxes_cpu` and `find_fluxes_cuda`.
+        Module with its device functions `find_fluxes_cpu` and `find_fluxes_cuda`.
     unsplit : bool
-        Whether all dimensions move at once.  The sum of their rates then bounds the step, a cell
-        owns the faces above it, and the fluxes of all dimensions may be kept together.
+        Whether all dimensions are advanced together.  The sum of their rates then bounds the step,
+        a cell owns the faces above it, and the fluxes of all dimensions may be stored together.
     boxed : bool
-        Whether the prior fills a box, as in the published runs, or the cells above the threshold.
+        Whether the prior's cells fill a box, as in the published runs, or are above the threshold.
     shift : callable
-        `shift(pull, journey)`: how far smeared tails shift a posterior's mean, in its deviations.
+        `shift(pull, journey)`: shift of a posterior's mean because transport smeared the tail
+        [standard deviations of the posterior].
     """
 
     reason: str
@@ -42,7 +43,7 @@ class Method(methods.Method):
     shift: Callable[[tail.Pull, tail.Journey], float]
 
     def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
-        """What kernels are specialised to, on a target, if they keep fluxes or not."""
+        """Options of the kernels, for a target and for stored or recomputed fluxes."""
         found = {
             cells.OWN_FACES: self.unsplit,
             cells.SUM_OF_RATES: self.unsplit,

@@ -1,9 +1,9 @@
-"""Summary of a density: its moments, and how sharp it is.
+"""Summary of a density: its moments and its sharpness.
 
 Moments are sums of integers over cells, so they do not depend on the order of cells.  Each term is
 rounded to a multiple of a power of two, chosen so that no sum overflows.  Coordinates count from
-the middle of the cells' range.  Sharpness follows from the total variation: along a line, that of a
-Gaussian is 2 / (sqrt(2 pi) sigma).
+the middle of the cells' range.  Sharpness follows from the total variation along a line, which for
+a Gaussian is 2 / (sqrt(2 pi) sigma).
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.lattice import DIMENSION, Lattice, coordinate, is_admissible
 
 RANGE = COUNTERS
-"""First counter of a summary: minus the least and the most of each coordinate; then the sums."""
+"""First counter of a summary: minus the minimum and the maximum of each coordinate; then sums."""
 
 
 def word_count(dimension: int) -> int:
-    """Number of counters of a density: those of its mass balance, then ranges, then sums.
+    """Number of counters of a density: of its mass balance, then ranges, then sums.
 
-    The sums are of mass, both moments, mass beyond the edge, and variations.
+    The sums are: mass, first and second moments, mass beyond the edge, and variations.
     """
     sums = 1 + dimension + dimension * (dimension + 1) // 2 + 1 + dimension
     return RANGE + 2 * dimension + sums
 
 
 def mass_word(dimension: int) -> int:
-    """The counter that is the mass of all cells, in units."""
+    """Index of the counter for the mass of all cells, in units."""
     return RANGE + 2 * dimension
 
 
 def _middle(range_, d):
-    """Middle of the cells' range along a dimension; `range_` has minus the least, and the most."""
+    """Middle of the cells' range along a dimension; `range_` has minus the minimum, the maximum."""
     return (range_[2 * d + 1] - range_[2 * d]) // 2
 
 
 def _reach(range_, d):
-    """A power of two that no cell's distance from the middle exceeds, in widths."""
+    """A power of two that bounds every cell's distance from the middle, in widths."""
     most = max(range_[2 * d + 1] - _middle(range_, d), _middle(range_, d) + range_[2 * d])
     reach = np.float64(1.0)
     while reach < most:
@@ -54,15 +54,15 @@ def _rounded(value):
     return np.int64(math.floor(value + np.float64(0.5)))
 
 
-# Where mass hardly falls towards the edge of the grid, the mass beyond it cannot be estimated.
+# If mass hardly falls towards the edge of the grid, the mass beyond it cannot be estimated.
 _STEADIEST = np.float64(0.9)
-_BEYOND_UNIT = MASS_UNIT / np.float64(16.0)  # nine times all mass must not overflow
+_BEYOND_UNIT = MASS_UNIT / np.float64(16.0)  # up to nine times all mass must not overflow
 
 
 def _beyond_face(mass, inner):
-    """Mass beyond the face of a cell at the edge of the grid, if it goes on falling as before.
+    """Mass beyond the face of a cell at the edge of the grid, by extrapolation.
 
-    `inner` is the mass of the neighbour on the other side: masses beyond are a geometric series.
+    `inner` is the mass of the neighbour on the other side: masses are extrapolated geometrically.
     """
     mass, inner = np.float64(mass), np.float64(inner)
     ratio = _STEADIEST
@@ -72,12 +72,12 @@ def _beyond_face(mass, inner):
 
 
 def beyond_cell(i, cells, p, frame):
-    """Mass beyond the edge of the grid at a cell, along the axis where there is most of it."""
+    """Mass beyond the edge of the grid at a cell: the maximum over the axes."""
     most = np.float64(0.0)
     if p[i] > 0.0:
         for d in unroll(range(DIMENSION)):
             above, below = cells.above[d, i], cells.below[d, i]
-            # Nothing is missing where no cell may be.
+            # Nothing is missing beyond an inadmissible cell.
             if above == 0 and is_admissible(cells.key[i] + step_key(d), frame):
                 most = max(most, _beyond_face(p[i], p[below]))
             if below == 0 and is_admissible(cells.key[i] - step_key(d), frame):
@@ -95,7 +95,7 @@ def forget(counters):
 
 @noinline_cpu
 def summarize(thread_rank, thread_count, used, cells, p, frame):
-    """Add up the cells of a density. Out: the counters from RANGE on, which `forget` has reset."""
+    """Sum over the cells of a density. Out: the counters from RANGE on, which `forget` reset."""
     range_ = cells.counters[RANGE : RANGE + 2 * DIMENSION]
     sums = cells.counters[RANGE + 2 * DIMENSION :]
     for d in range(DIMENSION):
@@ -154,10 +154,10 @@ class Summary:
     mean : ndarray, shape [variable]
     covariance : ndarray, shape [variable, variable]
     sharpness : ndarray, shape [dimension]
-        Standard deviation that features of the density have, in cells, along each axis.
+        Length scale of the density's features along each axis, as a standard deviation in cells.
     beyond : float
-        Estimated fraction of the mass beyond the edge of the grid, extrapolated from how the
-        density falls towards the edge.
+        Estimated fraction of the mass beyond the edge of the grid, by extrapolation of the density
+        towards the edge.
     """
 
     cell_count: int
@@ -173,7 +173,7 @@ def summary_of(lattice: Lattice, counters: np.ndarray) -> Summary:
     size = lattice.dimension
     range_, sums = np.split(counters[RANGE:], [2 * size])
     unit = float(MASS_UNIT)
-    mass = sums[0] / unit or math.nan  # nothing was added up
+    mass = sums[0] / unit or math.nan  # NaN before the first summary
     middle = (range_[1::2] - range_[::2]) // 2
     most = np.maximum(range_[1::2] - middle, middle + range_[::2])
     reach = 2.0 ** np.ceil(np.log2(np.maximum(most, 1)))

@@ -1,4 +1,4 @@
-"""White noise that pushes the state: a matrix, or a function of the state."""
+"""White noise added to the equations: a matrix, or a function of the state."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _STEPS_MOST = 1e7
 
 @dataclass(frozen=True)
 class Noise:
-    """White noise that pushes the state.
+    """White noise added to the equations.
 
     Attributes
     ----------
     matrix : ndarray, shape [dimension, dimension], optional
-        Q, the same everywhere: diagonal along the lattice's axes.
+        Q, if it is constant: diagonal along the lattice's axes.
     function : function, optional
-        Instead, of (t, y, p): the diagonal of Q along the variables.
+        Otherwise a function of (t, y, p): the diagonal of Q along the variables.
     amplitudes : bool
-        Whether the function returns square roots of it.
+        Whether the function returns square roots of the diagonal.
     """
 
     matrix: np.ndarray | None = None
@@ -40,7 +40,7 @@ class Noise:
     amplitudes: bool = False
 
     def spread(self, lattice: Lattice) -> np.ndarray:
-        """Part of a cell that goes each way along each axis, a unit of time; NaN if it varies."""
+        """Fraction of a cell that moves each way along each axis per unit of time, or NaN."""
         if self.matrix is None:
             never = _vanishing(self.function)
             return np.where([d in never for d in range(lattice.dimension)], 0.0, np.nan)
@@ -54,8 +54,8 @@ def noise_of(value: Any, field: VectorField) -> Noise | None:
     Raises
     ------
     ModelError
-        Both are given; a matrix is not symmetric and positive semi-definite; a function is not of
-        the field's form.
+        Both are given; a matrix is not symmetric and positive semi-definite; or a function does not
+        have the field's signature.
     """
     if field.diffusion is not None:
         if value is not None:
@@ -79,15 +79,15 @@ def check_noise(
     times: np.ndarray,
     parameters: np.ndarray,
 ) -> None:
-    """Refuse noise that cannot be, or that the grids of several densities cannot have.
+    """Refuse invalid noise, and noise that the grids of several densities cannot represent.
 
     Raises
     ------
     ModelError
-        A function is not finite where a prior is, or negative.
+        A function is negative or not finite at a prior.
     PlanError
-        A function meets a grid with other axes than the variables; noise spreads mass too far for
-        the cells; or it acts along different axes of different grids.
+        The noise is a function, but the grid's axes are not the variables; the noise is too large
+        for the widths of the cells; or it acts along different axes of different grids.
     """
     if noise is None:
         return
@@ -129,14 +129,14 @@ def _check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarra
 
 @lru_cache(maxsize=64)
 def depends_on_time(function: Any) -> bool:
-    """Whether a function looks at its first argument."""
+    """Whether a function uses its first argument."""
     tree = syntax(function)
     name = tree.args.args[0].arg
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
 
 
 def _vanishing(function: Any) -> set[int]:
-    """Components of a function's tuple that are written as zero wherever it returns."""
+    """Components of a function's tuple that are a literal zero in every return statement."""
     found: list[set[int]] = []
     for node in ast.walk(syntax(function)):
         if isinstance(node, ast.Return):
@@ -146,12 +146,12 @@ def _vanishing(function: Any) -> set[int]:
 
 
 def _matrix(value: Any, size: int) -> np.ndarray | None:
-    """Q as a matrix, or None where there is no noise.
+    """Q as a matrix, or None without noise.
 
     Raises
     ------
     ModelError
-        It is not symmetric and positive semi-definite.
+        Q is not symmetric and positive semi-definite.
     """
     try:
         matrix = np.array(value, np.float64)

@@ -1,4 +1,4 @@
-"""Probability densities over time: from a vector field, a prior and measurements to results."""
+"""Public function `propagate`: from a field, a prior and measurements to a Dataset."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ results.register(
     ],
 )  # fmt: skip
 
-# A density is unreliable if more probability was dropped, or if it is sharper, than this.
+# Limits for a warning: fraction of probability dropped, and sharpness in cells.
 _LOST_MOST = 0.01
 _SHARPEST = 1.75
 
@@ -364,7 +364,7 @@ def _check_room(density_count: int, time_count: int, variable_count: int) -> Non
 def _dataset(
     solver: Solver, found: Mapping[str, np.ndarray], attrs: Mapping[str, Any]
 ) -> xarray.Dataset:
-    """The result: what was `found` of all densities, with their dims in front."""
+    """The result: the values `found` for all densities, with the dims of densities in front."""
     asked, layout = solver.asked, solver.asked.layout
     names = list(asked.field.variables)
     coords = layout.coords | {
@@ -392,11 +392,12 @@ def _thresholds(
     retained: float | None,
     scale_threshold: bool,
 ) -> dict[str, Any]:
-    """What `Solver` is told of thresholds; `lattices` are those of priors, by identity.
+    """Threshold settings of `Solver`; keys are priors by identity, as in `lattices`.
 
     Raises
     ------
     PlanError
+        A value is invalid, or both are given.
         A value cannot be, or both are given.
     """
     if threshold is not None and not (
@@ -461,7 +462,7 @@ def _threshold_reason(threshold: float | None, retained: float | None) -> str:
 def _allowed(
     retained: float | None, threshold: float | None, measurement_count: int, duration: float
 ) -> tuple[float, float] | None:
-    """What may be lost at once, of the prior and at each measurement, and a unit of time."""
+    """Loss permitted at once (of the prior, and at each measurement), and per unit of time."""
     if retained is None:
         return None
     if threshold is not None:

@@ -28,7 +28,7 @@ class Record:
     values: dict[str, np.ndarray] = field(default_factory=dict)
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
-    is_complete: bool = False  # what is to come is left out
+    is_complete: bool = False  # no later times will be recorded
 
     def __post_init__(self) -> None:
         size, count, n = self.times.size, self.measurement_count, self.lattice.dimension
@@ -49,7 +49,7 @@ class Record:
             "cell_count": (size,),
             "time_reached": (),
         }
-        # What is not computed stays missing.
+        # Values that are not computed stay missing.
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self.values["status"] = np.array(Status.NOT_RUN, np.uint8)
 
@@ -61,7 +61,7 @@ class Record:
         lost_before: float,
         cells: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        """Note the density for one time of the grid; its keys and masses if they are kept."""
+        """Record the density at one time of the grid; its keys and masses if they are kept."""
         values = self.values
         values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
         out = budget["lost"] - budget["clipped"]
@@ -101,7 +101,7 @@ class Record:
 
     @property
     def stored(self) -> np.ndarray:
-        """Number of cells that were kept of each time."""
+        """Number of cells kept at each time."""
         count = np.zeros(self.times.size, np.int64)
         first = self.done - len(self.pieces)
         count[first : self.done] = [len(keys) for keys, _ in self.pieces]
@@ -109,7 +109,7 @@ class Record:
 
 
 def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
-    """Variables of all, [record, ...], and the densities themselves, end to end."""
+    """Variables of all records [record, ...], and the densities themselves, end to end."""
     values = {
         name: np.stack([record.values[name] for record in records]) for name in records[0].values
     }

@@ -32,7 +32,7 @@ def quantiles(dataset: xarray.Dataset, probability: float | Sequence[float]) -> 
     Raises
     ------
     PlanError
-        A probability is none, or cells were not kept.
+        A probability is not between 0 and 1, or cells were not kept.
 
     Examples
     --------
@@ -73,18 +73,18 @@ def credible_region(cells: xarray.Dataset, probability: float) -> xarray.Dataset
     cells : xarray.Dataset
         From `cells_at`.
     probability : float
-        Of the region, 0 to 1.
+        Probability of the region, 0 to 1.
 
     Returns
     -------
     xarray.Dataset
-        These cells, as `cells_at` returns all; their masses still add to what they hold. attrs
+        The cells of the region, in the form of `cells_at`; their masses are not normalised. attrs:
         ``volume`` [product of the variables' units] and ``level``, the density at the edge.
 
     Raises
     ------
     PlanError
-        The probability is none.
+        The probability is not between 0 and 1.
     """
     (least,) = highest_density(cells, float(probability))
     inside = cells.isel(cell=np.flatnonzero(cells["mass"].values >= least))
@@ -102,15 +102,15 @@ def surface(
     cells : xarray.Dataset
         From `cells_at`.
     variables : sequence of three str
-        Which; all others are summed over.
+        The three variables; all others are summed over.
     probability : float
-        Of the region, between 0 and 1.
+        Probability of the region, between 0 and 1.
 
     Returns
     -------
     vertices : ndarray, shape [vertex_count, 3]
     faces : ndarray, shape [face_count, 3]
-        Numbers of the vertices of each triangle.
+        Indices of the vertices of each triangle.
 
     Raises
     ------
@@ -132,9 +132,9 @@ def surface(
     space = marginal(cells, names)
     mass = space.to_dataset(name="mass").stack(cell=names)
     (level,) = highest_density(mass, float(probability))
-    # A margin of nothing, so that the surface closes at the edge of the grid.
+    # A margin of zeros, so that the surface closes at the edge of the grid.
     padded = np.pad(space.values, 1)
-    # The edge runs between the last cell inside and the next one outside.
+    # The surface lies between the last cell inside and the next one outside.
     below = padded[padded < level].max(initial=0.0)
     known = [str(name) for name in cells["variable"].values]
     widths = widths_along(cells)[[known.index(name) for name in names]]

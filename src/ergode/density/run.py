@@ -1,4 +1,4 @@
-"""From time to time and from measurement to measurement, for densities side by side."""
+"""The main loop over times and measurements, for densities side by side."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ergode.models.estimation.measurement import Measurement
 
 
 class Run:
-    """A run of densities, each with its record.
+    """A run of densities; each has its record.
 
     Parameters
     ----------
     evolution : Evolution
     records : sequence of Record
-        For each density; their times are the same.
+        One per density; all have the same times.
     measurements : sequence of Measurement
-        By time.
+        In order of time.
     places : ndarray of int, shape [density_count]
         Index of each density's own measured value.
     left_out : ndarray, shape [density_count]
-        Probability of the prior that has no cells.
+        Probability of the prior outside of its cells.
     may_lose : float
-        Probability that may be pruned after a measurement, if the threshold follows from it.
+        Probability that may be pruned after a measurement, if it determines the threshold.
     alone : bool
-        Whether the call has no other density: times that it does not reach are then left out.
+        Whether this is the call's only density: times that it does not reach are then omitted.
     show : bool
         Whether to show progress.
     """
@@ -56,13 +56,13 @@ class Run:
         self.ended_early = ""
         self.is_interrupted = False
         self._places = places
-        self._lost = left_out.copy()  # before the latest measurement
-        self._cut = left_out.copy()  # of the density after it, estimated
-        self._row = 0  # of the times that are next
+        self._lost = left_out.copy()  # lost before the latest measurement
+        self._cut = left_out.copy()  # estimated missing probability after it
+        self._row = 0  # index of the next time
         self._journeys = [tail.Journey(record.lattice) for record in records]
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Run from the first time to the last, from keys and masses of each density."""
+        """Run from the first time to the last; `priors` are keys and masses of each density."""
         grid = self.records[0].times
         events = np.union1d(grid, [m.time for m in self.measurements])
         with progress.track("density", len(events), unit="times", show=self.show) as report:
@@ -87,7 +87,7 @@ class Run:
             record.values["time_reached"] = np.array(time)
 
     def _follow(self) -> None:
-        """Note how far densities have come, where a measurement will ask for it."""
+        """Update the journeys of the densities if there are measurements."""
         if not self.measurements:
             return
         evolution = self.evolution
@@ -97,7 +97,7 @@ class Run:
             journey.move(steps, summary.covariance)
 
     def _note(self, chosen: np.ndarray) -> None:
-        """Note densities as they are, at the next time of the grid."""
+        """Record the chosen densities at the next time of the grid."""
         if not chosen.any() or self._row == self.records[0].times.size:
             return
         evolution = self.evolution
@@ -143,7 +143,7 @@ class Run:
 
     def _end_early(self, error: BaseException) -> None:
         evolution = self.evolution
-        if isinstance(error, Abandoned):  # the cells are still being written to
+        if isinstance(error, Abandoned):  # the kernel still writes to the cells
             if self._row == 0:
                 raise error
             if self._is_alone:
@@ -159,7 +159,7 @@ class Run:
         self.tell_at_once(error, Status.INTERRUPTED)
 
     def tell_at_once(self, error: BaseException, interrupted: Status = Status.NOT_RUN) -> None:
-        """Say that no density goes on, and why; what an interruption makes of the others."""
+        """Record why the densities ended; `interrupted` is the status after an interruption."""
         self.is_interrupted = not isinstance(error, EndedError)
         self._tell("interrupted" if self.is_interrupted else str(error))
         if self.is_interrupted:

@@ -1,4 +1,4 @@
-"""How a device runs the kernels of densities: the threads of a CPU, or blocks on CUDA."""
+"""How a device runs the kernels of densities: on CPU threads, or on CUDA blocks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ergode.core.kernels import Kernel
 from ergode.density.specialize import THREADS, ThreadGroup
 
 PRUNE_EVERY = 20
-"""Steps between two prunings."""
+"""Number of steps between prunings."""
 
 FOREVER = 1 << 62
-"""More steps than any density takes."""
+"""A number of steps that no run reaches."""
 
-_BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
-_CELLS_A_THREAD = 5000  # of a CPU, at least: fewer and it waits more than it works
+_BUDGET_CPU = 20_000_000  # cell-steps per call: how often Ctrl-C is checked
+_CELLS_A_THREAD = 5000  # least number per CPU thread: with fewer, barriers dominate
 _RESORT_ABOVE_CPU = 1 << 15
 _RESORT_ABOVE_CUDA = 1 << 19
-_CELLS_LEAST_FEW = 1 << 16  # of a density on CUDA, where few run side by side
-_CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
-_FEW = 8  # densities side by side for which there are as many clusters; more have a block each
+_CELLS_LEAST_FEW = 1 << 16  # least capacity per density on CUDA, if few run side by side
+_CELLS_OF_CLUSTER = 1 << 16  # a larger density uses the whole grid of the GPU
+_FEW = 8  # up to this number of densities, each has a cluster of blocks; above, one block
 
 
 class Runner(ABC):
@@ -38,10 +38,10 @@ class Runner(ABC):
     """
 
     cells_least: ClassVar[int]
-    """Cells of a density for which room is made at least."""
+    """Least number of cells that are allocated for a density."""
 
     blocks = 1
-    """Blocks of a cluster."""
+    """Blocks per cluster."""
 
     def __init__(self, device: Device, count: int) -> None:
         self.device, self.count = device, count
@@ -49,7 +49,7 @@ class Runner(ABC):
 
     @abstractmethod
     def words(self, host: np.ndarray) -> Any:
-        """Array on the device in which kernels find, and leave, the words of `host`."""
+        """The device array through which kernels read and write the words of `host`."""
 
     @abstractmethod
     def thread_group(self, cell_count: int) -> ThreadGroup:
@@ -57,7 +57,7 @@ class Runner(ABC):
 
     @abstractmethod
     def steps(self, cell_count: int) -> tuple[int, int, int]:
-        """Cell-steps of a call, steps between prunings, and cells above which a grid is sorted."""
+        """Cell-steps per call, steps between prunings, and cells above which a grid is sorted."""
 
     @abstractmethod
     def start(
@@ -70,29 +70,29 @@ class Runner(ABC):
         ----------
         kernel : Kernel
         arguments : tuple
-            What follows the rank of the thread, the number of threads and the first density.
+            Arguments after the rank of the thread, the number of threads and the first density.
         barrier_words : array, shape [density, word]
         used : ndarray of int, shape [density]
-            Number of cells of each, with the sentinel.
+            Number of cells of each density, including the sentinel.
         kept_as : object, optional
-            Launches with these arguments are kept under this key, until `forget`.
+            Key under which launches with these arguments are kept, until `forget`.
         """
 
     def forget(self) -> None:
-        """Keep no launches: arrays have moved."""
+        """Drop all kept launches: arrays have moved."""
         self._captured.clear()
 
     @abstractmethod
     def copy_of(self, array: Any) -> Any:
-        """The same array elsewhere: on the device, if there is room."""
+        """A copy of an array: on the device if there is memory, else on the host."""
 
     def room_for(self, count: int) -> int:
-        """Cells of a density for which room is made, where it needs `count`."""
+        """Number of cells to allocate for a density that needs `count`."""
         return max(self.cells_least, 2 * count)
 
 
 class CPURunner(Runner):
-    """Threads of a CPU: several for a single density, one each for densities side by side."""
+    """CPU threads: several for a single density, one each for densities side by side."""
 
     cells_least = 1 << 12
 
@@ -103,7 +103,7 @@ class CPURunner(Runner):
         return "threads"
 
     def steps(self, cell_count: int) -> tuple[int, int, int]:
-        # Soon enough to see whether a grid has grown and more threads are worth their while.
+        # Short calls: after each one the grid may have grown enough for more threads.
         budget = min(_BUDGET_CPU, 500 * max(cell_count, _CELLS_A_THREAD))
         return budget, PRUNE_EVERY, _RESORT_ABOVE_CPU
 
@@ -116,7 +116,7 @@ class CPURunner(Runner):
         if self.count == 1:
             busy = max(1, int(used.max() - 1) // _CELLS_A_THREAD)
             threads = min(self.device.core_count, busy)
-            # The budget of a small density ends a call soon.
+            # The budget makes calls of a small density short.
             self.device.run_together(kernel, threads, 0, *arguments, is_brief=busy == 1)
         else:
             self.device.run_apart(kernel, self.count, *arguments)
@@ -126,7 +126,7 @@ class CPURunner(Runner):
 
 
 class CUDARunner(Runner):
-    """A grid, or a cluster of blocks, for a density; a block each if there are many."""
+    """The whole GPU or a cluster of blocks for each density; one block each if there are many."""
 
     cells_least = 1 << 14
 
@@ -183,4 +183,4 @@ class CUDARunner(Runner):
 
 
 RUNNERS: dict[Target, type[Runner]] = {"cpu": CPURunner, "cuda": CUDARunner}
-"""By the target of a device."""
+"""Runner class by the target of a device."""

@@ -1,4 +1,4 @@
-"""Densities side by side, as many at a time as there is room for; some of them again."""
+"""Run densities side by side, as many at a time as fit in memory; repeat some of them."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.priors import Samples
 
 THINNEST = 0.85
-"""Cells in a deviation of a density that a measurement can be trusted to leave."""
+"""Least deviation of a reliable posterior, in cells."""
 
 LOWER_BY = 1e-3
-"""Factor on a threshold that cut a posterior."""
+"""Factor on the threshold when a run is repeated because a posterior was cut."""
 
 _TRIES = 4
 
 
 @dataclass
 class Solver:
-    """Settings that all densities of a call share, and the results of each.
+    """Settings shared by all densities of a call, and the result of each.
 
     Attributes
     ----------
     asked : Estimation
     lattices : list of Lattice
-        Of each density.
+        One per density.
     limits : Limits, optional
-        Where a density may be.
+        Admissible region of the densities.
     thresholds : dict of int to float or None
         Threshold for the cells of each prior's lattice, by the identity of the prior.
     tail_level : dict of int to float
         Default threshold as a fraction of the largest cell, by the identity of the prior.
     allowed : (float, float), optional
-        Probability that may be lost at once, and per unit of time, if the threshold follows from
-        it.
+        Probability that may be lost at once, and per unit of time; given if it determines the
+        threshold.
     boxed : bool
-        Whether the prior is a box.
+        Whether the cells of the prior fill a box.
     options : dict
-        Of `Evolution`.
+        Keyword arguments of `Evolution`.
     """
 
     asked: Estimation
@@ -80,13 +80,13 @@ class Solver:
         return Record(self.lattices[which], asked.times, len(asked.measurements), self.keep)
 
     def solve(self) -> None:
-        """Find all densities."""
+        """Run all densities."""
         every = np.arange(self.asked.layout.count)
         records, used, why = self._attempt(every, 1.0)
         self.records, self.used, self.ended_early = records, used, why
 
     def solve_cut_ones_again(self) -> None:
-        """Run again, with a lower threshold, the densities whose tail a measurement reached."""
+        """Repeat, with a lower threshold, the densities whose tail a measurement reached."""
         for number in range(1, _TRIES + 1):
             cut = [
                 which for which, record in enumerate(self.records)
@@ -97,7 +97,7 @@ class Solver:
                 return
             try:
                 records, used, why = self._attempt(np.array(cut), LOWER_BY**number)
-            except PlanError:  # memory does not suffice for the cells
+            except PlanError:  # not enough memory for the cells
                 return
             if why:
                 return  # the previous result is the best
@@ -116,10 +116,10 @@ class Solver:
         )  # fmt: skip
 
     def _attempt(self, chosen: np.ndarray, factor: float) -> tuple[list[Record], np.ndarray, str]:
-        """Records, thresholds and why a run ended early, of the densities that are chosen."""
+        """Run the chosen densities: their records, thresholds and why a run ended early."""
         asked, values = self.asked, self.asked.values
         device, dimension = self.options["device"], len(asked.field.variables)
-        # A prior that many have is laid once.
+        # The cells of a shared prior are computed once.
         laid: dict[int, Laid] = {}
         for which in chosen.tolist():
             name = id(asked.priors[which])
@@ -157,7 +157,7 @@ class Solver:
             except (EndedError, KeyboardInterrupt) as error:
                 if start == 0:
                     raise
-                run.tell_at_once(error)  # others are there already
+                run.tell_at_once(error)  # earlier batches have results
             self._count(evolution.work)
             self.equations += [one for one in evolution.equations if one not in self.equations]
             ended_early = ended_early or run.ended_early
@@ -172,7 +172,7 @@ class Solver:
 
     @property
     def unreliable_from(self) -> np.ndarray:
-        """Time of the first measurement after which each is not to be trusted; NaN if none is."""
+        """Time of the first measurement after which each density is unreliable; NaN if none."""
         times = np.array([one.time for one in self.asked.measurements])
         first = np.full(len(self.records), np.nan)
         for which, record in enumerate(self.records):
@@ -183,7 +183,7 @@ class Solver:
 
 
 def measurement_warning(solver: Solver, was_lowered: bool) -> str:
-    """What to say of measurements that left densities which are not to be trusted, or nothing."""
+    """Warning text for measurements that left unreliable densities; empty if there are none."""
     values = {
         name: np.stack([one.values[name] for one in solver.records])
         for name in ("posterior_cut", "posterior_shift", "posterior_cells_in_deviation")
@@ -218,7 +218,7 @@ def measurement_warning(solver: Solver, was_lowered: bool) -> str:
 
 
 def _faults(values: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Where a posterior was cut, smeared or too thin, and the number that says so."""
+    """Where a posterior was cut, smeared or too thin, and the measure of each fault."""
     cut, shift = values["posterior_cut"], values["posterior_shift"]
     sharp = np.fmin.reduce(values["posterior_cells_in_deviation"], axis=-1)
     return [
@@ -234,17 +234,18 @@ def is_unreliable(values: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def scale_of(lattice: Lattice, covariance: np.ndarray) -> float:
-    """Volume of cells, in cells of half a standard deviation of the prior; one where wider."""
+    """Volume of cells, relative to cells of half a standard deviation of the prior; at most one."""
     deviation = np.sqrt(np.diag(lattice.axes.T @ covariance @ lattice.axes))
     ratio = np.minimum(2.0 * lattice.width / deviation, 1.0)
-    # A width that equals half a deviation within rounding changes nothing.
+    # Ignore rounding if the width equals half a deviation.
     return float(np.prod(np.where(ratio > 1 - 1e-9, 1.0, ratio)))
 
 
 def scaled(threshold: float, scale: float, dimension: int) -> float:
     """A threshold for cells of another volume.
 
-    Mass of a cell is in proportion to its volume.  The cut falls by the cube of the width besides,
-    so that what it costs vanishes faster than the error of the scheme, which is of second order.
+    The mass of a cell is proportional to its volume.  The threshold also scales with the cube of
+    the width, so that the truncation error vanishes faster than the second-order error of the
+    scheme.
     """
     return threshold * scale ** (1.0 + 3.0 / dimension)

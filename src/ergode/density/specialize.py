@@ -1,4 +1,4 @@
-"""The kernels that move a density, specialised to a field, a grid and a device."""
+"""The kernels that advance a density, specialised to a field, a grid and a device."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ergode.density.noise import Noise, depends_on_time
 from ergode.density.transport import advance, fluxes, forcing
 from ergode.models.fields.vector_field import VectorField
 
-THREADS = {"grid": 256, "cluster": 512}  # of a block
+THREADS = {"grid": 256, "cluster": 512}  # per block
 
-ThreadGroup = Literal["threads", "grid", "cluster"]  # what works on one density
+ThreadGroup = Literal["threads", "grid", "cluster"]  # kinds of groups
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where the density may be: a function of the state, and the range it must be in."""
+    """Admissible region of a density: a function of the state, and its range."""
 
     function: Callable[..., tuple[Any, ...]]
     least: float
@@ -34,10 +34,10 @@ class Limits:
 
 
 def keeps_fluxes(dimension: int, target: Target) -> bool:
-    """Whether fluxes are kept rather than found twice.
+    """Whether fluxes are stored instead of being computed twice.
 
-    Keeping them halves the reads from memory, which limit large grids, and adds a barrier, which
-    limits small grids of many threads.
+    Storing them halves the memory reads, which limit large grids, and adds a barrier, which limits
+    small grids with many threads.
     """
     # In one dimension a step needs a barrier between its first reads and its last writes.
     return target == "cpu" or dimension > 3 or dimension == 1
@@ -76,7 +76,7 @@ def bindings_of(
 def _bindings_of_model(
     field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
 ) -> dict[Any, Any]:
-    """The field, its noise and the lattice, as kernels are specialised to them."""
+    """Options of the kernels for the field, its noise and the lattice."""
     first = lattices[0]
     noisy = (False,) * first.dimension
     if noise is not None:
@@ -141,10 +141,10 @@ def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[Any, 
 
 
 def _registers(bindings: dict[Any, Any], thread_group: ThreadGroup) -> int | None:
-    """Registers a thread of a CUDA kernel may use."""
+    """Limit on registers per thread of a CUDA kernel."""
     if thread_group == "cluster":
-        return 128  # as many as there are for its threads
-    # Large grids wait for memory, and more threads hide more of it.
+        return 128  # the register file divided by the threads of a block
+    # Large grids are memory-bound: more threads hide more latency.
     return 64 if bindings[lattice.DIMENSION] > 3 else None
 
 
@@ -161,13 +161,13 @@ def advance_kernel(
 def forcing_kernel(
     field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
 ) -> kernels.Kernel:
-    """The kernel that finds how fast the field changes in time."""
+    """The kernel that computes how fast the field changes in time."""
     bindings = _bindings_of_field(field, lattices, noise, limits)
     return kernels.for_each(forcing.largest_bend, bindings=bindings)
 
 
 def standing(kernel: kernels.Kernel) -> kernels.Kernel:
-    """The kernel that runs the programs of any field in place of one made for a field."""
+    """The kernel that interprets the program of any field, instead of a field's own kernel."""
     of_field = (lattice.rhs, lattice.PARAMETERS)
     bindings = {key: value for key, value in kernel.bindings.items() if key not in of_field}
     return replace(kernel, bindings=bindings | {lattice.PROGRAM: True})
@@ -178,7 +178,7 @@ def program_of(
 ) -> tuple[Any, ...]:
     """The field as a program: steps, registers and outputs; () if it has to be compiled.
 
-    A function for noise or limits is compiled, and the field with it.
+    Noise or limits given by a function are compiled, and the field with them.
     """
     if limits is not None or (noise is not None and noise.function is not None):
         return ()
@@ -191,6 +191,6 @@ def program_of(
 def reweigh_kernel(
     precision: Precision, thread_group: ThreadGroup, blocks: int = 1
 ) -> kernels.Kernel:
-    """The kernel `reweigh`, which knows nothing of field and grid."""
+    """The kernel `reweigh`, which does not depend on field and grid."""
     bindings = _thread_group_bindings(thread_group, blocks)
     return kernels.kernel(bayes.reweigh, bayes.reweigh, precision=precision, bindings=bindings)

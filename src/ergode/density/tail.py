@@ -1,28 +1,28 @@
-"""Whether a posterior in the tail of its prior can be trusted.
+"""Reliability of a posterior that lies in the tail of its prior.
 
 A threshold cuts the tail of a density.  After a measurement in that tail, the cut part would belong
 to the posterior; it is missing from mean, covariance and evidence.  The missing probability is the
 sum of two estimates:
 
-- What the grid shows: the probability in cells that were below the threshold before the
-  measurement, and the probability beyond the edge of the grid, extrapolated from how the density
-  falls towards the edge (`summary.beyond_cell`).
-- What was cut earlier, where transport has smeared the edge since.  A Gaussian that lost the
+- The visible part: the probability in cells that were below the threshold before the
+  measurement, and the probability beyond the edge of the grid, extrapolated from the decay of the
+  density towards the edge (`moments.beyond_cell`).
+- The part that was cut earlier, if transport has smeared the edge since.  A Gaussian that lost the
   probability m has its edge at the quantile of 1 - m.  A measurement moves the mean by z deviations
-  and leaves r of a deviation along this direction.  The probability beyond the edge then is that of
-  a normal variable above (quantile - z) / r.
+  and reduces the deviation along this direction by the factor r.  Then the probability beyond the
+  edge is that of a normal variable above (quantile - z) / r.
 
 Transport also smears the tail more than the middle.  A step multiplies a tail that falls by the
-factor exp(g) from cell to cell by exp(g c + d(g)), where c is how far it should have moved and d is
-the error of the scheme.  The tail so is displaced by the derivative of d, in cells, for each step
-(`Pull.displaced`).  The posterior feels this in all directions: a density that lies obliquely is
-thin across the direction of the measurement, and there a cell is much.  For split transport d is of
-fourth order, for corner transport of third; what leaves mean and covariance of a Gaussian unchanged
-(Hermite polynomials) does not count.  The factors were measured on linear systems.  Each step adds
-to the error, most where the density was thin: a density that has grown since was smeared more than
-its present width tells (`Journey`).
+factor exp(g) from cell to cell by exp(g c + d(g)), where c is the exact displacement and d is the
+error of the scheme.  So each step displaces the tail by the derivative of d, in cells
+(`Pull.displaced`).  This affects the posterior in all directions: an oblique density is thin across
+the direction of the measurement, where a displacement of one cell is large.  d is of fourth order
+for split transport, of third order for corner transport; terms that leave mean and covariance of a
+Gaussian unchanged (Hermite polynomials) do not count.  The factors were measured on linear systems.
+Each step adds to the error, most where the density was thin: a density that has grown since is
+smeared more than its present width shows (`Journey`).
 
-These estimates say whether a posterior can be trusted.  They do not correct it.
+These estimates decide whether a posterior is reliable.  They do not correct it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
 
 CUT_MOST = 0.005
-"""Missing probability of a posterior that moves its mean by about a hundredth of a deviation."""
+"""Missing probability that shifts the posterior's mean by about 0.01 deviations."""
 
 SHIFT_MOST = 0.1
-"""Shift of a posterior, in its deviations, up to which it is to be trusted."""
+"""Largest shift of a reliable posterior, in its deviations."""
 
 
 class Pull(NamedTuple):
@@ -47,16 +47,16 @@ class Pull(NamedTuple):
     Attributes
     ----------
     distance : float
-        By which it moved, in deviations of the density before.
+        Shift of the mean, in deviations of the density before.
     ratio : float
-        Deviation that it left, in that of the density before.
+        Deviation after the measurement, divided by the deviation before.
     slope : ndarray, shape [dimension]
-        Change of the distance from the mean, in deviations, from a cell to the next of each axis.
+        Change of the distance from the mean, in deviations, per cell along each axis.
     inverse : ndarray, shape [dimension, dimension]
         Inverse of the covariance before, in cells.
     effect : ndarray, shape [dimension, dimension]
-        Quadratic form of a displacement before, in cells: the square of the posterior's shift, in
-        its deviations.
+        Quadratic form of a displacement of the density before, in cells: the square of the
+        posterior's shift, in its deviations.
     """
 
     distance: float
@@ -66,12 +66,12 @@ class Pull(NamedTuple):
     effect: np.ndarray
 
     def displaced(self, cells: np.ndarray) -> float:
-        """Shift of the posterior, in its deviations, of a tail displaced by `cells` [dimension]."""
+        """Shift of the posterior, in its deviations, by a displacement of the tail [cells]."""
         return float(np.sqrt(max(cells @ self.effect @ cells, 0.0)))
 
     @property
     def thinnest(self) -> float:
-        """Shift of the posterior of a tail displaced by one cell in the worst direction."""
+        """Shift of the posterior if the tail is displaced by one cell in the worst direction."""
         return float(np.sqrt(max(np.linalg.eigvalsh(self.effect)[-1], 0.0)))
 
 
@@ -92,24 +92,24 @@ def pull_of(before: Summary, after: Summary, lattice: Lattice) -> Pull:
 
 
 def pulled_over(cut: float, pull: Pull) -> float:
-    """Part of a posterior that lies beyond an edge which cut some of its prior.
+    """Fraction of a posterior beyond the edge where its prior was cut.
 
     Parameters
     ----------
     cut : float
-        Probability of the prior that had been cut.
+        Probability cut from the prior.
     pull : Pull
     """
     if cut <= 0 or pull.distance == 0:
         return 0.0
-    from scipy.special import ndtr, ndtri  # they take a tenth of a second to import
+    from scipy.special import ndtr, ndtri  # importing them takes 0.1 s
 
     edge = float(-ndtri(min(cut, 0.5)))
     return float(ndtr((pull.distance - edge) / pull.ratio))
 
 
 class Journey:
-    """Steps that a density has taken, and its covariance before and after them.
+    """Number of steps of a density, and its covariance before and after each interval of steps.
 
     Parameters
     ----------
@@ -120,11 +120,11 @@ class Journey:
         self._turn = lattice.axes / lattice.width
         self._taken = 0
         self._last: np.ndarray | None = None
-        self._steps: list[float] = []  # fewer count where a measurement has sharpened the density
+        self._steps: list[float] = []  # reduced where a measurement sharpened the density
         self._ends: list[tuple[np.ndarray, np.ndarray]] = []
 
     def move(self, steps: int, covariance: np.ndarray) -> None:
-        """Note the density as it is by now, after this many steps in all."""
+        """Record the present density, after this number of steps in total."""
         if steps > self._taken and self._last is not None:
             self._steps.append(float(steps - self._taken))
             self._ends.append((self._last, covariance))
@@ -133,8 +133,9 @@ class Journey:
     def correct(self, ratio: float, covariance: np.ndarray) -> None:
         """Record a measurement and the posterior.
 
-        A deviation is shorter by `ratio` along one direction: by its root in n dimensions, on
-        average.  The error of fourth order of the steps before falls by the fourth power of that.
+        The deviation shrinks by `ratio` along one direction; on average over n dimensions, by the
+        n-th root of it.  The fourth-order error of earlier steps shrinks by the fourth power of
+        that.
         """
         self._last = covariance
         kept = min(ratio, 1.0) ** (4.0 / len(covariance))
@@ -144,13 +145,13 @@ class Journey:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a step."""
+        """Whether any step was recorded."""
         return self._taken > 0
 
     def grown(self, order: int) -> float:
-        """Steps, each with the power `order` of what the density has grown by since.
+        """Sum over steps; each counts with the density's growth since, to the power `order`.
 
-        It is taken to have grown in all directions alike.
+        The growth is assumed to be isotropic.
         """
         if not self._steps:
             return 0.0
@@ -159,11 +160,11 @@ class Journey:
         return float(np.dot(self._steps, by[:-1].mean(axis=1)))
 
     def smeared(self, slope: np.ndarray) -> float:
-        """Sum over all steps of the fourth power of the slope that the density then had.
+        """Sum over all steps of the fourth power of the slope at the time of the step.
 
-        `slope` [dimension] is that of the distance from the mean, from cell to cell, by now.  What
-        it was is not known but for two guesses, of which this takes the geometric mean: that of a
-        density that has grown in all directions alike, and the steepest of all directions.
+        `slope` [dimension] is the present slope of the distance from the mean, per cell.  Past
+        slopes are unknown.  The result is the geometric mean of two estimates: that of a density
+        that has grown isotropically, and the steepest slope of all directions.
         """
         if not self._steps:
             return 0.0
@@ -175,10 +176,11 @@ class Journey:
         return float(np.dot(self._steps, found))
 
     def _seen(self) -> np.ndarray:
-        """Covariances in cells, at both ends of each interval, and last the present one, twice."""
+        """Covariances in cells at both ends of each interval; last the present one, twice."""
         assert self._last is not None
         seen = self._turn.T @ np.array([*self._ends, (self._last, self._last)]) @ self._turn
-        return np.asarray(seen + np.eye(self._turn.shape[1]) / 12.0)  # none is thinner than a cell
+        # No density is thinner than a cell.
+        return np.asarray(seen + np.eye(self._turn.shape[1]) / 12.0)
 
 
 _FORGOTTEN = 1e-3  # steps
@@ -187,13 +189,13 @@ _FORGOTTEN = 1e-3  # steps
 def shift_of_split(pull: Pull, journey: Journey) -> float:
     """Shift of a posterior's mean, in its deviations, because split transport smeared the tail.
 
-    A step that moves mass by the part c of a cell adds to a density p the fourth derivative of p
-    times c (1 - c) (2 - c) (1 + c) / 24, in cells, which is 0.023 at most.  This is the larger of
-    what it does along the direction of the measurement, where `smeared` knows more of the past, and
-    of what it does in all directions.
+    A step that moves mass by the fraction c of a cell adds to a density p the fourth derivative of
+    p times c (1 - c) (2 - c) (1 + c) / 24, in cells; this factor is at most 0.023.  The result is
+    the larger of two effects: along the direction of the measurement, where `smeared` uses more of
+    the past, and in all directions.
     """
     z, slope = pull.distance, pull.slope
-    if z * z <= 3.0:  # hardly in the tail
+    if z * z <= 3.0:  # not in the tail
         return 0.0
     along = (z**3 - 3 * z) * journey.smeared(slope) * pull.ratio
     tail = z * slope
@@ -204,9 +206,9 @@ def shift_of_split(pull: Pull, journey: Journey) -> float:
 def shift_of_corner_transport(pull: Pull, journey: Journey) -> float:
     """Shift of a posterior's mean, in its deviations, because corner transport smeared the tail.
 
-    The first term is of the field's change within a step, and of the box that is the prior.  The
-    second is of each step: its error is of third order and has parts across the axes, so that it
-    may have any direction.
+    The first term is from the field's change within a step and from the box of the prior.  The
+    second is from each step: its third-order error has components across the axes, so that it may
+    have any direction.
     """
     if not journey.has_begun:
         return 0.0

@@ -1,4 +1,4 @@
-"""What can be read off a density: its cells, marginals, regions, entropy, samples."""
+"""Analysis of a density: its cells, marginals, regions, entropy, samples."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ def cells_at(
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.density.propagate`; of several densities, one: ``dataset.isel(trajectory=3)``.
+        From `ergode.density.propagate`; select one of several, as ``dataset.isel(trajectory=3)``.
     time : float, optional
         One of the dataset's times.
     index : int, optional
-        Instead, its place among them; the last one if neither is given.
+        Instead of `time`: the index of the time. The default is the last time.
 
     Returns
     -------
-    xarray.Dataset
-        mass(cell), with the sum one; point(cell, variable), the centres of cells; and
-        coordinate(cell, variable), their integer coordinates on the lattice.
+    mass(cell), whose sum is one; point(cell, variable), the centres of cells; and
+    coordinate(cell, variable), their integer coordinates on the lattice.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
     cells : xarray.Dataset
         From `cells_at`.
     variables : str or sequence of str
-        Which to keep; all others are summed over.
+        Variables to keep; all others are summed over.
 
     Returns
     -------
@@ -107,7 +106,7 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
     columns = [known.index(name) for name in names]
     width = widths_along(cells)[columns]
     centre = np.asarray(cells.attrs["centre"], float)[columns]
-    # Where the grid's own axes are others, points are gathered on a new grid as fine as it.
+    # On a rotated grid, points are binned on a new grid with the same resolution.
     coordinate = np.rint((cells["point"].values[:, columns] - centre) / width).astype(int)
     low = coordinate.min(axis=0)
     shape = tuple(coordinate.max(axis=0) - low + 1)
@@ -120,7 +119,7 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
 
 
 def widths_along(cells: xarray.Dataset) -> np.ndarray:
-    """Width of cells along each variable, shape [variable_count]: what marginals are made with."""
+    """Resolution of marginals: width of cells along each variable, shape [variable_count]."""
     width = np.asarray(cells.attrs["width"], float)
     return np.sqrt(np.square(np.reshape(cells.attrs["axes"], (width.size, -1)) * width).sum(axis=1))
 
@@ -133,13 +132,13 @@ def highest_density(cells: xarray.Dataset, probability: float | Sequence[float])
     cells : xarray.Dataset
         From `cells_at`, or any Dataset with ``mass``.
     probability : float or sequence of float
-        Of the regions, 0 to 1.
+        Probability of each region, 0 to 1.
 
     Returns
     -------
     ndarray
-        For each probability the mass such that the cells of at least this mass hold it; divided by
-        a cell's volume it is a level of the density.
+        For each probability p, the mass m such that the cells of mass m or more contain p in total;
+        divided by a cell's volume, m is a level of the density.
     """
     wanted = np.atleast_1d(np.asarray(probability, float))
     if not ((wanted >= 0) & (wanted <= 1)).all():
@@ -164,17 +163,17 @@ def region_probability(
         From `cells_at`.
     contains : function, optional
         Maps points [cell_count, variable_count] to whether they are in the region: booleans, or
-        fractions of a cell, 0 to 1. Booleans count a cell on the edge of the region wholly or not
-        at all: the error is of first order in the width, about half the mass of a layer of cells.
+        fractions of a cell, 0 to 1. With booleans a cell on the edge counts entirely or not at all:
+        the error is of first order in the width, about half the mass of a layer of cells.
     level : function, optional
         Instead: maps points to numbers that are positive in the region, negative outside, and
         smooth across its edge, such as ``lambda x: x[:, 0] - 1``. A cell on the edge counts by the
-        part of it that lies inside; the error is of second order.
+        fraction of it that lies inside; the error is of second order.
 
     Raises
     ------
     PlanError
-        Both functions or none are given, or one returns what it should not.
+        Both functions or none are given, or a function returns an invalid value.
 
     Examples
     --------
@@ -219,11 +218,11 @@ def _one_each(
 def _fractions_inside(
     cells: xarray.Dataset, level: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Part of each cell where a function is positive, taking it for linear across the cell.
+    """Fraction of each cell where a function is positive, with the function linearised in the cell.
 
-    The part of a cell on one side of a plane depends on where and how the plane cuts it.  A ramp of
-    the length of the gradient has the same mean and variance over all places of the plane, so that
-    it makes no error of first order.
+    The exact fraction on one side of a plane depends on the plane's position and direction.  A ramp
+    with the length of the gradient has the same mean and variance over all positions of the plane,
+    so it has no first-order error.
     """
     points = cells["point"].values
     at = _one_each("level", level, points)
@@ -235,7 +234,7 @@ def _fractions_inside(
         change = _one_each("level", level, points + half) - _one_each("level", level, points - half)
         square += change**2
     slope = np.sqrt(square)
-    # Where the function is flat a cell lies on one side of the edge, or wholly on it.
+    # Where the function is flat, a cell is entirely on one side of the edge, or on the edge.
     ratio = np.divide(at, slope, out=np.copysign(np.where(at == 0, 0.0, 1.0), at), where=slope > 0)
     return np.clip(0.5 + ratio, 0.0, 1.0)
 

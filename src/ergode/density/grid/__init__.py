@@ -1,1 +1,1 @@
-"""The sparse grid: its lattice, its cells, how they come and go."""
+"""The sparse grid: its lattice and cells, their growth and pruning."""

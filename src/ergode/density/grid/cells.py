@@ -46,7 +46,7 @@ SUM_OF_RATES = option(False)
 
 EMPTY = np.int64(-1)
 KEY = np.int64((1 << 62) - 1)  # in a list, the next bit marks a complete cell
-_LOOKS_MOST = 4096  # at slots of a table, half of which are empty when the grid is full
+_LOOKS_MOST = 4096  # longest search in a table, of which at least half is empty
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 COMPLETE = np.uint32(1 << 31)  # a bit of `flow`
 

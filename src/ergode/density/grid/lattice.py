@@ -26,7 +26,7 @@ DIMENSIONS_MOST = 10
 
 @dataclass(frozen=True)
 class Lattice:
-    """Where cells lie.
+    """Position and directions of the cells.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Lattice:
     axes : ndarray, shape [dimension, dimension]
         Columns are the directions of the axes: orthonormal.
     is_rotated : bool
-        Whether the axes may be others than those of the variables; kernels are made for either.
+        Whether the axes may differ from those of the variables; kernels are specialised to this.
     """
 
     centre: np.ndarray
@@ -57,7 +57,7 @@ class Lattice:
 
     @cached_property
     def reach(self) -> int:
-        """Largest coordinate of a cell, either way."""
+        """Largest absolute coordinate of a cell."""
         return (1 << (self.bits - 1)) - 3
 
     def pack(self, coordinates: np.ndarray) -> np.ndarray:
@@ -91,7 +91,7 @@ class Lattice:
         return np.rint(((points - self.centre) @ self.axes) / self.width).astype(np.int64)
 
 
-# ---- what kernels are made for: the model
+# ---- options of kernels: the model
 
 DIMENSION = option()
 """Number of dimensions."""

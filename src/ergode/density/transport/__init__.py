@@ -1,1 +1,1 @@
-"""How probability moves from cell to cell in a step."""
+"""Transport of probability between cells in a step."""

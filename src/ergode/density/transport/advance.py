@@ -70,7 +70,7 @@ def _longest_varying(t, taken, control):
 
 
 def _longest_step(t, taken, cells, frame, control):
-    """Largest next step, after one of length `taken`."""
+    """Largest next step, after a step of length `taken`."""
     dt = np.float64(1.0) / np.float64(cells.fastest[0])
     if VARYING:
         dt = min(dt, _longest_varying(t, taken, control))
@@ -197,7 +197,7 @@ def _prepare(
         if state != REACHED:
             return used, state, (t, noise_time, earlier, taken, seen)
     fresh = control[THRESHOLD] * total_mass(cells.counters)
-    # The last step listed the cells that need neighbours, by its own floor.
+    # The last step listed the cells that need neighbours, with its own floor.
     floor = real(earlier if earlier > 0.0 else fresh)
     # A field that depends on time is evaluated in the middle of the expected step.
     middle = t

@@ -58,7 +58,7 @@ def spread_most(cells, frame):
 
 
 def longest(age, spread):
-    """Largest accurate step, `age` after the density was loaded.
+    """Largest accurate step at time `age` after the density was loaded.
 
     Noise has widened the density since; a step may add a fraction of that variance.
     """

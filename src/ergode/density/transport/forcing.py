@@ -1,12 +1,12 @@
-"""Steps for a field that changes in time: short where it changes fast.
+"""Steps for a field that depends on time: short where it changes fast.
 
-A step moves mass by the field in the middle of the step. Where the velocity of a cell is v, in
-cells per unit of time, a step h so displaces it by ``h^3 |v''| / 24``: the error of the midpoint
-rule. Steps in proportion to ``|v''|^(-1/3)`` keep the sum of these errors below a bound with as few
-steps as possible.
+A step moves mass by the field at the middle of the step. If the velocity of a cell is v, in cells
+per unit of time, a step h has the error ``h^3 |v''| / 24`` in the displacement: that of the
+midpoint rule. Steps proportional to ``|v''|^(-1/3)`` keep the sum of these errors below a bound
+with the fewest steps.
 
 The field is sampled before each stretch between two times of a run, at the mean of the density and
-two deviations to either side of it. The second differences of the samples stand for v''.
+at two deviations to either side of it. The second differences of the samples approximate v''.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ergode.density.grid.lattice import (
 )
 from ergode.density.moments import Summary
 
-_SAMPLES = 64  # of a part, if the stretch is the whole run
+_SAMPLES = 64  # per part, if the stretch is the whole run
 _SAMPLES_LEAST = 4
-_DISPLACED_MOST = 0.1  # cells, by all steps of a run
+_DISPLACED_MOST = 0.1  # cells, by all steps of a run together
 _DEVIATIONS = np.float64(2.0)
 
 
@@ -65,21 +65,21 @@ def largest_bend(index, begin, spacing, samples, means, deviations, every_frame,
 
 
 def _offset(state, d):
-    """Deviations from the mean along a dimension: states are the mean, and two on each axis."""
+    """Offset of a state from the mean along a dimension; state 0 is the mean, then two per axis."""
     if state == 2 * d + 1:
         return _DEVIATIONS
     return -_DEVIATIONS if state == 2 * d + 2 else np.float64(0.0)
 
 
 def _velocity(t, z, frame):
-    """Cells per unit of time that the field moves mass, and cells squared that noise spreads it."""
+    """Velocity [cells per time], and spread by noise [cells squared per time]."""
     f = drift(t, z, frame)
     rates = tuple(f[d] / frame.width[d] for d in range(DIMENSION))
     return rates, spreads(t, z, frame) if LOCAL_NOISE else rates
 
 
 def _larger(most, bend):
-    """The larger of two, of which the second has a sign; what is not finite is left out."""
+    """The larger of `most` and the absolute value of `bend`, if `bend` is finite; else `most`."""
     size = abs(bend)
     return size if size > most and size < np.inf else most
 
@@ -95,7 +95,7 @@ def moments_along(lattices: Sequence[Lattice], summaries: Sequence[Summary]) -> 
 
 
 def samples_of(share: float) -> int:
-    """Samples of each part of a stretch that is this share of a run."""
+    """Samples per part of a stretch that is this fraction of a run."""
     return max(_SAMPLES_LEAST, math.ceil(_SAMPLES * share))
 
 
@@ -105,13 +105,13 @@ def longest_steps(bends: np.ndarray, spacing: float, samples: int, share: float)
     Parameters
     ----------
     bends : ndarray, shape [density, PARTS]
-        Largest second differences, as `largest_bend` finds them.
+        Largest second differences, from `largest_bend`.
     spacing : float
         Time between two samples.
     samples : int
-        Samples of a part.
+        Samples per part.
     share : float
-        Part of the run that the stretch is.
+        Fraction of the run in this stretch.
     """
     part = spacing * samples
     root = np.cbrt(bends / spacing**2)
@@ -119,7 +119,7 @@ def longest_steps(bends: np.ndarray, spacing: float, samples: int, share: float)
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.sqrt(24.0 * _DISPLACED_MOST * share / total) / root
     own[bends == 0.0] = np.inf
-    # A step that begins before a part where steps are short does not reach far into it.
+    # A step that begins before a part with short steps must not reach far into that part.
     steps = own.copy()
     reach = np.full(len(own), np.inf)
     for k in range(PARTS - 2, -1, -1):
