@@ -3,7 +3,7 @@
 ::
 
     engine = "epidemics"
-    title = "SEIR among physicists"      # optional, set above the figure
+    title = "SEIR among physicists"      # optional; written above the figure
 
     [model]
     kind = "seir"                        # or si, sis, sir, sirs, seirs, seird, seair
@@ -20,11 +20,11 @@
     replicates = 200
     seed = 1
 
-    [output]                             # both optional; beside the run file if not given
+    [output]                             # both optional; default: the run file's folder
     dataset = "seir.nc"
     figure = "seir.png"
 
-    [[interventions]]                    # as many as there are; all optional
+    [[interventions]]                    # any number; all optional
     kind = "isolation"                   # or vaccination, contact-tracing, layer-closure
     compartment = "I"
     delay = 2
@@ -39,11 +39,11 @@
     factors = [1, 0]
     period = 7
 
-A table ``[parameters]`` has values of a sweep. Numbers of ``[model]`` and ``initial`` may then be
-names of parameters.
+The table ``[parameters]`` has the values of a sweep. Numbers of ``[model]`` and ``initial`` may
+then be names of parameters.
 
-The keys of a table are the arguments of what it stands for: ``[model]`` of the method of
+The keys of a table are the arguments of the object that it describes: ``[model]`` of the method of
 `CompartmentModel` that `kind` names, ``[contacts]`` of `ergode.read_contacts` or of the generator,
-``[simulate]`` of `ergode.epidemics.simulate`, and a distribution of its class. A key that is not
-one of them is an error.
+``[simulate]`` of `ergode.epidemics.simulate`, a distribution of its class. Any other key is an
+error.
 """

@@ -35,7 +35,7 @@ class DensityRun:
     Attributes
     ----------
     field, prior
-        What to move.
+        The field and the prior to propagate.
     options : dict
         Keyword arguments of `ergode.density.propagate`.
     """
@@ -46,7 +46,7 @@ class DensityRun:
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw: of a batch there is not."""
+        """Whether the result can be drawn; a batch cannot."""
         return not (
             is_swept(self.options)
             or self.prior.each is not None
@@ -54,7 +54,7 @@ class DensityRun:
         )
 
     def describe(self) -> dict[str, str]:
-        """What is about to be run, for people."""
+        """Description of the run, for the terminal."""
         return {
             "variables": ", ".join(self.field.variables),
             "measurements": str(len(self.options["measurements"])),
@@ -79,7 +79,7 @@ class DensityRun:
         return figure
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that say what came out."""
+        """Numbers that summarize the result."""
         last = dataset.isel(time=-1)
         found: dict[str, Any] = {}
         for name in self.field.variables:
@@ -113,7 +113,7 @@ def _function(table: Table, key: str, field: VectorField) -> Any:
 
 
 def _axes(table: Table, key: str) -> Any:
-    """A word, or a matrix."""
+    """A keyword, or a matrix."""
     return table.text(key) if isinstance(table.values[key], str) else _matrix(table, key)
 
 
@@ -122,7 +122,7 @@ def _tables(top: Table, key: str) -> list[Table]:
 
 
 def _prior(table: Table, field: VectorField) -> Prior:
-    """A Gaussian, a mixture of some, or the cells of a file of GBEES."""
+    """A Gaussian, a mixture of Gaussians, or the cells of a GBEES file."""
     if "file" in table:
         table.only(["file"])
         cells = read_gbees(table.path("file"), field.variables)
@@ -145,7 +145,7 @@ def _gaussian(table: Table) -> Gaussian:
 
 
 def _measurement(table: Table, field: VectorField) -> Measurement:
-    """A measurement of variables or expressions with Gaussian noise, or any likelihood."""
+    """A measurement of variables or expressions with Gaussian noise, or a general likelihood."""
     time = table.number("time")
     if "log_likelihood" in table:
         table.only(["time", "log_likelihood"])
@@ -168,7 +168,7 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
 
 
 def _matrix(table: Table, key: str) -> np.ndarray:
-    """A list of numbers, or of the rows of a matrix."""
+    """A list of numbers, or a list of the rows of a matrix."""
     rows = table.items(key)
     if not any(isinstance(row, list) for row in rows):
         return np.array(table.numbers(key))

@@ -50,11 +50,11 @@ class EpidemicRun:
     Attributes
     ----------
     model
-        The model where the rates that are swept are largest.
+        The model with the largest values of swept rates.
     model_at_points
         The model, or a function of parameters that returns it.
     contacts
-        Who infects whom.
+        The contact network.
     options : dict
         Keyword arguments of `ergode.epidemics.simulate`.
     """
@@ -66,11 +66,11 @@ class EpidemicRun:
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw: of a line list or a sweep there is not."""
+        """Whether the result can be drawn; a line list or a sweep cannot."""
         return self.options.get("output") != "line_list" and not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
-        """What is about to be run, for people."""
+        """Description of the run, for the terminal."""
         return {
             "model": f"{', '.join(self.model.compartments)}; infectious: "
             + (", ".join(self.model.infectious) or "none"),
@@ -93,7 +93,7 @@ class EpidemicRun:
         return figure_of(plots.epidemic_curves, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that say what came out, each with the middle 95 % of replicates if it varies."""
+        """Numbers that summarize the result, with the middle 95 % of replicates if they vary."""
         if "count" in dataset:
             return _summary_of_counts(dataset)
         if "mean" in dataset:
@@ -152,7 +152,7 @@ def _initial(table: Table) -> dict[str, Any]:
 
 
 def _nodes(table: Table, name: str) -> Any:
-    """A count of nodes, a fraction of them, or their ids."""
+    """A number of nodes, a fraction of them, or their ids."""
     value = table.value(name)
     if isinstance(value, list):
         if not all(isinstance(node, int) for node in value):

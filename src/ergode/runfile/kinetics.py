@@ -31,7 +31,7 @@ _OPTIONS: Readers = {
 
 @dataclass(frozen=True)
 class KineticRun:
-    """A checked request for one network in some zones.
+    """A checked request for one network in one or more zones.
 
     Attributes
     ----------
@@ -45,11 +45,11 @@ class KineticRun:
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw: of a sweep there is not."""
+        """Whether the result can be drawn; a sweep cannot."""
         return not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
-        """What is about to be run, for people."""
+        """Description of the run, for the terminal."""
         network = self.network
         return {
             "network": f"{len(network.species):,} species, {len(network.reactions):,} reactions"
@@ -64,11 +64,11 @@ class KineticRun:
         return f"{dataset['status'].size:,} zones, {int(dataset['step_count'].sum()):,} steps"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
-        """The figure of a result: the first zone."""
+        """The figure of a result: of the first zone."""
         return figure_of(plots.abundances, dataset, zone=0)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that say what came out: the most abundant species at the end."""
+        """Numbers that summarize the result: the most abundant species at the end."""
         name = "mass_fraction" if "mass_fraction" in dataset else "concentration"
         last = usable(dataset)[name].isel(time=-1)
         if not last.size:

@@ -25,7 +25,7 @@ _SPELLED_OUT = ("compartments", "infections", "progressions", "susceptibility", 
 
 
 def compartment_model(table: Table) -> CompartmentModel:
-    """The model of a table: one of the usual kinds, or compartments and transitions."""
+    """The model of a table: a standard kind, or compartments and transitions."""
     if "kind" in table or "compartments" not in table:
         make = getattr(CompartmentModel, table.choice("kind", _KINDS))
         model = table.call(make, also=["kind"], special={"HoldingTime": holding_time})

@@ -32,7 +32,7 @@ def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork:
         return _layered(table)
     if "file" in table:
         if isinstance(columns := table.values.get("columns"), list):
-            # TOML has no word for nothing: a column to ignore has an empty name.
+            # TOML has no null: an empty name stands for a column to ignore.
             table.values["columns"] = [name or None for name in columns]
         read = table.call(read_contacts, table.path("file"), also=["file", *also])
     else:

@@ -1,4 +1,4 @@
-"""Tables of a run file that describe which reactions there are."""
+"""Tables of a run file that describe a reaction network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READERS = {
 
 
 def reaction_network(table: Table) -> ReactionNetwork:
-    """The network of a table: a file, a file of nuclei and one of rates, nuclei, or reactions."""
+    """The network of a table: from a file, files of nuclei and rates, nuclei, or reactions."""
     if "nuclei" in table:
         from ergode.readers.reaclib import read_reaclib
 

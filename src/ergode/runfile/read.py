@@ -1,4 +1,4 @@
-"""Read a run file: check all of it, before anything is computed."""
+"""Read a run file and check all of it, before anything is computed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-# The module that reads what each engine needs: its TABLES, of which OPTIONS names the one that the
-# command line may override, and ``read(top) -> Request``.
+# The module for each engine's part of a run file. It has TABLES; OPTIONS, the name of the table
+# that the command line may override; and ``read(top) -> Request``.
 _ENGINES = {
     engine: f"ergode.runfile.{engine}"
     for engine in ("density", "epidemics", "kinetics", "stochastic", "trajectories")
@@ -29,15 +29,15 @@ _ENGINES = {
 
 
 class Request(Protocol):
-    """What an engine's part of a run file comes to."""
+    """A checked request, from an engine's part of a run file."""
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw."""
+        """Whether the result can be drawn."""
         ...
 
     def describe(self) -> dict[str, str]:
-        """What is about to be run, for people."""
+        """Description of the run, for the terminal."""
         ...
 
     def execute(self, progress: bool) -> xarray.Dataset:
@@ -53,32 +53,32 @@ class Request(Protocol):
         ...
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that say what came out."""
+        """Numbers that summarize the result."""
         ...
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run file, checked.
+    """A checked run file.
 
     Attributes
     ----------
     path : Path
         The file.
     engine : str
-        The engine it is for.
+        Name of the engine.
     title : str or None
-        What to set above the figure.
+        Title above the figure.
     request : Request
-        What to run.
+        The request to run.
     dataset : Path
-        Where the result goes.
+        Path of the result.
     figure : Path or None
-        Where the figure goes, if there is to be one.
+        Path of the figure, if there is one.
     overwrite : bool
         Whether outputs of an earlier run are replaced.
     options : Table
-        Of the engine's call.
+        The table of options of the engine's call.
     """
 
     path: Path
@@ -91,7 +91,7 @@ class RunFile:
     options: Table
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Run it; errors name the file, and the table of the options."""
+        """Run it; errors name the file and the table of options."""
         with self.options.explaining():
             return self.request.execute(progress)
 
@@ -103,17 +103,16 @@ def read(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> RunFile:
-    """Read and check a run file, its network included.
+    """Read and check a run file, including its network.
 
     Parameters
     ----------
     path : path
         A TOML file as `ergode.runfile` describes.
     options : mapping, optional
-        Keys of the engine's table of options, such as ``[simulate]``, to use instead of what the
-        file says.
+        Keys of the engine's table of options, such as ``[simulate]``, that override the file.
     output : path, optional
-        Where the dataset goes, instead of where the file says; the figure goes beside it.
+        Path of the dataset, instead of the one in the file; the figure goes to the same folder.
     overwrite : bool
         Replace the outputs of an earlier run, whatever the file says.
 
@@ -124,7 +123,7 @@ def read(
     ModelError
         The model or the network is invalid.
     PlanError
-        The outputs cannot be written where they are asked for.
+        The outputs cannot be written to the requested paths.
     """
     file = Path(path)
     try:
@@ -145,7 +144,7 @@ def read(
     table = top.table("output", {})
     table.only(["dataset", "figure", "overwrite"])
     overwrite = overwrite or table.boolean("overwrite", False)
-    # Where the outputs go is checked before the network is read: that may take a while.
+    # Check the outputs before reading the network, which may take a while.
     dataset, figure = _outputs(table, file, output)
     _check_outputs(table, dataset, None, overwrite)
     request: Request = reader.read(top)
@@ -178,7 +177,7 @@ def _outputs(
 
 
 def _check_outputs(table: Table, dataset: Path, figure: Path | None, overwrite: bool) -> None:
-    """Refuse outputs that could not be written, before anything is computed."""
+    """Refuse outputs that cannot be written, before anything is computed."""
     with table.explaining():
         results.check_new_dataset(dataset, overwrite=overwrite, way=_WAY)
         if figure is not None:

@@ -1,4 +1,4 @@
-"""Tables of a run file that say what changes an epidemic from outside."""
+"""Tables of a run file for interventions, importations and calendars of an epidemic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = ("interventions", "importations", "layer_factors")
 
 
 def scenario_options(top: Table) -> dict[str, Any]:
-    """Arguments of `ergode.epidemics.simulate` that these tables stand for."""
+    """Arguments of `ergode.epidemics.simulate` from these tables."""
     options: dict[str, Any] = {}
     if "interventions" in top:
         options["interventions"] = [_measure(one) for one in top.tables("interventions")]

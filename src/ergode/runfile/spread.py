@@ -1,4 +1,4 @@
-"""Numbers that vary over replicates, zones or parameters, in a report: of those that ended well."""
+"""Spread of numbers over replicates, zones or parameters, in reports; failed ones are omitted."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ERRORS = [status.value for status in Status if status.is_error]
 
 
 def usable(dataset: xarray.Dataset) -> xarray.Dataset:
-    """The replicates (zones, trajectories) that were computed without failing.
+    """The replicates (zones, trajectories) that did not fail.
 
-    With several such dims (a sweep with replicates) the others become missing values.
+    With several such dims (a sweep with replicates), failed ones become missing values.
     """
     if "status" not in dataset:
         return dataset
@@ -34,13 +34,13 @@ def usable(dataset: xarray.Dataset) -> xarray.Dataset:
 
 
 def is_swept(options: Mapping[str, Any]) -> bool:
-    """Whether arguments of an engine are several points of a sweep."""
+    """Whether arguments of an engine define several points of a sweep."""
     grids = (value for value in options.values() if isinstance(value, Grid))
     return any(np.ndim(values) > 0 for one in grids for values in one.values())
 
 
 def shortfall(dataset: xarray.Dataset) -> dict[str, float]:
-    """How many failed, and how many were not run, if any; densities hold as far as they got."""
+    """Number of failed replicates and of replicates not run, if any; empty for densities."""
     if "status" not in dataset or "time_reached" in dataset:
         return {}
     codes = dataset["status"].values
@@ -51,14 +51,14 @@ def shortfall(dataset: xarray.Dataset) -> dict[str, float]:
 
 
 def average(values: npt.ArrayLike) -> float:
-    """The mean of the values that are not missing; NaN if all are."""
+    """The mean of the values that are not missing; NaN if all are missing."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     return float(known.mean()) if known.size else float("nan")
 
 
 def spread(values: npt.ArrayLike) -> float | dict[str, float]:
-    """A number as it is; of several the median and the middle 95 %, without those not known."""
+    """A single number unchanged; else the median and the middle 95 %, without missing values."""
     found = np.asarray(values, float)
     if found.size == 1:
         return found.item()

@@ -51,13 +51,13 @@ class StochasticRun:
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw."""
+        """Whether the result can be drawn."""
         return not is_swept(self.options) and self.options.get("output", "trajectories") in (
             "trajectories", "statistics", "histogram",
         )  # fmt: skip
 
     def describe(self) -> dict[str, str]:
-        """What is about to be run, for people."""
+        """Description of the run, for the terminal."""
         network = self.network
         return {
             "network": f"{len(network.species)} species, {len(network.reactions)} reactions",
@@ -79,7 +79,7 @@ class StochasticRun:
         return figure_of(plots.realizations, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that say what came out."""
+        """Numbers that summarize the result."""
         found: dict[str, Any] = {"firings": float(np.nansum(dataset["firing_count"].values))}
         dataset = usable(dataset)
         for k, name in enumerate(dataset["species"].values if "species" in dataset else ()):

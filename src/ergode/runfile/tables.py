@@ -20,7 +20,7 @@ _MISSING: Any = object()
 _NUMBERS = (int, (int, float))
 _LARGEST = 1.7976931348623157e308
 _MOST_TIMES = 100_000_000
-_WHOLE = 1 << 53  # from here on float64 has not every whole number
+_WHOLE = 1 << 53  # above this, float64 does not represent every integer
 
 
 class Table:
@@ -29,19 +29,18 @@ class Table:
     Parameters
     ----------
     values : mapping
-        What the file says.
+        Keys and values from the file.
     name : str
         The table's place in the file, such as ``simulate``; empty for the top.
     file : Path
         The run file; other files are relative to it.
     parameters : mapping of str to float, optional
-        Values by name: where a number is expected, the name of one may stand. None where no
-        names may.
+        Values by name: a name may stand where a number is expected. None if names are not allowed.
 
     Attributes
     ----------
     named : set of str
-        The parameters that were read by name, here and in tables within.
+        The parameters that were read by name, in this table and in tables within it.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Table:
 
     @property
     def place(self) -> str:
-        """How messages call this table."""
+        """Name of this table in messages."""
         return f"[{self.name}]" if self.name else "the file"
 
     def __contains__(self, key: str) -> bool:
@@ -77,7 +76,7 @@ class Table:
                 raise self.error(f"{self.place} has no key '{key}'{_hint(key, known)}")
 
     def options(self, readers: Readers) -> dict[str, Any]:
-        """All keys, each by its reader; ``times`` must be one of them."""
+        """Read all keys, each with its reader; ``times`` is required."""
         self.only(readers)
         return {key: readers[key](self, key) for key in dict.fromkeys(("times", *self.values))}
 
@@ -108,7 +107,7 @@ class Table:
         return value
 
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
-        """The truth of a key."""
+        """The boolean of a key."""
         return bool(self._typed(key, default, bool, "true or false"))
 
     def items(self, key: str) -> list[Any]:
@@ -126,7 +125,7 @@ class Table:
         return [float(number) for number in numbers]
 
     def times(self, key: str) -> np.ndarray:
-        """The ascending grid of a key: a list, or a table of start, stop and step or count."""
+        """The ascending grid of a key: a list, or a table with start, stop and step or count."""
         if isinstance(self.values.get(key), list):
             return np.array(self.numbers(key))
         found = self.values.get(key)
@@ -164,9 +163,9 @@ class Table:
         return self.table(key).sweep()
 
     def sweep(self) -> Grid:
-        """All keys as values of a sweep: numbers; lists and ranges (as of `times`) are crossed.
+        """All keys as values of a sweep: numbers; lists and ranges (as in `times`) are crossed.
 
-        A range of whole numbers, from one to another, has whole numbers.
+        A range from integer to integer has only integers.
         """
         found: dict[str, Any] = {}
         for key, value in self.values.items():
@@ -199,7 +198,7 @@ class Table:
         return inner
 
     def tables(self, key: str) -> Iterator[Table]:
-        """The tables of a key that is a list of them."""
+        """The tables in a key's list of tables."""
         for number, values in enumerate(self.items(key), 1):
             name = f"{self.name}.{key} {number}"
             if not isinstance(values, dict):
@@ -211,7 +210,7 @@ class Table:
         return self.file.parent / Path(self.text(key)).expanduser()
 
     def value(self, key: str) -> Any:
-        """What a key is; the value of a parameter where it names one."""
+        """The value of a key, or of the parameter that it names."""
         value = self.values.get(key)
         if not isinstance(value, str) or value not in (self.parameters or {}):
             return value
@@ -233,7 +232,7 @@ class Table:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Say in errors of what this table stands for that they come from it."""
+        """Add the file and this table to error messages."""
         try:
             yield
         except ErgodeError as error:
@@ -253,13 +252,13 @@ class Table:
         Parameters
         ----------
         function
-            Its annotations say what type a key must have.
+            Its annotations give the types of the keys.
         *given
-            Arguments that do not come from the table: the first ones.
+            The first arguments, which do not come from the table.
         also
-            Keys that the table may have beside the arguments.
+            Keys that the table may have besides the arguments.
         special
-            How to read the keys of an annotation that is not a plain type.
+            Readers of keys whose annotation is not a plain type.
         """
         parameters = list(inspect.signature(function).parameters.values())[len(given) :]
         self.only([parameter.name for parameter in parameters] + list(also))
@@ -275,7 +274,7 @@ class Table:
 def _reader(
     annotation: str, special: Mapping[str, Callable[[Table, str], Any]]
 ) -> Callable[[Table, str], Any]:
-    """The function that reads a key, by the annotation of its argument."""
+    """The function that reads a key, chosen by the annotation of its argument."""
     for word, read in special.items():
         if word in annotation:
             return read
@@ -285,7 +284,7 @@ def _reader(
     raise TypeError(f"no key can be read for an argument of type {annotation}")
 
 
-# The first word that occurs in an annotation decides.
+# The first of these words that occurs in an annotation decides.
 _READERS: dict[str, Callable[[Table, str], Any]] = {
     "Sequence": Table.items,
     "ArrayLike": Table.items,
@@ -300,17 +299,17 @@ _READERS: dict[str, Callable[[Table, str], Any]] = {
 def of_parameters(
     read: Callable[[Table], Any], table: Table, parameters: Mapping[str, Any]
 ) -> tuple[Any, Any, set[str]]:
-    """What a table describes that may name parameters, at every point of a sweep.
+    """Read a table that may name parameters, at every point of a sweep.
 
     Returns
     -------
     largest : object
-        What it describes where every parameter is largest, by its absolute value: no rate is zero
-        there which is not zero everywhere.
+        The object with every parameter at its value of largest magnitude: a rate that is zero there
+        is zero at every point.
     at_points : object or function
-        The same, if it names no parameters; else a function of those it names.
+        The same object if it names no parameters, else a function of the named parameters.
     named : set of str
-        The parameters that it names.
+        Names of the parameters that the table uses.
     """
     at = table.at({name: max(np.ravel(v).tolist(), key=abs) for name, v in parameters.items()})
     largest = read(at)
@@ -336,4 +335,4 @@ def _hint(word: str, known: Iterable[str]) -> str:
 
 
 Readers = Mapping[str, Callable[[Table, str], Any]]
-"""How each key of a table is read."""
+"""The reader of each key of a table."""

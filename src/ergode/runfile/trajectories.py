@@ -34,7 +34,7 @@ class TrajectoryRun:
     Attributes
     ----------
     field
-        What to integrate.
+        The vector field to integrate.
     options : dict
         Keyword arguments of `ergode.trajectories.integrate`.
     """
@@ -44,11 +44,11 @@ class TrajectoryRun:
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw."""
+        """Whether the result can be drawn."""
         return True
 
     def describe(self) -> dict[str, str]:
-        """What is about to be run, for people."""
+        """Description of the run, for the terminal."""
         return {
             "variables": ", ".join(self.field.variables),
             "parameters": ", ".join(self.field.parameters) or "none",
@@ -67,7 +67,7 @@ class TrajectoryRun:
         return figure_of(plots.trajectories, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that say what came out."""
+        """Numbers that summarize the result."""
         last = usable(dataset)["state"].isel(time=-1)
         return {f"final {name}": spread(last.sel(variable=name)) for name in self.field.variables}
 
