@@ -153,7 +153,7 @@ def test_no_room_anywhere_is_one_line(run_file, tmp_path, monkeypatch):
     done = invoke("run", run_file, "--json")
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
-    assert "nor was there room for the result elsewhere" in done.stderr
+    assert "the result could not be written elsewhere either" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["seir.toml"]
 
 

@@ -1,7 +1,7 @@
 """Commands, their options and their exit codes.
 
-0 done; 1 the model, plan or file is wrong (one line says how); 2 the command line is wrong;
-130 interrupted, what was computed is written.
+0: success. 1: the model, plan or file is invalid (one line says how). 2: the command line is
+invalid. 130: interrupted; the results computed so far are written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ app = typer.Typer(
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 _Device = Annotated[str | None, typer.Option(help="auto, cpu, cpu:THREADS, cuda or cuda:INDEX.")]
 _Replicates = Annotated[int | None, typer.Option(help="Number of replicates.")]
-_Seed = Annotated[int | None, typer.Option(help="Key of all randomness.")]
+_Seed = Annotated[int | None, typer.Option(help="Seed of all random numbers.")]
 _Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr)."),
@@ -46,7 +46,7 @@ def _exit_codes() -> Iterator[None]:
     except ErgodeError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    except OSError as error:  # the disk is full, but not only for results
+    except OSError as error:  # for example: the disk is full
         typer.echo(f"error: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt as error:
@@ -93,7 +93,7 @@ def run(
 
 @app.command()
 def info(json: _Json = False) -> None:
-    """Say what is installed and which devices there are."""
+    """Show installed versions and available devices."""
     with _exit_codes():
         from ergode.cli.info import show
 
@@ -151,7 +151,7 @@ def bench(
     with _exit_codes():
         from ergode.cli.bench import run as execute
 
-        # An option that comes first is no engine.
+        # A leading option is not an engine.
         rest = list(context.args)
         if engine is not None and engine.startswith("-"):
             rest.insert(0, engine)

@@ -1,4 +1,4 @@
-"""``ergode bench``: find the benchmarks of a source checkout, and run them."""
+"""``ergode bench``: find and run the benchmarks of a source checkout."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ergode.core.errors import PlanError
 
 
 def run(engine: str | None, options: Sequence[str]) -> int:
-    """Run the benchmark of an engine, or of all, with `options` passed on.
+    """Run the benchmark of an engine, or of all engines; pass `options` on.
 
     Returns
     -------
     int
-        The first exit code that is not zero, or zero.
+        The first nonzero exit code, or zero.
 
     Raises
     ------
     PlanError
-        There is no checkout, or no such benchmark.
+        There is no checkout, or the benchmark does not exist.
     """
     found = sorted(_folder().glob("*.py"))
     scripts = {script.stem: script for script in found if find_spec(f"ergode.{script.stem}")}

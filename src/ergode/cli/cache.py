@@ -1,4 +1,4 @@
-"""``ergode cache``: the compiled kernels on disk, and clearing them."""
+"""``ergode cache``: show or clear the compiled kernels on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ergode.core.notebook import bytes_text
 
 
 def show(*, clear: bool, as_json: bool) -> None:
-    """Print where compiled kernels are kept and how much they take, or remove them."""
+    """Print the folder and size of the compiled kernels, or remove them."""
     folders = kernel_cache.folders()
     folder = folders.own
     if clear:
@@ -24,7 +24,7 @@ def show(*, clear: bool, as_json: bool) -> None:
         return
     print(folder)
     if folder != folders.wanted:
-        print(f"for this process alone; '{folders.wanted}' can only be read")
+        print(f"used by this process only; '{folders.wanted}' is read-only")
     if clear:
         print(f"removed {count} kernels, {bytes_text(size)}")
     else:

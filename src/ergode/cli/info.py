@@ -19,7 +19,7 @@ _PACKAGES = ("numpy", "numba", "numba-cuda", "scipy", "xarray")
 
 
 def collect() -> dict[str, Any]:
-    """What `show` says, as plain data."""
+    """The data that `show` prints."""
     chosen = devices.resolve("auto")
     kept = kernel_cache.contents()
     return {

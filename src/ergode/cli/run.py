@@ -1,4 +1,4 @@
-"""``ergode run``: a run file to a dataset and a figure."""
+"""``ergode run``: run a file, write a dataset and a figure."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def run(
     Returns
     -------
     bool
-        Whether the run was interrupted; the results computed by then have been written.
+        Whether the run was interrupted; the results computed so far have been written.
 
     Raises
     ------
     WriteError
-        An output could not be written; the message says where the dataset is instead.
+        An output could not be written; the message says where the dataset was written instead.
     """
     asked = read(file, options=options, output=output, overwrite=overwrite)
     console = Console(highlight=False)
@@ -85,7 +85,7 @@ def _finishing() -> Iterator[None]:
 
     def later(number: int, frame: Any) -> None:
         asked.append(number)
-        print("writing the result; Ctrl-C again gives it up", file=sys.stderr)
+        print("writing the result; press Ctrl-C again to abandon it", file=sys.stderr)
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, later)
@@ -98,7 +98,7 @@ def _finishing() -> Iterator[None]:
 
 
 def _save(dataset: xarray.Dataset, asked: RunFile) -> None:
-    """Write the dataset; if that fails, to another folder where there is room."""
+    """Write the dataset; if that fails, try other folders."""
     try:
         results.save(dataset, asked.dataset, overwrite=asked.overwrite)
         return
@@ -111,11 +111,11 @@ def _save(dataset: xarray.Dataset, asked: RunFile) -> None:
             shutil.rmtree(folder, ignore_errors=True)
             continue
         raise WriteError(f"{error}; the result is in '{kept}' instead") from None
-    raise WriteError(f"{error}; nor was there room for the result elsewhere") from None
+    raise WriteError(f"{error}; the result could not be written elsewhere either") from None
 
 
 def _refuges() -> Iterator[Path]:
-    """New folders, perhaps on several disks."""
+    """New temporary folders, if possible on several disks."""
     for place in (Path.cwd(), Path.home(), Path(tempfile.gettempdir()), Path("/var/tmp")):
         try:
             yield Path(tempfile.mkdtemp(prefix="ergode-result-", dir=place))
@@ -192,12 +192,12 @@ def _short(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """An array, or a number of one, as JSON has them."""
+    """An array, or an array with a single number, as a JSON value."""
     return _finite(value.tolist())
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by null: JSON has neither."""
+    """Replace NaN and infinity by null, because JSON has neither."""
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list):

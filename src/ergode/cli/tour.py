@@ -1,4 +1,4 @@
-"""``ergode tour``: visit every engine, and write the page."""
+"""``ergode tour``: run every engine and write the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAY = "pass --overwrite"
 
 
 def show(folder: Path, *, as_json: bool, overwrite: bool = False) -> None:
-    """Run the tour, and write its page and data to a folder."""
+    """Run the tour and write its page and data to a folder."""
     if not folder.is_dir():
         raise PlanError(f"cannot write the tour: the folder '{folder}' does not exist")
     for name in STOPS:

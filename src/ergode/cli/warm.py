@@ -1,4 +1,4 @@
-"""``ergode warm``: compile the standing kernels of engines before they are needed."""
+"""``ergode warm``: compile the engines' standing kernels in advance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ergode.core.notebook import bytes_text
 
 
 def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
-    """Compile standing kernels in a process for each core, and print a summary.
+    """Compile standing kernels, with one process per core, and print a summary.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
 
 
 def _run_all(cases: Sequence[tuple[str, str]], device: str, *, show: bool) -> list[str]:
-    """Run all cases in processes; a line for each that failed."""
+    """Run all cases in processes; return a line for each failed case."""
     workers = min(devices.resolve("cpu").core_count, len(cases))
     failed = []
     with (
@@ -85,10 +85,10 @@ def _run_all(cases: Sequence[tuple[str, str]], device: str, *, show: bool) -> li
 
 
 def _run(engine: str, name: str, device: str) -> None:
-    """Run a case in a process of its own."""
+    """Run a case in its own process."""
     from ergode.cli.warm_cases import ENGINES
 
     (case,) = (case for case in ENGINES[engine]() if case.name == name)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ErgodeWarning)  # a few steps are no result
+        warnings.simplefilter("ignore", ErgodeWarning)  # a few steps give inaccurate results
         case.run(device)

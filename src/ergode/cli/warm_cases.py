@@ -1,7 +1,7 @@
-"""What ``ergode warm`` computes: small public calls, whose kernels then are on disk.
+"""Cases of ``ergode warm``: small public calls that compile kernels and store them on disk.
 
-A record names an engine and what is warmed of it.  Records follow from the engines' tables of
-methods, so a new method needs no record here.
+A record names an engine and the kernels that it compiles.  Records are derived from the engines'
+tables of methods, so a new method needs no record here.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ergode.stochastic import methods as stochastic_methods
 
 @dataclass(frozen=True)
 class Case:
-    """Something to warm.
+    """A set of kernels to compile.
 
     Attributes
     ----------
     engine : str
     name : str
-        A method, and the kind of model.
+        Name of a method and of a kind of model.
     run : function
         ``run(device)`` makes the calls.
     targets : tuple of str
-        Where it runs.
+        Targets on which it runs.
     """
 
     engine: str
@@ -42,7 +42,7 @@ class Case:
     targets: tuple[str, ...] = ("cpu", "cuda")
 
 
-# ---- epidemics: kernels with all families of holding times serve every model
+# ---- epidemics: kernels with all families of holding times, which any model can use
 
 _HOLDING_TIMES: dict[str, list[ergode.HoldingTime]] = {
     "all holding times": [
@@ -95,7 +95,7 @@ def _run_epidemic(method: Any, family: str, lists: bool, device: str) -> None:
             )  # fmt: skip
 
 
-# ---- stochastic: kernels that work on tables serve every network
+# ---- stochastic: kernels that work on tables, which any network can use
 
 
 def _stochastic() -> Iterator[Case]:
@@ -108,7 +108,7 @@ def _stochastic() -> Iterator[Case]:
 
 
 def _run_small_networks(device: str) -> None:
-    for count in (2, 3):  # the first has a kernel of its own, those that follow share one
+    for count in (2, 3):  # the first network has its own kernel; later networks share one
         _run_reactions(["direct"], count, device)
 
 
@@ -125,7 +125,7 @@ def _run_reactions(methods: Sequence[Any], count: int, device: str) -> None:
         )
 
 
-# ---- kinetics: kernels are for kinds of networks and of heating; implicit methods share them
+# ---- kinetics: a kernel per kind of network and of heating; implicit methods share them
 
 
 def _kinetics() -> Iterator[Case]:
@@ -193,7 +193,7 @@ def _nuclei() -> tuple[ergode.ReactionNetwork, dict[str, Any]]:
     return network, conditions
 
 
-# ---- vector fields: a kernel contains its field, so only the fields of the library are warmed
+# ---- vector fields: a kernel contains its field, so only the library's fields are compiled
 
 _FIELDS: dict[str, Callable[[], ergode.VectorField]] = {
     name: getattr(ergode.fields, name)
@@ -212,7 +212,7 @@ def _trajectories() -> Iterator[Case]:
 
 def _run_trajectories(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
-    # Adaptive steps and equal ones, of this field and of any that is a program.
+    # Adaptive and fixed steps; kernels of this field, and kernels that interpret any field.
     ways: tuple[Compile, ...] = ("now", "never")
     for step, when in product((None, 1e-3), ways):
         ergode.trajectories.integrate(
@@ -239,7 +239,7 @@ def _run_density(make: Callable[[], ergode.VectorField], device: str) -> None:
 
 
 def _state(field: ergode.VectorField) -> list[float]:
-    """A point that is on no singularity of a field."""
+    """A point away from the singularities of a field."""
     return [1.0 + math.sqrt(k + 2.0) for k in range(len(field.variables))]
 
 
