@@ -1,4 +1,4 @@
-"""Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
+"""Figures of results, one file per engine. Matplotlib is imported when a figure is drawn."""
 
 from ergode.plots.density import (
     comparison,

@@ -1,4 +1,4 @@
-"""Densities: marginals, highest-density regions, and how they move in time."""
+"""Densities: marginals, highest-density regions, and their evolution in time."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def density(
     time : float, optional
         One of its times; the last if not given.
     variables : (str, str), optional
-        Horizontal and vertical; the first two if not given. Of a dataset with one variable its
-        density is drawn as a curve.
+        Horizontal and vertical variable; the first two if not given. For a dataset with one
+        variable the density is drawn as a curve.
     probabilities : sequence of float
-        Of the regions.
+        Probabilities of the regions.
     color : str
-        Of the regions.
+        Colour of the regions.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Raises
     ------
@@ -69,11 +69,11 @@ def density(
     plane = views.marginal(cells, pair)
     mass = plane.to_dataset(name="mass").stack(cell=pair)
     levels = np.unique(views.highest_density(mass, sorted(probabilities, reverse=True)))
-    # A margin of nothing, so that regions close at the edge of the grid.
+    # A margin of zeros, so that regions close at the edge of the grid.
     padded = np.pad(plane.values, 1)
     x, y = (_widened(plane[name].values) for name in pair)
     top = 1.01 * max(padded.max(), levels[-1])
-    for level in levels:  # one on the other, so that inner regions are darker
+    for level in levels:  # stacked, so that inner regions are darker
         ax.contourf(x, y, padded.T, [level, top], colors=color, alpha=0.25)
     ax.contour(x, y, padded.T, levels, colors=color, linewidths=0.8)
     ax.set_xlabel(pair[0])
@@ -104,7 +104,7 @@ def density_strip(
         raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
     ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
-    # Both sides of the jump at a measurement are drawn: the prediction and the posterior.
+    # At a measurement, draw both sides of the jump: the prediction and the posterior.
     seen = dataset["measurement"].values
     time = np.concatenate([seen, dataset["time"].values])
     order = np.argsort(time, kind="stable")
@@ -167,11 +167,11 @@ def density_over_time(
     dataset : xarray.Dataset
         From `ergode.density.propagate` with ``keep="all"``.
     variable : str, optional
-        The first if not given.
+        Variable to draw; the first if not given.
     probability : float
-        Of the credible interval.
+        Probability of the credible interval.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def density_over_time(
     high = max(float(curve[name][-1]) for curve in curves)
     at = np.linspace(low, high, min(2_000, 1 + int(np.rint((high - low) / step))))
     strip = np.array([np.interp(at, c[name], c, left=0.0, right=0.0) for c in curves])
-    # Each time in units of its own peak: a density that spreads would else fade away.
+    # Each time is scaled by its peak; otherwise a spreading density would fade.
     strip /= strip.max(axis=1, keepdims=True)
     ax = quiet(new_axes() if ax is None else ax)
     shades = LinearSegmentedColormap.from_list("density", ["white", _BLUE])
@@ -221,7 +221,7 @@ def density_surface(
     color: str = _BLUE,
     ax: Any = None,
 ) -> Any:
-    """Draw the density of three variables as surfaces of highest-density regions, nested.
+    """Draw the density of three variables as nested surfaces of highest-density regions.
 
     Parameters
     ----------
@@ -230,13 +230,13 @@ def density_surface(
     time : float, optional
         One of its times; the last if not given.
     variables : sequence of three str, optional
-        The first three if not given.
+        Variables to draw; the first three if not given.
     probabilities : sequence of float
-        Of the regions.
+        Probabilities of the regions.
     color : str
-        Of the surfaces.
+        Colour of the surfaces.
     ax : mpl_toolkits.mplot3d.axes3d.Axes3D, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Raises
     ------
@@ -281,26 +281,28 @@ def comparison(
     dataset : xarray.Dataset
         From `ergode.particles.compare`.
     times : sequence of float, optional
-        A column each; up to four of the dataset's times, evenly spaced, if not given.
+        Times, one column each; by default up to four times of the dataset, evenly spaced.
     title : bool
         Write the time above each column.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Marginals of the density filled, those of the particles as a line; with each the total
-        variation between the two, and how much of it chance alone explains.
+        Marginals of the density (filled) and of the particles (lines), with the total variation
+        between them and the total variation expected from sampling alone.
 
     Raises
     ------
     PlanError
-        The dataset is not a comparison, or has no such time.
+        The dataset is not a comparison, or lacks one of the times.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     if "total_variation" not in dataset:
-        raise PlanError("the dataset is no comparison; expected one from ergode.particles.compare")
+        raise PlanError(
+            "the dataset is not a comparison; expected one from ergode.particles.compare"
+        )
     if times is None:
         last = dataset.sizes["time"] - 1
         chosen = np.unique(np.linspace(0, last, 4).round().astype(int))

@@ -1,4 +1,4 @@
-"""Curves of an epidemic with their bands."""
+"""Epidemic curves with bands of quantiles."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
-# The palette of Okabe and Ito, told apart with any kind of colour vision. Usual compartments
-# keep their colour from figure to figure.
+# The palette of Okabe and Ito, safe for every type of colour vision. Standard compartments have the
+# same colour in all figures.
 _USUAL = {
     "S": "#0072B2",
     "E": "#E69F00",
@@ -44,21 +44,20 @@ def epidemic_curves(
     compartments: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how many nodes are in each compartment over time.
+    """Draw the number of nodes in each compartment over time.
 
-    The line is the median over replicates; the bands hold the middle half and the middle 95 % of
-    them.
+    The line is the median over replicates; the bands contain the middle 50 % and the middle 95 %.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.epidemics.simulate`, with output ``"counts"`` or ``"statistics"``. The bands
-        of statistics are the quantiles that the dataset has, taken in pairs; where the median is
-        not among them, the line is the mean.
+        From `ergode.epidemics.simulate`, with output ``"counts"`` or ``"statistics"``. For
+        statistics, pairs of quantiles give the bands; the line is the median, or the mean if the
+        median is not available.
     compartments : sequence of str, optional
-        Which to draw; all if not given.
+        Compartments to draw; all if not given.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Returns
     -------
@@ -68,8 +67,8 @@ def epidemic_curves(
     Raises
     ------
     PlanError
-        The dataset has no curves (a line list), is of a sweep, has no finished replicate, or no
-        such compartment.
+        The dataset has no curves (a line list), is of a sweep, has no finished replicate, or lacks
+        a compartment.
 
     Examples
     --------
@@ -128,7 +127,7 @@ def save_epidemic_curves(
     title: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write `epidemic_curves` to a file, all of it or nothing, without opening a window.
+    """Write `epidemic_curves` to a file without opening a window; no partial file remains.
 
     Parameters
     ----------
@@ -137,22 +136,22 @@ def save_epidemic_curves(
     path : path
         ``.png``, ``.svg`` or ``.pdf``.
     title : str, optional
-        Set above the figure.
+        Title above the figure.
     overwrite : bool
-        Replace a figure that was written here before under this name.
+        Replace a figure of an earlier run.
 
     Returns
     -------
     Path
-        Where it was written.
+        Path of the written file.
 
     Raises
     ------
     PlanError
-        As for `epidemic_curves`; or the suffix is another, the folder does not exist, or something
-        has the name.
+        As for `epidemic_curves`; or the suffix is unknown, the folder does not exist, or the name
+        is taken.
     WriteError
-        The disk is full, or the like.
+        The file could not be written, for example because the disk is full.
     """
     path = check_figure_path(path)
     figure = figure_of(epidemic_curves, dataset, compartments=compartments)
@@ -193,7 +192,7 @@ def _caption(levels: Sequence[float], line: str, replicates: int) -> str:
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each compartment, none twice while they last."""
+    """A colour for each compartment; distinct while the palette suffices."""
     colours = {name: _USUAL[name] for name in names if name in _USUAL}
     spare = [colour for colour in _SPARE if colour not in colours.values()] or list(_SPARE)
     others = [name for name in names if name not in colours]
@@ -213,7 +212,7 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
     ax.grid(axis="y", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
     quiet(ax)
-    # Above the axes, where no curve can be: names on the left, what the bands are on the right.
+    # The legend and the caption are above the axes, where they hide no curve.
     handles, _ = ax.get_legend_handles_labels()
     columns = min(len(handles), 8)
     ax.legend(

@@ -1,4 +1,4 @@
-"""What all figures share: their size, quiet axes, and colours that everybody can tell apart."""
+"""Common style of all figures: size, axes without frame, and colour-blind-safe colours."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6
 
 
 def new_figure(size: tuple[float, float] = SIZE) -> Figure:
-    """A figure that is drawn to a file and shown nowhere."""
+    """A figure for a file; it is not shown in a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=size, dpi=DPI, layout="constrained")
 
 
 def figure_of(draw: Callable[..., Any], dataset: xarray.Dataset, **options: Any) -> Figure:
-    """The figure that a plot draws of a dataset, for a file."""
+    """The figure that a plot function draws of a dataset, for a file."""
     figure = new_figure()
     draw(dataset, ax=figure.subplots(), **options)
     return figure
@@ -46,7 +46,7 @@ def new_axes() -> Axes:
 
 
 def quiet(ax: Axes) -> Axes:
-    """The axes without a frame on the sides where nothing is read off."""
+    """Hide the top and right sides of the frame; return the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
     return ax
@@ -73,7 +73,7 @@ def time_index(dataset: xarray.Dataset, time: float | None) -> int:
 
 
 def time_label(units: Any) -> str:
-    """What to write at an axis of time."""
+    """Label for an axis of time."""
     return f"time [{units}]" if units not in (None, "", "1", "time") else "time"
 
 
@@ -84,16 +84,16 @@ def save_figure(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a figure, all of it or nothing, with a title above it.
+    """Write a figure with a title above it; on failure no partial file remains.
 
-    With `overwrite` a figure that was written here before is replaced, and nothing else.
+    `overwrite` replaces a figure of an earlier run, but no other file.
 
     Raises
     ------
     PlanError
         See `check_figure_path`; or the name is taken.
     WriteError
-        The disk is full, or the like.
+        The file could not be written, for example because the disk is full.
     """
     path = check_figure_path(path)
     if title:
@@ -104,12 +104,12 @@ def save_figure(
     return path
 
 
-# Metadata key of each format for the program that made a figure.
+# Metadata key of each format for the program that created a figure.
 _AUTHOR = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}
 
 
 def check_figure_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if a figure could be written there; else a PlanError."""
+    """The path, if a figure can be written there; else a PlanError."""
     path = Path(path)
     if path.suffix not in _SUFFIXES:
         raise PlanError(

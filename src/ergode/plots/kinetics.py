@@ -1,4 +1,4 @@
-"""Abundances over time, the chart of nuclides, flow between species, ignition delays."""
+"""Abundances over time, chart of nuclides, fluxes between species, ignition delays."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def abundances(
     dataset : xarray.Dataset
         From `ergode.kinetics.integrate`.
     zone : int
-        Which zone.
+        Index of the zone.
     species : sequence of str, optional
-        Which to draw; if not given all, of which the most abundant are named.
+        Species to draw; all if not given, with labels on the most abundant.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Returns
     -------
@@ -107,9 +107,9 @@ def nuclide_chart(
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.kinetics.integrate`, of nuclei.
+        From `ergode.kinetics.integrate`, for a network of nuclei.
     zone : int
-        Which zone.
+        Index of the zone.
     time : float, optional
         One of the dataset's times [time]; the last if not given.
     ax : matplotlib.axes.Axes, optional
@@ -121,7 +121,7 @@ def nuclide_chart(
     Raises
     ------
     PlanError
-        The dataset is not one of nuclei, or has no such time.
+        The dataset is not of nuclei, or has no such time.
     """
     name, values, names = _amounts(dataset, zone)
     if "charge_number" not in dataset.coords:
@@ -165,20 +165,21 @@ def flux_graph(
     smallest: float = 1e-3,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what flows from species to species, forward less backward, as arrows.
+    """Draw net fluxes between species (forward minus reverse) as arrows.
 
-    Nuclei lie on the chart of nuclides, and the heaviest of each side of a reaction are joined;
-    others lie where springs between them rest, and every reactant is joined to every product.
+    Nuclei are placed on the chart of nuclides; an arrow connects the heaviest nuclei of the two
+    sides of a reaction. Other species are placed by a spring layout; arrows connect every reactant
+    with every product.
 
     Parameters
     ----------
     network : ReactionNetwork
     rates : xarray.Dataset
-        Of the same network, from `ergode.kinetics.reaction_rates`.
+        From `ergode.kinetics.reaction_rates`, for the same network.
     zone : int
-        Which zone.
+        Index of the zone.
     smallest : float
-        Flows below this share of the largest are left out.
+        Fluxes below this fraction of the largest are omitted.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -188,8 +189,8 @@ def flux_graph(
     Raises
     ------
     PlanError
-        The dataset is not one of rates of this network; or networkx, which springs need, is not
-        installed.
+        The dataset does not have the rates of this network; or networkx, which the spring layout
+        needs, is not installed.
 
     Examples
     --------
@@ -236,9 +237,9 @@ def flux_graph(
     for name in _busiest(flows):
         x, y = places[name]
         if nuclear and y in rows:
-            continue  # of every element one isotope is named
+            continue  # one label per element
         rows.add(y)
-        # Beside the square of a nucleus, where arrows seldom go; a molecule is its own label.
+        # Beside the square of a nucleus, where arrows are rare; a molecule is drawn as its label.
         ax.annotate(
             _label(name, nuclear), (x, y), xytext=(-0.6, 0.6) if nuclear else (0, 0),
             textcoords="offset fontsize", ha="right" if nuclear else "center",
@@ -258,7 +259,7 @@ def flux_graph(
 
 
 def _flows(network: ReactionNetwork, rates: np.ndarray) -> dict[tuple[str, str], float]:
-    """Net flow, positive, of every pair of species between which there is some."""
+    """Positive net flux of every pair of species with a nonzero flux."""
     mass = {one.name: one.mass_number for one in network.species}
     both: dict[tuple[str, str], float] = {}
     for reaction, rate in zip(network.reactions, rates, strict=True):
@@ -274,7 +275,7 @@ def _flows(network: ReactionNetwork, rates: np.ndarray) -> dict[tuple[str, str],
 
 
 def _busiest(flows: dict[tuple[str, str], float]) -> list[str]:
-    """Species that most flows through."""
+    """The species with the largest flux through them."""
     through: dict[str, float] = {}
     for pair, flow in flows.items():
         for name in pair:
@@ -294,7 +295,9 @@ def _spring_places(flows: dict[tuple[str, str], float]) -> dict[str, tuple[float
     try:
         import networkx
     except ImportError:
-        raise PlanError("springs need networkx: pip install 'ergode[networks]'") from None
+        raise PlanError(
+            "the spring layout needs networkx: pip install 'ergode[networks]'"
+        ) from None
     graph = networkx.Graph(list(flows))
     found = networkx.kamada_kawai_layout(graph)
     return {name: (float(x), float(y)) for name, (x, y) in found.items()}
@@ -306,7 +309,7 @@ def ignition_map(
     pressure: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw ignition delays against reciprocal temperature, a line for every equivalence ratio.
+    """Draw ignition delays against reciprocal temperature, one line per equivalence ratio.
 
     Parameters
     ----------
@@ -358,7 +361,7 @@ def _amounts(dataset: xarray.Dataset, zone: int) -> tuple[str, np.ndarray, list[
 
 
 def _label(name: str, nuclear: bool) -> str:
-    """A nucleus with its mass number above, however it is spelled; else the name."""
+    """A nucleus with its mass number as a superscript; otherwise the name."""
     match = _NUCLEUS.fullmatch(name) if nuclear else None
     if match is None:
         return name

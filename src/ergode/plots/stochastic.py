@@ -1,4 +1,4 @@
-"""Amounts over time, and how they are distributed."""
+"""Amounts over time, and their distribution over realizations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def realizations(
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.stochastic.simulate`, with the output ``"trajectories"``, of which 40 are
-        drawn at most, or ``"statistics"``, with a band of one standard deviation.
+        From `ergode.stochastic.simulate`, with the output ``"trajectories"`` (at most 40 are
+        drawn) or ``"statistics"`` (with a band of one standard deviation).
     species : sequence of str, optional
-        Which to draw; all if not given.
+        Species to draw; all if not given.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Returns
     -------
@@ -40,8 +40,8 @@ def realizations(
     Raises
     ------
     PlanError
-        The dataset has neither amounts nor statistics, has several points of a sweep, or lacks
-        a species.
+        The dataset has neither trajectories nor statistics, has several points of a sweep, or
+        lacks a species.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def realizations(
 def amounts(
     dataset: xarray.Dataset, *, species: str, time: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw how the amount of a species is distributed over realizations.
+    """Draw the distribution of a species' amount over realizations.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def amounts(
     time : float, optional
         One of the dataset's times [time]; the last if not given.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def amounts(
 
 
 def _say_what_is_missing(dataset: xarray.Dataset, ax: Axes) -> None:
-    """How many realizations are left out, above the axes."""
+    """Write above the axes how many realizations are omitted."""
     status = dataset["status"].values if "status" in dataset else np.zeros(0)
     missing = int((status >= Status.NOT_RUN).sum())
     if missing:

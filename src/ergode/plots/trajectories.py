@@ -1,4 +1,4 @@
-"""Trajectories over time or against one another."""
+"""Trajectories over time, or in phase space."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def trajectories(
     ----------
     dataset : xarray.Dataset
         From `ergode.trajectories.integrate`. At most 200 trajectories of a sweep are drawn, evenly
-        spaced; failed ones are left out. A few trajectories of one variable differ in colour.
+        spaced; failed ones are omitted. A few trajectories of one variable have different colours.
     variables : sequence of str, optional
-        Which to draw over time; all if not given.
+        Variables to draw over time; all if not given.
     phase : (str, str), optional
         Instead of time series, draw the second variable against the first.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure if not given.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def trajectories(
     Raises
     ------
     PlanError
-        The dataset has no states, no such variable, or no trajectory that ended well.
+        The dataset has no states, no such variable, or only failed trajectories.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def trajectories(
 
 
 def _labels(dataset: xarray.Dataset) -> list[str]:
-    """What tells trajectories apart: the values that differ between them."""
+    """Labels of trajectories: the parameter values that differ between them."""
     status = dataset["status"]
     swept = {str(name): value for name, value in status.coords.items() if value.ndim}
     told = {name: value for name, value in swept.items() if name != "trajectory"} or swept
