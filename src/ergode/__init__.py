@@ -1,6 +1,6 @@
 """Simulate many copies of a dynamical system at once, or one very large one.
 
-Nothing heavy is imported until it is used: neither numba nor xarray nor SciPy.
+Heavy packages (numba, xarray, SciPy) are imported only when they are used.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 try:
     __version__ = version("ergode")
-except PackageNotFoundError:  # a source tree on the path, not installed
+except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+unknown"
 
 _HOMES = {

@@ -1,4 +1,4 @@
-"""``python -m ergode`` is the command ``ergode``."""
+"""``python -m ergode`` runs the command ``ergode``."""
 
 from ergode.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The page of the tour: one HTML file that needs nothing else, in light and dark."""
+"""The page of the tour: one self-contained HTML file, in light and dark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INK = {"light": "#1d2430", "dark": "#e4e8ee"}
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, drawn once for light and once for dark pages.
+    """A figure, drawn twice: for light and for dark pages.
 
     Attributes
     ----------
@@ -38,23 +38,23 @@ class Picture:
 
     @classmethod
     def of(cls, draw: Callable[[Axes], Any], caption: str) -> Picture:
-        """The picture that `draw` puts on axes."""
+        """The picture that `draw` draws on axes."""
         return cls(_svg(draw, _INK["light"]), _svg(draw, _INK["dark"]), caption)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number that was computed, and what theory says it is.
+    """A computed number and its theoretical value.
 
     Attributes
     ----------
     name : str
     computed : float
     error : float
-        Twice the standard error of a mean; zero for what is not random.
+        Twice the standard error of a mean; zero for a number that is not random.
     expected : float
     unit : str
-        Set behind the numbers; for ``"%"`` they are fractions.
+        Unit after the numbers; with ``"%"`` the numbers are fractions.
     """
 
     name: str
@@ -65,15 +65,15 @@ class Comparison:
 
     @classmethod
     def of_mean(cls, name: str, values: np.ndarray, expected: float, unit: str = "") -> Comparison:
-        """The mean of random values, against its expectation."""
+        """Compare the mean of random values with its expectation."""
         error = 2 * values.std(ddof=1) / np.sqrt(values.size)
         return cls(name, float(values.mean()), float(error), float(expected), unit)
 
     def texts(self) -> tuple[str, str, str]:
-        """What was computed, what was expected, and the difference, for people to read."""
+        """Computed value, expected value and difference, formatted."""
         scale = 100.0 if self.unit == "%" else 1.0
         difference = scale * (self.computed - self.expected)
-        # Two figures of the error are worth saying; without one, two of the difference.
+        # Show two digits of the error; without an error, two digits of the difference.
         last = scale * self.error or difference or 1e-6 * scale * self.expected or 1.0
         decimals = min(max(0, 1 - math.floor(math.log10(abs(last)))), 12)
         unit = f"\N{NO-BREAK SPACE}{self.unit}" if self.unit else ""
@@ -87,29 +87,29 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Stop:
-    """What the tour shows of one engine.
+    """One section of the page: the demonstration of one engine.
 
     Attributes
     ----------
     engine, title : str
     about : sequence of str
-        Paragraphs.
+        Paragraphs of text.
     code : str
-        Python that does the same.
+        Python code of the demonstration.
     picture : Picture
     heading : str
-        What the comparisons are of.
+        Heading of the comparisons.
     columns : tuple of str
-        What the two numbers of a comparison are called.
+        Column names for the two numbers of a comparison.
     comparisons : sequence of Comparison
     remark : str
-        Said below the comparisons.
+        Text below the comparisons.
     ready_seconds, run_seconds : float
-        Time until the engine was compiled and warm [s], and of the run itself [s].
+        Time until the engine was compiled and warm [s], and time of the run [s].
     work : str
-        What was run.
+        Short description of the run.
     dataset : xarray.Dataset
-        The result, written beside the page.
+        The result, written to the page's folder.
     """
 
     engine: str
@@ -128,12 +128,12 @@ class Stop:
 
     @property
     def dataset_name(self) -> str:
-        """Name of the file that the result is written to."""
+        """Name of the file with the result."""
         return dataset_name(self.engine)
 
 
 def dataset_name(engine: str) -> str:
-    """Name of the file that the result of an engine is written to."""
+    """Name of the file with the result of an engine."""
     return f"tour_{engine}.nc"
 
 
@@ -145,7 +145,7 @@ def page(stops: Sequence[Stop], facts: Mapping[str, str]) -> str:
     stops : sequence of Stop
         In the order of the page.
     facts : mapping of str to str
-        Said at the end: versions, device.
+        Versions and device, shown at the end.
     """
     template = Template(files("ergode").joinpath("report.html").read_text(encoding="utf-8"))
     return template.substitute(
