@@ -1,4 +1,4 @@
-"""Stochastic trajectories of reaction networks: exact, or approximate where that is asked for."""
+"""Stochastic simulation of reaction networks: exact by default, or approximate on request."""
 
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate

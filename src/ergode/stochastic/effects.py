@@ -1,7 +1,7 @@
-"""Assignments of events: random draws are separated from formulas; values are made whole numbers.
+"""Assignments of events: separate random draws from formulas, and choose how to round values.
 
-Numbers of molecules are whole.  An assignment that always gives a whole number is used as it is.
-For any other assignment the user says how it is rounded.
+Numbers of molecules are integers.  An assignment that always gives an integer is used unchanged.
+For any other assignment the user chooses the rounding.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Effects:
         return Expression(ast.unparse(tree))
 
     def take(self, name: str, arguments: list[ast.expr]) -> ast.Name:
-        """Record one more draw; the variable that holds it."""
+        """Record one more draw; return the variable that holds it."""
         place = f"{DRAWN}{len(self.drawn)}"
         first, *rest = (Expression(ast.unparse(argument)) for argument in arguments)
         second = rest[0] if rest else Expression("0")
@@ -68,7 +68,7 @@ class _TakeOut(ast.NodeTransformer):
 
 
 class Wholeness:
-    """Whether formulas give whole numbers in all states and at all points of a sweep.
+    """Decides whether formulas give integers in all states and at all points of a sweep.
 
     Parameters
     ----------
@@ -76,19 +76,19 @@ class Wholeness:
     known : mapping of str to float or ndarray
         Parameters and compartments.
     whole : set of str
-        Variables besides species that are whole numbers.
+        Integer variables besides the species.
     """
 
     def __init__(self, naming: Naming, known: Mapping[str, Any], whole: set[str]) -> None:
         self.naming, self.known, self.whole = naming, known, whole
 
     def of(self, expression: Expression, size: str | None = None) -> bool:
-        """Whether the value, times the size of a compartment if one is given, is whole."""
+        """Whether a value, multiplied by a compartment's size if given, is an integer."""
         volume = 1.0 if size is None else self.known[size]
         return self._both(expression.tree, volume, size)[1]
 
     def _both(self, node: ast.AST, volume: Any, size: str | None) -> tuple[bool, bool]:
-        """Whether a value is whole, and whether it is when multiplied by the volume."""
+        """Whether a value is an integer, and whether its product with the volume is an integer."""
         times = _is_whole(volume)
         if not self.naming.varies(node):
             value = np.asarray(Expression(ast.unparse(node)).evaluate(self.known))
@@ -142,7 +142,7 @@ def whole_parameters(
     known: Mapping[str, Any],
     drawn: set[str],
 ) -> set[str]:
-    """Parameters that are whole at the beginning, and whatever events assign to them."""
+    """Parameters with integer initial values, to which events assign only integers."""
     species = len(naming.network.species)
     moving = set(naming.variables[species:]) - set(naming.draws)
     whole = {name for name in moving if _is_whole(known[name])}
@@ -167,12 +167,12 @@ def rounding_of(
     rounding: str | None,
     whole: bool,
 ) -> int:
-    """How what an event assigns is rounded.
+    """How to round the value that an event assigns.
 
     Raises
     ------
     PlanError
-        It may not be whole, and the user did not say how to round it.
+        The value may not be an integer, and the user did not choose how to round it.
     """
     if not whole:
         return ROUNDINGS["none"]

@@ -24,12 +24,12 @@ from ergode.models.reactions.reaction import Law
 
 @dataclass(frozen=True)
 class MassAction:
-    """A coefficient times falling factorials.
+    """A coefficient times falling factorials of amounts.
 
     Attributes
     ----------
     coefficient : float or Expression
-        Of parameters and compartments.
+        A function of parameters and compartments.
     orders : mapping of int to int
         Order in each variable, by its index.
     """
@@ -45,16 +45,16 @@ class Formula:
     Attributes
     ----------
     expression : Expression
-        Of variables, parameters, compartments and time.
+        A function of variables, parameters, compartments and time.
     orders : mapping of int to int
-        Falling factorials that it is multiplied by.
+        Orders of falling factorials that multiply the expression.
     """
 
     expression: Expression
     orders: Mapping[int, int] = field(default_factory=dict)
 
 
-# A letter that no name of a model has.
+# This letter does not occur in names of models.
 DRAWN = "\ua60cdraw"
 
 
@@ -67,14 +67,14 @@ def draws_of(tree: ast.AST) -> list[ast.Call]:
 
 
 class Naming:
-    """What the names in a network's formulas stand for, with numbers `given` for some parameters.
+    """Meaning of the names in a network's formulas; parameters in `given` have fixed values.
 
     Attributes
     ----------
     variables : tuple of str
         Names whose values change in time: species, parameters that events assign to, draws.
     draws : tuple of str
-        The last of `variables`: they hold the random draws of events.
+        The last of `variables`, which hold the random draws of events.
     parameters : tuple of str
         Names with constant values: the other parameters, and compartments.
     """
@@ -83,7 +83,7 @@ class Naming:
         self.network = network
         assigned = {name for event in network.events for name in event.assignments}
         moving = [name for name in network.parameters if name in assigned]
-        # A parameter whose formula uses one that moves moves with it, as a rule does.
+        # A parameter whose formula uses a changing parameter also changes, like a rule.
         self._rules: dict[str, Expression] = {}
         formulas = dict(network.parameters) | {c.name: c.size for c in network.compartments}
         for name in network.parameter_order:
@@ -99,7 +99,7 @@ class Naming:
                     ", to which events assign; a compartment keeps its size"
                 )
             self._rules[name] = formula
-        # Each draw of an event has a place beside the state, by number.
+        # Each draw of an event has a variable after the state, numbered in order.
         effects = [value for event in network.events for value in event.assignments.values()]
         count = sum(len(draws_of(v.tree)) for v in effects if isinstance(v, Expression) and v.draws)
         self.draws = tuple(f"{DRAWN}{k}" for k in range(count))
@@ -119,13 +119,13 @@ class Naming:
             self._rules[name] = network.rules[name].substitute(self._rules)
 
     def inline(self, value: float | Expression) -> Expression:
-        """A formula with the definitions of rules in place of their names."""
+        """A formula with rules replaced by their definitions."""
         if not isinstance(value, Expression):
             return Expression(repr(float(value)))
         return value.substitute(self._rules)
 
     def size_of(self, name: str) -> str | None:
-        """Compartment whose size an amount is divided by where formulas use the species."""
+        """Compartment whose size divides the species' amount in formulas, or None."""
         return self._size.get(name)
 
     def steps_of_name(self, name: str) -> list[Step]:
@@ -162,7 +162,8 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
     Raises
     ------
     PlanError
-        It cannot be simulated: a rate coefficient of conditions, a broken stoichiometry.
+        The law cannot be simulated: a coefficient that depends on conditions, or a fractional
+        stoichiometry.
     """
     table = network.reactions
     given = table.formulas.get(k, float(table.values[k]))
@@ -287,7 +288,7 @@ def _uses_time(node: ast.AST) -> bool:
 
 
 def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
-    """Slope and rest of an expression that is linear in time; None if it is not."""
+    """Slope and intercept of an expression that is linear in time; None if it is not linear."""
     if not _uses_time(node):
         return None, node
     if isinstance(node, ast.Name):
@@ -328,12 +329,12 @@ def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
 
 
 def check_whole(network: ReactionNetwork) -> None:
-    """Refuse a stoichiometry that is not of whole numbers.
+    """Refuse a stoichiometry that is not an integer.
 
     Raises
     ------
     PlanError
-        One is not; the message names the reaction.
+        A stoichiometry is fractional; the message names the reaction.
     """
     table = network.reactions
     for side in ("reactant", "product"):

@@ -36,35 +36,35 @@ MethodName = Literal[
 ]  # fmt: skip
 RunnersByTarget = dict[Target, Callable[..., Any]]
 
-# Up to this many reactions, one search over all of them is fastest.
+# Up to this number of reactions, one search over all of them is fastest.
 _DIRECT_MOST = 64
-# Where a firing changes more propensities than this, partial propensities are faster.
+# If a firing changes more propensities than this, partial propensities are faster.
 _COUPLED_FROM = 32
-# A block for each realization pays if there are this few realizations for each multiprocessor, and
-# a firing changes this many propensities.
+# A block per realization pays if there are at most this many realizations per multiprocessor, and a
+# firing changes at least this many propensities.
 _BLOCKS_A_MULTIPROCESSOR = 2
 _BLOCK_FROM = 256
-# A quarter of a warp for each realization is faster than a warp if there are this many realizations
-# for each multiprocessor, and at most this many reactions.
+# A quarter of a warp per realization is faster than a warp from this number of realizations per
+# multiprocessor, and up to this number of reactions.
 _QUARTERS_A_MULTIPROCESSOR = 64
 _QUARTER_MOST = 2048
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a method is to do besides simulating a network.
+    """The run for which a method is chosen.
 
     Attributes
     ----------
     device : Device
     realizations : int
-        Over all points.
+        Total number over all points.
     max_firings : int
-        Firings of a realization at most.
+        Limit on the firings of a realization.
     logged : bool
         Whether every firing is listed.
     control : mapping of str to ndarray
-        What controls steps (see `leap.control`); nothing for a method without steps.
+        Constants that control steps (see `leap.control`); empty for a method without steps.
     """
 
     device: Device
@@ -75,18 +75,18 @@ class Request:
 
 
 class MakeRunner(Protocol):
-    """Chooses the runner of a method, and says which it is."""
+    """Chooses how a method runs, and describes the choice."""
 
     def __call__(
         self, method: Method, tables: Tables, request: Request
     ) -> tuple[RunnersByTarget, str]:
-        """What makes the runner on each target, and words for ``method_reason``."""
+        """Functions that make the runner, by target; and text for ``method_reason``."""
 
 
 def _run_by_threads(
     method: Method, tables: Tables, request: Request
 ) -> tuple[RunnersByTarget, str]:
-    """On the tables of a network: a thread, or a thread group, for each realization."""
+    """Run on the tables of a network: a thread or a thread group per realization."""
     device = request.device
     algorithm, size, said = method.algorithm, 1, ""
     if device.is_cuda:
@@ -105,7 +105,7 @@ def _run_by_threads(
 
 
 def _run_direct(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
-    """By code compiled for the network if it is small, else on its tables."""
+    """Run code compiled for the network if it is small, else run on its tables."""
     small = compiled_direct.fits(tables) and request.max_firings <= compiled_direct.FIRINGS_MOST
     if request.logged or not small:
         return _run_by_threads(method, tables, request)
@@ -114,7 +114,7 @@ def _run_direct(method: Method, tables: Tables, request: Request) -> tuple[Runne
 
 
 def _run_steps(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
-    """By steps over many firings."""
+    """Run in steps over many firings."""
     return _by_target(
         THREAD_RUNNERS, algorithm=method.algorithm, control=request.control, whole=method.whole
     ), ""
@@ -134,7 +134,7 @@ def _suits_none(tables: Tables) -> str | None:
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """A method of simulation.
+    """A simulation method.
 
     Attributes
     ----------
@@ -146,12 +146,12 @@ class Method(methods.Method):
     follows_time : bool
         Whether rates may depend on time between firings.
     refuses : function of tables, whether firings are listed
-        Why it cannot simulate a network; None if it can.
+        Reason why the method cannot simulate a network; None if it can.
     suits : function of tables
-        Why ``"auto"`` chooses it; None if it does not. At most one method suits a network.
+        Reason for which ``"auto"`` chooses it, or None. At most one method suits a network.
     make_runner : MakeRunner
     group_algorithm : Algorithm, optional
-        The algorithm on thread groups, if it is another one.
+        The algorithm on thread groups, if it is a different one.
     """
 
     algorithm: Algorithm
@@ -164,54 +164,50 @@ class Method(methods.Method):
     group_algorithm: Algorithm | None = None
 
     def why_unsupported(self, tables: Tables, logged: bool = False) -> str | None:
-        """Why it cannot simulate a network, or list its firings; None if it can."""
+        """Reason why it cannot simulate a network, or list its firings; None if it can."""
         if tables.time_dependent and not self.follows_time:
             able = " or ".join(repr(one.name) for one in METHODS.values() if one.follows_time)
-            return (
-                "takes rates to be constant between firings, but a rate depends on time; use "
-                f"{able}"
-            )
+            return f"assumes constant rates between firings, but a rate depends on time; use {able}"
         return self.refuses(tables, logged)
 
 
-# ---- what methods refuse
+# ---- reasons why a method cannot simulate a network
 
 
 def _needs_pairs(tables: Tables, logged: bool) -> str | None:
-    """Partial propensities: mass action of at most two molecules, counts that stay above zero."""
+    """Partial propensities: mass action of at most two molecules; counts never negative."""
     if not tables.mass_action or tables.order_most > 2:
         return "is for mass action of at most two molecules; use 'direct' or another"
     if tables.unlimited is not None:
         reaction, variable = tables.unlimited
         return (
-            f"needs counts that stay above zero, but reaction {reaction + 1} takes "
-            f"'{tables.naming.variables[variable]}' at a rate that does not ask how much there "
-            "is; use 'direct' or another"
+            f"needs counts that never become negative, but reaction {reaction + 1} may take more "
+            f"'{tables.naming.variables[variable]}' than there is; use 'direct' or another"
         )
     return None
 
 
 def _needs_no_moments(tables: Tables, logged: bool) -> str | None:
-    """Steps over many firings: nothing may depend on the moment of a single one."""
+    """Steps over many firings: nothing may depend on the time of a single firing."""
     if logged:
-        return "has no single firings to list; use an exact method"
+        return "does not simulate single firings, so it cannot list them; use an exact method"
     if tables.has_delays:
-        return "does not know delays; use an exact method"
+        return "does not support delays; use an exact method"
     if tables.interruptions.stop.size:
-        return "steps over the moment at which 'stop' is met; use an exact method"
+        return "cannot find the time at which 'stop' is met; use an exact method"
     if tables.interruptions.watched.size or tables.moving_breaks:
         return (
-            "steps over the moment at which a condition on amounts turns, and the network has "
+            "cannot find the time at which a condition on amounts changes, and the network has "
             "such events or rates; use an exact method"
         )
     return None
 
 
-# ---- what "auto" chooses: by the network alone, so that results do not depend on the device
+# ---- choice of "auto": it depends only on the network, so results do not depend on the device
 
 
 def coupling(tables: Tables) -> float:
-    """Propensities that a firing changes, on the average over reactions."""
+    """Number of propensities that a firing changes, averaged over reactions."""
     net = tables.net
     affected = np.diff(net.affected_starts)
     return float(affected[net.changed].sum() / max(1, tables.reaction_count))
@@ -224,7 +220,7 @@ def _suits_small(tables: Tables) -> str | None:
 
 
 def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> str | None:
-    """Of more reactions, coupled strongly or weakly; with or without partial propensities."""
+    """Larger networks, coupled strongly or weakly; with or without partial propensities."""
     if tables.time_dependent or tables.reaction_count <= _DIRECT_MOST:
         return None
     followed = coupling(tables)
@@ -321,9 +317,9 @@ class Plan:
     ----------
     method : Method
     reason : str
-        Why it was chosen, and how it runs.
+        Why the method was chosen, and how it runs.
     runners : dict of str to function
-        Make what runs chunks on a CPU, and on CUDA.
+        Functions that make the runner, by target.
     """
 
     method: Method
@@ -331,24 +327,24 @@ class Plan:
     runners: RunnersByTarget
 
     def runner(self, tables: Tables, *, device: Device, **options: Any) -> Any:
-        """What runs chunks on a device."""
+        """The runner of chunks on a device."""
         return self.runners[device.target](tables=tables, device=device, **options)
 
 
 def named(name: str) -> Method | None:
-    """The method of a name; None for ``"auto"``.
+    """The method with this name; None for ``"auto"``.
 
     Raises
     ------
     PlanError
-        There is no such method.
+        The name is unknown.
     """
     choice("method", name, ("auto", *METHODS))
     return METHODS.get(name)
 
 
 def plan(method: Method | None, tables: Tables, request: Request) -> Plan:
-    """How a network is simulated by a method, or by the one that suits it.
+    """Plan a simulation with the given method, or with the method that suits the network.
 
     Raises
     ------
@@ -362,7 +358,7 @@ def plan(method: Method | None, tables: Tables, request: Request) -> Plan:
 
 
 def choose(tables: Tables) -> tuple[Method, str]:
-    """The method that suits a network, and why."""
+    """The method that suits a network, and the reason."""
     for method in METHODS.values():
         reason = method.suits(tables)
         if reason is not None:
@@ -373,7 +369,7 @@ def choose(tables: Tables) -> tuple[Method, str]:
 def thread_group_size(
     algorithm: Algorithm, tables: Tables, realizations: int, multiprocessors: int
 ) -> int:
-    """How many threads of a GPU share a realization."""
+    """Number of GPU threads that share a realization."""
     if algorithm.thread_group is None:
         return 1
     few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors

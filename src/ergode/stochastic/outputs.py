@@ -1,4 +1,4 @@
-"""What is kept of realizations: each kind of output, chunk by chunk."""
+"""The kinds of output: what is kept of each chunk of realizations."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _FIRING = ("firing",)
 _VARIABLES = {
     "trajectories": [
         Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"),
-        Variable("value", (*_GRID, "rule"), "float64", "1", "what a rule defines, at a time", True),
+        Variable("value", (*_GRID, "rule"), "float64", "1", "value of a rule at a time", True),
     ],
     "statistics": [
         Variable("mean", _MOMENT, "float64", "1", "mean of the amount"),
-        Variable("variance", _MOMENT, "float64", "1", "unbiased variance of it"),
-        Variable("count", (SWEPT, "time"), "int64", "1", "realizations that got to this time"),
+        Variable("variance", _MOMENT, "float64", "1", "unbiased variance of the amount"),
+        Variable("count", (SWEPT, "time"), "int64", "1", "realizations that reached this time"),
         Variable("value_mean", _RULE, "float64", "1", "mean of a rule's value", True),
-        Variable("value_variance", _RULE, "float64", "1", "its variance", True),
+        Variable("value_variance", _RULE, "float64", "1", "variance of a rule's value", True),
     ],
     "histogram": [
         Variable(
@@ -56,15 +56,15 @@ _VARIABLES = {
     "first-passage": [
         Variable(
             "passage_time", _REPLICATE, "float64", "time",
-            "when the condition was first met; NaN if it was not",
+            "first time at which the condition held; NaN if it never held",
         ),
     ],
     "events": [
-        Variable("firing_time", _FIRING, "float64", "time", "when a reaction fired"),
-        Variable("reaction", _FIRING, "int32", "1", "which, in the network's order"),
+        Variable("firing_time", _FIRING, "float64", "time", "time of the firing"),
+        Variable("reaction", _FIRING, "int32", "1", "index of the reaction in the network"),
         Variable(
             "realization", _FIRING, "int64", "1",
-            "number of the realization it was in, over all points of a sweep",
+            "index of the realization, over all points of a sweep",
         ),
     ],
 }  # fmt: skip
@@ -75,11 +75,11 @@ _VALUES_MOST = 1 << 28
 
 
 class Collector:
-    """Collects the results of chunks and makes a Dataset of them."""
+    """Collects the results of chunks and returns them as a Dataset."""
 
     wanted: Wanted
     takes_long = False
-    """Whether to add a chunk takes about as long as to simulate it."""
+    """Whether collecting a chunk takes about as long as simulating it."""
 
     def __init__(
         self,
@@ -96,20 +96,20 @@ class Collector:
         self.total = layout.count * replicates
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        """Add the results of the realizations from number `first` on."""
+        """Add the results of a chunk; `first` is its first realization."""
         raise NotImplementedError
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-        """Name of the output, its variables, and coordinates of its own.
+        """Name of the output, its variables, and its own coordinates.
 
-        `reached` says how many times each realization reported.
+        `reached` is the number of times that each realization reported.
         """
         raise NotImplementedError
 
     def dataset(
         self, found: Mapping[str, np.ndarray], coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
-        """The result from `found`, the data of every realization, and the times each reached."""
+        """The result, from the data `found` and the times reached of every realization."""
         found = dict(found)
         reached = found.pop("rows")
         name, values, own = self.values(reached.ravel())
@@ -121,11 +121,11 @@ class Collector:
         )  # fmt: skip
 
     def points_of(self, first: int, count: int) -> np.ndarray:
-        """The point of each realization of a chunk."""
+        """Index of the point for each realization of a chunk."""
         return np.arange(first, first + count) // self.replicates
 
     def rule_values(self, amounts: np.ndarray, first: int) -> np.ndarray:
-        """What rules define, [realization, time, rule], of amounts [realization, time, species]."""
+        """Values of rules [realization, time, rule] from amounts [realization, time, species]."""
         network = self.network
         points = self.points_of(first, len(amounts))
         known: dict[str, Any] = {TIME: self.grid[None, :]}
@@ -204,7 +204,7 @@ class Statistics(Collector):
         )  # fmt: skip
         self._sums = SumsByPoint(*shape, self.tables.species_count)
         rules = len(self.network.rules)
-        # What rules define is not whole, and is made of amounts.
+        # Values of rules are not integers and are computed from amounts.
         self.wanted = Wanted(statistics=whole, amounts=bool(rules) or not whole)
         self._moments = Moments(*shape, rules) if rules else None
         self.takes_long = self.wanted.amounts
@@ -242,7 +242,7 @@ class Statistics(Collector):
 
 
 class Histogram(Collector):
-    """How often amounts fall into each bin."""
+    """Number of realizations with an amount in each bin."""
 
     wanted = Wanted(amounts=True)
     takes_long = True
@@ -265,7 +265,7 @@ class Histogram(Collector):
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         amounts = chunk["amounts"]
         points = self.points_of(first, len(amounts))
-        # (Times that were not reached are zero here, and in no bin.)
+        # Times that were not reached are zero in this array; they belong to no bin.
         unreached = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
         if self._edges is None:
             most = int(amounts.max(initial=0)) + 1
@@ -304,7 +304,7 @@ class Final(Collector):
         super().__init__(*arguments)
         self._parts: list[np.ndarray] = []
         check_room(
-            16 * self.total * self.tables.species_count,  # in chunks, and together
+            16 * self.total * self.tables.species_count,  # for the chunks and for the whole result
             f"an array of amounts of {self.total:,} realizations", "use fewer replicates",
         )  # fmt: skip
 
@@ -324,7 +324,7 @@ class Final(Collector):
 
 
 class FirstPassage(Collector):
-    """When the condition was first met."""
+    """First time at which the condition holds."""
 
     wanted = Wanted()
 
@@ -370,9 +370,9 @@ class Kind:
     ----------
     collector : type of Collector
     over_time : bool
-        Whether it reports every time of the grid, not only the last.
+        Whether it reports every time of the grid, instead of only the last.
     needs_stop : bool
-        Whether it needs a condition.
+        Whether it needs a stopping condition.
     """
 
     collector: type[Collector]
@@ -381,7 +381,7 @@ class Kind:
 
     @property
     def wanted(self) -> Wanted:
-        """What is kept of each chunk, if the network has no rules."""
+        """Results to keep of each chunk, for a network without rules."""
         return self.collector.wanted
 
 
@@ -396,12 +396,12 @@ OUTPUTS = {
 
 
 def kind(output: str) -> Kind:
-    """The kind of output of a name.
+    """The kind of output with this name.
 
     Raises
     ------
     PlanError
-        There is no such output.
+        The name is unknown.
     """
     choice("output", output, OUTPUTS)
     return OUTPUTS[output]
@@ -421,7 +421,7 @@ def collector(
     Raises
     ------
     PlanError
-        It has no bins, but they are given; or it does not fit into memory.
+        `bins` are given for an output without bins, or the output does not fit in memory.
     """
     chosen = kind(output).collector
     if bins is not None and chosen is not Histogram:

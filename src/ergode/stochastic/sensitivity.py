@@ -41,11 +41,11 @@ def sensitivities(
     seed: int = 0,
     device: str | devices.Device = "auto",
 ) -> xarray.Dataset:
-    """Derivatives of mean amounts by parameters.
+    """Derivatives of mean amounts with respect to parameters.
 
-    Central differences over pairs of realizations whose reactions have the same clocks (the common
-    reaction path): a pair differs by what the parameter does, not by chance, and the error is far
-    below that of independent realizations.
+    Central differences over pairs of realizations with the same clock for each reaction (common
+    reaction path): the difference of a pair is due to the parameter, and its variance is far below
+    that of independent realizations.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def sensitivities(
     times : array_like, shape [time_count]
         As for `simulate`.
     parameters : sequence of str, optional
-        Parameters with values other than zero; all that are numbers if not given.
+        Parameters with nonzero values; by default all parameters that are numbers.
     replicates : int
         Pairs of realizations for each parameter.
     relative_step : float
-        How far to either side a parameter is moved, as a share of its value. The bias of the
-        difference falls with its square.
+        Change of a parameter to either side, relative to its value. The bias of the difference is
+        proportional to its square.
     seed, device
         As for `simulate`.
 
@@ -106,7 +106,7 @@ def sensitivities(
     for name in names:
         value = float(known[name])
         if value == 0:
-            raise ModelError(f"parameter '{name}' is 0; its step would be none")
+            raise ModelError(f"parameter '{name}' is 0; a relative step needs another value")
         ends = np.array([value * (1 - relative_step), value * (1 + relative_step)])
         result = simulate(
             network, times=times, replicates=replicates, seed=seed, method="next-reaction",
@@ -120,7 +120,7 @@ def sensitivities(
         error = slopes.std(axis=0, ddof=1) if replicates > 1 else np.full(slopes.shape[1:], np.nan)
         rows["standard_error"].append(error / np.sqrt(replicates))
     if result is None:
-        raise ModelError("there is no parameter to move")
+        raise ModelError("there is no parameter to vary")
     kept = ("version", "engine", "method", "device", "device_model", "seed", "model_digest")
     attrs = {key: result.attrs[key] for key in kept}
     attrs |= {"replicates": replicates, "relative_step": relative_step} | stopwatch.seconds()

@@ -1,4 +1,4 @@
-"""Stochastic simulation: from a network of reactions to labelled results."""
+"""Public function `simulate`: from a reaction network to labelled results."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def simulate(
     stopwatch = Stopwatch()
     grid = time_grid(times)
     if grid.size < 2:
-        raise ModelError("times has one time; expected at least when to begin and when to end")
+        raise ModelError("times has one time; expected at least a start and an end")
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
@@ -264,12 +264,12 @@ def sweep_of(
     initial: Mapping[str, Any] | None,
     reserved: Collection[str],
 ) -> Layout:
-    """Points of a sweep; swept values cannot have `reserved` names.
+    """Points of a sweep; names in `reserved` cannot be swept.
 
     Raises
     ------
     ModelError
-        A name is neither a parameter nor a compartment, or not a species; or a value is invalid.
+        A name is neither a parameter nor a compartment nor a species; or a value is invalid.
     """
     given: dict[str, Mapping[str, Any]] = {}
     for argument, mapping in (("parameters", parameters), ("initial", initial)):

@@ -1,4 +1,4 @@
-"""The steps of approximate methods: their control, and their attributes in a result."""
+"""Steps of approximate methods: their control, and their attributes in a result."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ergode.stochastic.algorithms import leap
 
 # Cost of a step, and of a single firing between two steps, in firings of the direct method.
 _STEP_COST, _SINGLE_COST = 30.0, 5.0
-# The Langevin equation fails where more than this share of its steps leads below zero, or where
-# reactants are few for more than this share of the time.
+# The Langevin equation is not valid if more than this fraction of its steps leads below zero, or if
+# reactants are few during more than this fraction of the time.
 _FEW_MOST = 0.01
-# Smaller ones make steps that vanish beside the relaxation time.
+# Below this tolerance, steps vanish compared with the relaxation time.
 _SMALLEST_TOLERANCE = 1e-10
 
 
@@ -28,12 +28,12 @@ def step_control(
     grid: np.ndarray,
     max_firings: int,
 ) -> dict[str, np.ndarray]:
-    """What controls the steps of a method; nothing for one that takes no steps.
+    """Constants that control the steps of a method; empty for a method without steps.
 
     Parameters
     ----------
     method : Method, optional
-        None stands for ``"auto"``.
+        None means ``"auto"``.
     tolerance, step : float, optional
         As for `simulate`.
     grid : ndarray
@@ -44,7 +44,7 @@ def step_control(
     Raises
     ------
     PlanError
-        A value cannot be, or is for another method.
+        A value is invalid, or belongs to another method.
     """
     if method is None or not method.algorithm.leaps:
         name = "auto" if method is None else method.name
@@ -81,7 +81,7 @@ def step_control(
 def describe_steps(
     leaps: np.ndarray, firings: np.ndarray, control: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-    """Attributes of a result about its steps; warns where steps are too long or too short."""
+    """Attributes of a result about its steps; warn if steps are too long or too short."""
     error = float(leaps[:, 0].max(initial=0.0))
     taken, single, below, few, time = leaps[:, 1:].sum(axis=0)
     few /= time or 1.0

@@ -18,7 +18,7 @@ Made = TypeVar("Made")
 
 
 class Net(NamedTuple):
-    """What kernels read of a network's reactions.
+    """Arrays of a network's reactions for kernels.
 
     A variable is a species, or a parameter that events assign to.  Rows of a reaction or a variable
     lie between consecutive elements of its ``starts`` array.  A program of -1 means no program.
@@ -28,7 +28,7 @@ class Net(NamedTuple):
     coefficients: Any  # [point, reaction]
     parameters: Any  # [point, parameter]
     laws: Any  # [reaction] program that multiplies the falling factorials
-    pairs: Any  # [reaction, 2] variables whose product they are, where no law has more (`pairs_of`)
+    pairs: Any  # [reaction, 2] variables whose product they are, if no law needs more (`pairs_of`)
     reactant_starts: Any  # [reaction + 1]
     reactants: Any  # [entry] variable
     orders: Any  # [entry]
@@ -44,14 +44,14 @@ class Net(NamedTuple):
 
 
 class Interruptions(NamedTuple):
-    """What kernels read of events, breaks, delays and stop conditions; rows as in `Net`."""
+    """Arrays of events, breaks, delays and stopping conditions for kernels; rows as in `Net`."""
 
     delays: Any  # [reaction] program
     delayed_starts: Any  # [reaction + 1]
     delayed_variables: Any  # [entry] variable that changes after the delay
     delayed_changes: Any  # [entry]
     triggers: Any  # [event] program
-    watched: Any  # [0 ...] events whose trigger may turn by a firing, not by time alone
+    watched: Any  # [0 ...] events whose trigger a firing can change
     event_delays: Any  # [event] program
     priorities: Any  # [event] program
     flags: Any  # [event] bits: persistent, initially true, values from trigger; then rounding
@@ -59,19 +59,19 @@ class Interruptions(NamedTuple):
     assigned: Any  # [entry] variable
     assignments: Any  # [entry] program
     draw_starts: Any  # [event + 1]
-    draws: Any  # [entry, 4] kind, variable it goes to, programs of its arguments
+    draws: Any  # [entry, 4] kind, variable that stores it, programs of its arguments
     breaks: Any  # [break] program
     stop: Any  # [0 or 1] program
 
 
-# A variable of a pair has this bit where one molecule less of it counts.
+# This bit in a variable of a pair means: its count minus one.
 ONE_LESS = 1 << 30
 PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING = 1, 2, 4, 8
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A network ready to be simulated.
+    """A network, prepared for simulation.
 
     Attributes
     ----------
@@ -79,18 +79,18 @@ class Tables:
     interruptions : Interruptions
         Arrays on the host.
     naming : Naming
-        What its names stand for.
+        Meaning of the network's names.
     species_count, variable_count, reaction_count : int
     depth : int
-        Most numbers on the stack of a program.
+        Stack size that programs need.
     time_dependent : bool
-        Whether a rate depends on time otherwise than by comparisons.
+        Whether a rate depends on time other than by comparisons.
     moving_breaks : bool
-        Whether a comparison is with something that changes.
+        Whether time is compared with an expression that changes.
     mass_action : bool
         Whether every law is mass action.
     most_values : int
-        Most assignments of one event.
+        Largest number of assignments of one event.
     """
 
     net: Net
@@ -107,7 +107,7 @@ class Tables:
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, make: Callable[..., Made], *options: Any) -> Made:
-        """``make(tables, *options)``, which is called the first time only."""
+        """``make(tables, *options)``, computed once and cached."""
         key = make, *options
         if key not in self._made:
             self._made[key] = make(self, *options)
@@ -133,7 +133,7 @@ class Tables:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether anything but firings happens to a realization, or ends it."""
+        """Whether there are events, breaks, delays or a stopping condition."""
         interruptions = self.interruptions
         return (
             self.event_count > 0
@@ -144,7 +144,7 @@ class Tables:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether there is nothing but mass action of at most two molecules."""
+        """Whether the network has only mass action of at most two molecules."""
         return self.mass_action and self.order_most <= 2 and not self.is_interrupted
 
     @cached_property
@@ -174,7 +174,7 @@ class Tables:
 
 
 def constant(array: np.ndarray) -> np.ndarray:
-    """The array, which nothing can change any more: calls share it, and a GPU keeps its copy."""
+    """The array, made read-only: calls share it, and a GPU keeps its copy."""
     array.flags.writeable = False
     return array
 
@@ -184,5 +184,5 @@ def starts_of(lengths: np.ndarray) -> np.ndarray:
 
 
 def offsets(values: np.ndarray, count: int) -> np.ndarray:
-    """Where each number below `count` begins among sorted values, and where the last ends."""
+    """First index of each number below `count` among sorted values; last, the end."""
     return starts_of(np.bincount(values, minlength=count))

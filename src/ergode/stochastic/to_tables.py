@@ -1,4 +1,4 @@
-"""From a reaction network to the flat arrays that kernels read."""
+"""Convert a reaction network to the flat arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ergode.stochastic.tables import (
     starts_of,
 )
 
-# Tables that are kept for later calls, and propensities (of all points) up to which they are.
+# Number of tables cached for later calls, and largest number of propensities (of all points).
 _KEPT_MOST = 8
 _KEPT_PROPENSITIES = 1 << 17
 NO_PROGRAM = -1
@@ -51,7 +51,7 @@ def build(
     whole: bool = True,
     rounding: str | None = None,
 ) -> Tables:
-    """The tables of a network.
+    """Build the tables of a network.
 
     Parameters
     ----------
@@ -67,16 +67,16 @@ def build(
     whole : bool
         Whether amounts must be whole numbers.
     rounding : str, optional
-        How an event rounds what it assigns, unless the event says it itself.
+        How an event rounds assigned values, unless the event specifies it.
 
     Raises
     ------
     PlanError, ModelError
-        The network cannot be simulated; the message says why.
+        The network cannot be simulated; the message gives the reason.
     """
     if point_count * len(network.reactions) > _KEPT_PROPENSITIES:
         return _build(network, values, initial, point_count, stop, whole, rounding)
-    numbers = *network.parameters.items(), *network.rules.items()  # their mappings can change
+    numbers = *network.parameters.items(), *network.rules.items()  # a copy: these are mutable
     given, start = (
         tuple((name, row.tobytes()) for name, row in rows.items()) for rows in (values, initial)
     )
@@ -151,8 +151,8 @@ def _build(
 def pairs_of(starts: np.ndarray, reactants: np.ndarray, orders: np.ndarray, one: int) -> np.ndarray:
     """Two variables for each law; the product of their counts is the falling factorial of the law.
 
-    `one` stands for a count of one; the second has the bit `ONE_LESS` where it is the first again.
-    No rows if a law has more than two molecules.
+    `one` is the variable with the value one; the second variable has the bit `ONE_LESS` if both are
+    the same. There are no rows if a law has more than two molecules.
     """
     count = starts.size - 1
     rows = np.repeat(np.arange(count), np.diff(starts))
@@ -169,7 +169,7 @@ def pairs_of(starts: np.ndarray, reactants: np.ndarray, orders: np.ndarray, one:
 
 
 class _Programs:
-    """Collects programs, and the times at which comparisons in them turn."""
+    """Collects programs, and the times at which comparisons in them change."""
 
     def __init__(self, naming: Naming) -> None:
         self.naming = naming
@@ -179,7 +179,7 @@ class _Programs:
         self._numbers: dict[str, int] = {}
 
     def add(self, value: float | Expression | None, what: str | None, rate: bool = False) -> int:
-        """Number of the program of a formula; `what` is None where its time does not matter."""
+        """Index of a formula's program; `what` is None if it may depend on time in any way."""
         if value is None:
             return NO_PROGRAM
         expression = self.naming.inline(value)
@@ -208,7 +208,7 @@ def _gather_laws(
     """Laws, changes and dependences of all reactions."""
     table = network.reactions
     count = len(table)
-    # Numbers of mass action are taken over as they are; a formula is looked at one by one.
+    # Numeric mass action is vectorised; formulas are processed one by one.
     looked_at = set(table.formulas) | set(np.flatnonzero(table.laws == Law.RATE).tolist())
     if network.compartments:
         looked_at |= set(np.flatnonzero(table.laws == Law.DETERMINISTIC).tolist())
@@ -301,7 +301,7 @@ def _coefficient(law: MassAction, known: Mapping[str, Any], name: str, count: in
 def _law_reactants(
     network: ReactionNetwork, given: Mapping[int, Mapping[int, int]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Falling factorials of every law, flat: where they start, variables, orders."""
+    """Falling factorials of all laws in flat arrays: starts, variables, orders."""
     table = network.reactions
     lengths = np.diff(table.reactant_starts)
     for k, orders in given.items():
@@ -421,7 +421,7 @@ def _initial(
     point_count: int,
     whole: bool,
 ) -> np.ndarray:
-    """Amounts at the beginning, shape [point, variable]."""
+    """Initial amounts, shape [point, variable]."""
     start = np.empty((point_count, len(naming.variables)))
     for i, member in enumerate(network.species):
         value: Any = given.get(member.name, member.initial)
@@ -433,7 +433,7 @@ def _initial(
     if whole:
         _check_amounts(start[:, : len(network.species)], [m.name for m in network.species])
     for i in range(len(network.species), len(naming.variables)):
-        start[:, i] = known.get(naming.variables[i], 0.0)  # of a draw, before it is made
+        start[:, i] = known.get(naming.variables[i], 0.0)  # draws have no initial value
     return start
 
 

@@ -1,1 +1,1 @@
-"""How the next firing is found: one file an algorithm."""
+"""Algorithms that find the next firing: one file per algorithm."""

@@ -1,4 +1,4 @@
-"""What an algorithm is: the functions and arrays that runners make kernels of."""
+"""Records of algorithms: the functions and arrays from which runners build kernels."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class ThreadGroupAlgorithm:
     Attributes
     ----------
     state : NamedTuple type
-        What the algorithm keeps, and what all thread groups share.
+        State of the algorithm, and constants that all thread groups share.
     value, count, prepare, choose, follow, refresh : device function
-        Bound to the options of `thread_group.kernel` of these names. Without `refresh` the
-        algorithm treats no events.
+        Bound to the options of `thread_group.kernel` with these names. Without `refresh` the
+        algorithm does not support events.
     options : function of tables, threads of a group, room
-        float64 of shared memory that a group needs, and what is bound besides.
+        float64 of shared memory that a group needs, and further bindings.
     rows : function of tables, threads of a group, options
-        Length and type of each row that a thread group keeps in global memory.
+        Length and type of each row that a thread group has in global memory.
     constants : function of tables, threads of a group, options
         The arrays and numbers that all thread groups share.
     pays_by_block : bool
-        Whether a block is faster than a warp where a firing changes much.
+        Whether a block is faster than a warp if a firing changes many propensities.
     """
 
     state: Any
@@ -66,29 +66,29 @@ class ThreadGroupAlgorithm:
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """How the next firing is found; one thread simulates one realization.
+    """An algorithm that finds the next firing; one thread simulates one realization.
 
     Attributes
     ----------
     state : NamedTuple type
-        What the algorithm keeps: the `arrays` of every worker and the `constants`.
+        State of the algorithm: the `arrays` of every worker and the `constants`.
     arrays : function of tables
-        Length and type of each row that a worker keeps.
+        Length and type of each row of a worker.
     constants : function of tables
         The arrays that all workers share.
     prepare, update : device function
-        As in `kernel.realization`: make the state, and follow a firing.
+        As in `kernel.realization`: compute the state, and update it after a firing.
     total_of, choose : device function, optional
         As in `kernel.next_firing`: the total propensity, and the search for a reaction.
     advance : device function
-        As in `kernel.realization`: find the next firing. The direct method if not given; it needs
-        `total_of` and `choose`.
+        As in `kernel.realization`: find the next firing. The default is the direct method, which
+        needs `total_of` and `choose`.
     between, arrive, tell : device function, optional
-        As in `kernel.realization`, of an algorithm that leaps over firings.
+        As in `kernel.realization`, for an algorithm with many firings per step.
     prepared : function of tables, optional
-        What `prepare` makes of the initial state of every point, as further constants.
+        Initial state of every point after `prepare`, as further constants.
     copy_prepared : device function, optional
-        As in `kernel.realization`: begin a realization with it.
+        As in `kernel.realization`: begin a realization with that state.
     thread_group : ThreadGroupAlgorithm, optional
         The same algorithm for a thread group.
     """
@@ -109,12 +109,12 @@ class Algorithm:
     thread_group: ThreadGroupAlgorithm | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an algorithm without one of its parts.
+        """Check that no part of the algorithm is missing.
 
         Raises
         ------
         TypeError
-            The message names the parts.
+            A part is missing; the message names it.
         """
         if self.advance is next_firing.advance and not (self.total_of and self.choose):
             raise TypeError("an algorithm needs advance, or total_of and choose")
@@ -128,7 +128,7 @@ class Algorithm:
 
     @property
     def leaps(self) -> bool:
-        """Whether it leaps over firings."""
+        """Whether a step has many firings."""
         return self.arrive is not None
 
     def bindings(self) -> dict[Any, DeviceFunction]:

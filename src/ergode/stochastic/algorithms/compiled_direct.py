@@ -1,9 +1,10 @@
-"""The direct method of a small network as straight-line code, made for that network.
+"""The direct method of a small network as straight-line code, generated for that network.
 
-All propensities, their running sum and the choice are written out, without a branch or a table.
-The reaction that fires is the last whose running sum of predecessors the target reaches.  On a GPU
-a thread keeps a realization in its registers; on a CPU the innermost loop is over realizations, and
-becomes vector instructions.  A thread or lane that ends a realization takes the next from a queue.
+All propensities, their running sums and the choice are straight-line code, without branches or
+tables.  The reaction that fires is the last whose preceding running sum does not exceed the target.
+On a GPU a thread keeps a realization in registers.  On a CPU the innermost loop is over
+realizations (lanes) and is vectorised.  A thread or lane that finishes a realization takes the next
+from a queue.
 
 D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J. Phys. Chem. 81
 (1977).
@@ -47,20 +48,20 @@ PARAMETERS = option()
 """Number of parameters that rates use."""
 
 LANES = option()
-"""Realizations that a CPU thread simulates at once."""
+"""Number of realizations that a CPU thread simulates at once."""
 
 SHARED = option()
-"""Whether a block of a GPU gathers sums over realizations in its shared memory."""
+"""Whether a block of a GPU sums over realizations in shared memory."""
 
 transition = option()
-"""``transition(u, x, c, p)``, generated for each network: the total propensity, the least of what
-must not be negative, and the state after a firing.  `u` chooses the reaction; `x` is the state,
-`c` the coefficients, `p` the parameters.
+"""``transition(u, x, c, p)``, generated for each network: the total propensity, the smallest of the
+values that must not be negative, and the state after a firing.  `u` chooses the reaction; `x` is
+the state, `c` the coefficients, `p` the parameters.
 """
 
 
 class Rates(NamedTuple):
-    """What kernels read of a network."""
+    """Arrays of a network for kernels."""
 
     initial: Any  # [point, species]
     coefficients: Any  # [point, reaction]
@@ -71,9 +72,9 @@ class Rates(NamedTuple):
 
 
 def code_of(tables: Tables) -> tuple[str, list[int]]:
-    """Text of `transition` for a network, and which parameters it reads.
+    """Source of `transition` for a network, and the parameters that it reads.
 
-    Where counts stay above zero neither they nor mass action need be looked at.
+    If counts cannot become negative, counts and mass-action propensities need no check.
     """
     network, naming, counts_stay = tables.network, tables.naming, tables.unlimited is None
     laws = [law_of(network, naming, k) for k in range(tables.reaction_count)]
@@ -97,7 +98,8 @@ def code_of(tables: Tables) -> tuple[str, list[int]]:
         lines.append(f"    a{j} = {' * '.join(factors)}")
         lines.append(f"    s{j} = s{j - 1} + a{j}" if j else "    s0 = a0")
     if all(isinstance(law, Formula) or max(law.orders.values(), default=0) > 1 for law in laws):
-        # All propensities may be minus zero: 2 A has -0.0 if there is no A.
+        # Without reactants every propensity may be -0.0: for 2 A with A = 0, 0 * (0 - 1). Make it
+        # 0.0.
         lines.append(f"    s{len(laws) - 1} = 0.0 + s{len(laws) - 1}")
     last = len(laws) - 1
     stoichiometry = network.stoichiometry.toarray()
@@ -125,7 +127,7 @@ def code_of(tables: Tables) -> tuple[str, list[int]]:
 
 
 class _Places(ast.NodeTransformer):
-    """Names of a formula as elements of the state and the parameters."""
+    """Replaces names in a formula by elements of the state and of the parameters."""
 
     def __init__(self, naming: Naming, used: list[int]) -> None:
         self.naming, self.used = naming, used
@@ -154,7 +156,7 @@ class _Places(ast.NodeTransformer):
             and right.value.is_integer()
             and 0 < right.value < 16
         ):
-            right = ast.Constant(int(right.value))  # becomes multiplications
+            right = ast.Constant(int(right.value))  # numba expands it to multiplications
         return ast.BinOp(left, node.op, right)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -167,22 +169,22 @@ class _Places(ast.NodeTransformer):
 
 @lru_cache(maxsize=256)
 def function_of(text: str) -> Callable[..., Any]:
-    """The function that a text defines."""
+    """The function that a source text defines."""
     return function_from_text(text, {"math": math})
 
 
-# ---- what both targets share
+# ---- shared by both targets
 
 
 def next_firing(seed, replicate, draw, t, x, c, p):
-    """Time of the next firing, the state after it, and sum and least as of `transition`."""
+    """Time of the next firing, the state after it, and the first two values of `transition`."""
     w0, w1, w2, w3 = draw_words(seed, replicate, 0, FIRING, draw)
     total, least, y = transition(uniform(w2, w3), x, c, p)
     return t + exponential(w0, w1) / total, y, total, least
 
 
 def outcome_of(total, least):
-    """How a realization ended whose total is 0 or invalid, or in which something is negative."""
+    """Outcome of a realization whose total is 0 or invalid, or that has a negative value."""
     if least < 0.0 or total < 0.0:
         return NEGATIVE
     return EXTINCT if total == 0.0 else NOT_FINITE
@@ -191,7 +193,7 @@ def outcome_of(total, least):
 # ---- CPU: realizations in lanes
 
 
-# Rows of LANES numbers in one array: a compiler that sees offsets knows what does not overlap.
+# Rows of LANES numbers in one array: constant offsets show the compiler that rows do not overlap.
 def before(i):
     """Row of a species, before the firing."""
     return i * LANES
@@ -203,7 +205,7 @@ def after(i):
 
 
 def lane_scalar(k):
-    """Rows of one number a lane: time, time of the firing, sum, least, limit."""
+    """Rows with one number per lane: time, time of the firing, sum, least, limit."""
     return (2 * SPECIES + k) * LANES
 
 
@@ -237,7 +239,7 @@ def _write(k, lane, row, point, slot, rows, out):
 
 @noinline_cpu
 def _begin(lane, row, rates, plan, rows, words):
-    """Put the beginning of realization `row` into a lane, as if a firing had led to it."""
+    """Load the initial state of realization `row` into a lane, like the result of a firing."""
     number = plan.first + row
     point = number // plan.replicates
     words[lane] = np.uint32(0)
@@ -253,7 +255,7 @@ def _begin(lane, row, rates, plan, rows, words):
 
 @no_refcount
 def _fire(seed, most, rows, words):
-    """The next firing of every lane; how many lanes have something to report before it."""
+    """Compute the next firing of every lane; return how many lanes have to report before it."""
     reached = 0
     for lane in range(LANES):
         time, y, total, least = next_firing(
@@ -327,13 +329,13 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
     """Realizations `start` to `stop`, on one thread, LANES at a time."""
     slot = start // grain
     rows = np.empty((2 * SPECIES + 5 + REACTIONS + PARAMETERS) * LANES)
-    words = np.empty(2 * LANES, np.uint32)  # draws so far, replicate
-    places = np.empty(2 * LANES, np.int64)  # realization, next time of the grid
+    words = np.empty(2 * LANES, np.uint32)  # number of draws, replicate
+    places = np.empty(2 * LANES, np.int64)  # realization, index of the next grid time
     most = np.uint32(plan.max_firings)
     following = start
     active = 0
     for lane in range(LANES):
-        # A lane without a realization of its own repeats the last one, unreported.
+        # A lane without a realization repeats the last realization and does not report it.
         _begin(lane, min(following, stop - 1), rates, plan, rows, words)
         mine = following < stop
         places[lane] = following if mine else -1
@@ -371,12 +373,12 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
         _commit(rows)
 
 
-# ---- CUDA: a thread a realization
+# ---- CUDA: one thread per realization
 
 
-# (Functions of their own: numba makes a long tuple only where it is all there is.)
+# (Separate functions: numba builds a long tuple only if a function does nothing else.)
 def initial_of(rates, point):
-    """State at the beginning."""
+    """Initial state."""
     return tuple(rates.initial[point, i] for i in range(SPECIES))
 
 
@@ -389,7 +391,7 @@ def parameters_of(rates, point):
 
 
 def _write_cuda(k, row, cell, x, shared, out):
-    """Report a state at time `k` of the grid; false if a count is too large."""
+    """Write a state at time `k` of the grid; false if a count is too large."""
     times = out.grid.size
     fits = True
     for i in unroll(range(SPECIES)):
@@ -421,9 +423,9 @@ def _write_cuda(k, row, cell, x, shared, out):
 
 
 def registers_cuda(queue, count, rates, plan, out):
-    """All realizations: a thread that has finished one takes the next from the queue.
+    """All realizations: a thread that has finished one takes the next from a queue.
 
-    Sums over realizations are gathered in the block's shared memory where they fit.
+    Sums over realizations are collected in the block's shared memory if they fit.
     """
     grid = out.grid
     times = grid.size

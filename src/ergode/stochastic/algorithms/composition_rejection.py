@@ -1,16 +1,17 @@
-"""Composition and rejection: constant time for each firing, for any number of reactions.
+"""Composition and rejection: constant time per firing, for any number of reactions.
 
-Reactions whose propensity is above one power of two and not above the next are in one group.  A
-group is chosen by its size times the upper power, a member of it evenly, and the member is
-accepted with the ratio of its propensity to the power: more than one half.  What is rejected takes
-time too (the process is a thinned one), so no sum of propensities is ever kept, and none can drift.
+A group contains the reactions whose propensities are between two consecutive powers of two.  A
+group is chosen in proportion to its size times the upper power, and a member with equal
+probabilities.  The member is accepted with the ratio of its propensity to the upper power, which is
+more than one half.  Rejected candidates also advance time (thinning).  No sum of propensities is
+stored, so none can drift.
 
 A. Slepoy, A. P. Thompson, S. J. Plimpton, "A constant-time kinetic Monte Carlo algorithm for
 simulation of large biochemical reaction networks", J. Chem. Phys. 128 (2008).
 
-All reactions stand in one list, group after group, the highest first and behind the lowest in use
-those that cannot fire; a reaction that goes from a group to the next is exchanged with the one at
-the border.
+One list holds all reactions, group after group, the highest group first.  Reactions that cannot
+fire follow the lowest group in use.  A reaction moves to an adjacent group by a swap with the
+reaction at the border.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ HEADROOM = 3
 class MethodState(NamedTuple):
     """State of the method; one row per worker."""
 
-    order: Any  # [worker, reaction] reactions, group after group
-    place: Any  # [worker, reaction] where each is in that list
-    group: Any  # [worker, reaction] its group: 1 is the highest, beyond all is what cannot fire
-    starts: Any  # [worker, GROUPS + 3] where groups start; behind the lowest, what cannot fire
+    order: Any  # [worker, reaction] reactions in order of groups
+    place: Any  # [worker, reaction] index of each reaction in `order`
+    group: Any  # [worker, reaction] group: 1 is the highest; GROUPS + 1: cannot fire
+    starts: Any  # [worker, GROUPS + 3] start of each group; last, of those that cannot fire
     numbers: Any  # [worker, 3] highest exponent, lowest group in use, negative propensities
-    first_order: Any  # [point, reaction] the same at the beginning, where it was made beforehand
+    first_order: Any  # [point, reaction] prepared initial values of the arrays above, if any
     first_place: Any
     first_group: Any
     first_starts: Any
@@ -51,19 +52,19 @@ class MethodState(NamedTuple):
 
 
 def exponent_of(a):
-    """The least e with a <= 2^e, of a positive number."""
+    """The smallest e with a <= 2^e, for positive a."""
     above = (to_bits(a) - np.uint64(1)) >> np.uint64(52)
     return np.int32(above & np.uint64(2047)) - np.int32(1022)
 
 
 def power_of_two(e):
-    """Two to the power `e`, and infinity from 1024 on."""
+    """Two to the power `e`; infinity from 1024 on."""
     e = max(min(np.int64(e), np.int64(1024)), np.int64(-1022))
     return from_bits(np.uint64(e + 1023) << np.uint64(52))
 
 
 def _group_of(a, top):
-    """Group of a propensity: below one if it is above all groups, or is no number."""
+    """Group of a propensity: 0 or less if it is above all groups, or is NaN."""
     if not a > 0.0:
         return np.int32(GROUPS + 1) if a <= 0.0 else np.int32(0)
     return min(top - exponent_of(a) + np.int32(1), np.int32(GROUPS))
@@ -71,7 +72,7 @@ def _group_of(a, top):
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """Put every reaction into its group."""
+    """Assign every reaction to its group."""
     count = state.order.shape[1]
     highest = real(0.0)
     negative = 0
@@ -116,7 +117,7 @@ def _exchange(here, there, w, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Move the reactions that depend on what changed; false if one is above all groups."""
+    """Regroup the reactions whose propensity changed; false if one is above all groups."""
     top = state.numbers[w, 0]
     lowest = state.numbers[w, 1]
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
@@ -133,7 +134,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
             if to < 1:
                 return False
             state.group[w, r] = to
-            while lowest < to and to <= GROUPS:  # groups between are empty
+            while lowest < to and to <= GROUPS:  # groups in between are empty
                 state.starts[w, lowest + 2] = state.starts[w, lowest + 1]
                 lowest += np.int32(1)
                 state.numbers[w, 1] = lowest
@@ -155,7 +156,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """Candidates at the rate of all upper bounds, until one is accepted."""
+    """Draw candidates at the sum of all upper bounds, until one is accepted."""
     if state.numbers[w, 2] > 0:
         return t, FAILED_NEGATIVE, draw
     lowest = state.numbers[w, 1]
@@ -195,7 +196,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         member = min(np.int32(position), np.int32(count - 1))
         j = state.order[w, first + member]
         a = propensity(j, w, t, point, net, work)
-        # The place within the member's share is even, and decides whether it is accepted.
+        # The position within the member's interval is uniform, so it serves for acceptance.
         if (position - real(member)) * bound < a:
             return t, j, draw
 
@@ -213,16 +214,16 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """What all workers share: nothing."""
+    """Constants that all workers share: none of its own; shapes of unprepared arrays."""
     rows = arrays(tables).items()
     return {f"first_{name}": np.zeros((0, 0), kind) for name, (_, kind) in rows}
 
 
-# ---- a beginning that is made once
+# ---- initial states, prepared once per point
 
 
 def copy_prepared(w, lane, lanes, point, state):
-    """Copy the groups of the initial state: this lane's share of every array."""
+    """Copy the groups of the initial state: this lane's part of every array."""
     for j in range(lane, state.order.shape[1], lanes):
         state.order[w, j] = state.first_order[point, j]
         state.place[w, j] = state.first_place[point, j]
@@ -234,7 +235,7 @@ def copy_prepared(w, lane, lanes, point, state):
 
 
 def prepared(tables: Tables) -> dict[str, np.ndarray]:
-    """What `prepare` makes of the initial state of every point."""
+    """State after `prepare` for the initial state of every point."""
     net = tables.net
     n, m = (net.initial[:, net.pairs[:, k] & (ONE_LESS - 1)] for k in (0, 1))
     a = net.coefficients * (n * (m - (net.pairs[:, 1] >> 30)))

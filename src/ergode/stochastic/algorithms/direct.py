@@ -1,7 +1,7 @@
-"""The direct method on tables: propensities in blocks, a search over blocks and then in one.
+"""The direct method on tables: propensities in blocks, a search over blocks and then in one block.
 
-The search in levels is that of M. Komarov, R. D'Souza, PLoS ONE 7 e46693 (2012).  A block that
-changed is summed again from its propensities: sums that are only corrected drift.
+The search in levels is that of M. Komarov, R. D'Souza, PLoS ONE 7 e46693 (2012).  The sum of a
+block that changed is recomputed from its propensities, because incremental corrections drift.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class MethodState(NamedTuple):
 
     a: Any  # [worker, reaction] propensities
     sums: Any  # [worker, block]
-    dirty: Any  # [worker, block] whether the sum is out of date
-    listed: Any  # [worker, block] which blocks are
-    negative: Any  # [worker, 1] how many propensities are negative
-    width: Any  # [1] reactions of a block
+    dirty: Any  # [worker, block] whether the sum is outdated
+    listed: Any  # [worker, block] list of outdated blocks
+    negative: Any  # [worker, 1] number of negative propensities
+    width: Any  # [1] reactions per block
 
 
 def _add_up(block, w, state):
-    """Sum a block, which then is up to date."""
+    """Recompute the sum of a block and mark it as valid."""
     width = state.width[0]
     first = block * width
     total = real(0.0)
@@ -42,13 +42,13 @@ def _add_up(block, w, state):
 
 
 def add_up_all(w, state):
-    """Sum all blocks."""
+    """Recompute the sums of all blocks."""
     for block in range(state.sums.shape[1]):
         _add_up(block, w, state)
 
 
 def mark(block, count, w, state):
-    """Put a block on the list of `count` that are out of date; the length of the list."""
+    """Add a block to the list of `count` outdated blocks; return the length of the list."""
     if state.dirty[w, block] == 0:
         state.dirty[w, block] = 1
         state.listed[w, count] = block
@@ -57,14 +57,14 @@ def mark(block, count, w, state):
 
 
 def add_up_marked(count, w, state):
-    """Sum the blocks of the list."""
+    """Recompute the sums of the listed blocks."""
     for k in range(count):
         _add_up(state.listed[w, k], w, state)
 
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """All propensities, and all sums."""
+    """Compute all propensities and all sums."""
     negative = 0
     for j in range(state.a.shape[1]):
         a = propensity(j, w, t, point, net, work)
@@ -75,7 +75,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Propensities of the reactions that depend on what changed, and the sums of their blocks."""
+    """Update the propensities that depend on changed variables, and the sums of their blocks."""
     width = state.width[0]
     count = 0
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
@@ -92,7 +92,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def choose(target, w, point, state):
-    """Reaction in whose share of the sum of all propensities `target` falls."""
+    """Reaction whose interval of the cumulative sum contains `target`."""
     block, target = find(target, state.sums, w, 0, state.sums.shape[1])
     if block < 0:
         return -1
@@ -103,7 +103,7 @@ def choose(target, w, point, state):
 
 
 def sum_of_blocks(w, state):
-    """Sum of all blocks."""
+    """Total over all blocks."""
     total = real(0.0)
     for block in range(state.sums.shape[1]):
         total += state.sums[w, block]
@@ -111,13 +111,13 @@ def sum_of_blocks(w, state):
 
 
 def total_of(w, state):
-    """Sum of all propensities; below zero where one of them is."""
+    """Total propensity; negative if any propensity is negative."""
     total = sum_of_blocks(w, state)
     return real(-1.0) if state.negative[w, 0] > 0 else total
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
-    """Length and type of each row that a worker keeps."""
+    """Length and type of each row of a worker."""
     reaction_count = tables.reaction_count
     width = block_width(reaction_count)
     blocks = -(-reaction_count // width)
@@ -131,12 +131,12 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def block_width(reaction_count: int) -> int:
-    """Reactions of a block: about as many as there are blocks."""
+    """Reactions per block: about as many as there are blocks."""
     return max(BLOCK_LEAST, int(np.sqrt(reaction_count)))
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """What all workers share."""
+    """Constants that all workers share."""
     return {"width": np.array([block_width(tables.reaction_count)], np.int32)}
 
 

@@ -1,7 +1,8 @@
-"""The direct method of a small network on its tables, with the numbers of `compiled_direct`.
+"""The direct method of a small network on its tables, with the same results as `compiled_direct`.
 
-One kernel serves every network, so that a new one starts without a compiler.  It does the same
-operations in the same order as the code that `compiled_direct` writes: results are bitwise equal.
+One kernel serves every network, so a new network starts without compilation.  It performs the same
+operations in the same order as the code that `compiled_direct` generates: results are bitwise
+equal.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Work(NamedTuple):
     """Rows of one worker each."""
 
     x: Any  # [worker, variable + 1] the state
-    stack: Any  # [worker, depth] of programs
+    stack: Any  # [worker, depth] for programs
     sums: Any  # [worker, reaction] running sums of propensities
 
 
 def rounds_alike(tables: Tables) -> bool:
-    """Whether programs round as compiled formulas do: functions and higher powers may not."""
+    """Whether programs round like compiled formulas: functions and higher powers may differ."""
     net = tables.net
     powers = np.flatnonzero(net.operations == Operation.POWER)
     exponents = net.constants[net.arguments[powers - 1]] if powers.size else np.zeros(0)
@@ -48,7 +49,7 @@ def rounds_alike(tables: Tables) -> bool:
 
 
 def _add_up(w, point, net, work):
-    """Running sums of propensities: the last, and whether a propensity is negative."""
+    """Compute running sums of propensities; return the last, and whether any is negative."""
     total, negative = real(0.0), False
     for j in range(net.coefficients.shape[1]):
         a = net.coefficients[point, j]
@@ -66,7 +67,7 @@ def _add_up(w, point, net, work):
 
 
 def _realize(row, w, net, work, plan, out):
-    """Simulate one realization, which is row `row` of the results."""
+    """Simulate one realization; `row` is its row in the results."""
     number = plan.first + row
     point = number // plan.replicates
     replicate = np.uint32(number - point * plan.replicates)
@@ -111,6 +112,6 @@ def _realize(row, w, net, work, plan, out):
 
 
 def interpret_cpu(start, stop, grain, net, work, plan, out):
-    """Realizations `start` to `stop`, on one thread; every range has its own worker's rows."""
+    """Realizations `start` to `stop`, on one thread; every range has its own worker."""
     for row in range(start, stop):
         _realize(row, start // grain, net, work, plan, out)

@@ -1,26 +1,27 @@
-"""Many firings in one step: tau-leaping, and the chemical Langevin equation.  Approximations.
+"""Many firings in one step: tau-leaping, and the chemical Langevin equation.  Both approximate.
 
-A step has two halves (the weak trapezoidal scheme).  In the first each reaction fires a Poisson
-number of times, at its propensity at the beginning; in the second at twice the propensity in the
-middle less that at the beginning.  Means and variances are of second order in the step.  For the
-Langevin equation the numbers are normal.
+A step has two halves (weak trapezoidal scheme).  In the first half each reaction fires a Poisson
+number of times, with its propensity a at the beginning.  In the second half the propensity is
+2 b - a, where b is the propensity in the middle.  Means and variances are of second order in the
+step.  For the Langevin equation the numbers of firings are normal.
 
-Three bounds control the step, none of which is the grid of results:
+Three bounds control the step; the grid of results does not:
 
-- the expected change, and the spread, of every propensity is within a share `tolerance` of it;
+- the expected change and the standard deviation of every propensity are within the fraction
+  `tolerance` of it;
 - relaxation: with lambda the largest eigenvalue of the Jacobian of the drift, estimated by power
   iteration with directional differences, (lambda step)^2 / 4 is at most a third of `tolerance`.
   For linear relaxation that is the largest relative error of a variance, in the middle of a step;
   at its end the error is (lambda step)^3 / 8;
-- where a step would not be worth several firings, firings are simulated one by one.
+- if a step would contain only a few firings, firings are simulated one by one.
 
 Reactions that are within a few firings of using up a reactant are critical: they fire one by one,
 at the integral of their propensities, and end the step.  A step that would make a count negative
-is taken again, half as long.
+is repeated with half the length.
 
-Results at times within a step are drawn from the step's numbers of firings: firings of a half are
-spread evenly over it, so that those before a time are binomial (for normal numbers, a Brownian
-bridge).  The path therefore does not depend on the times that are asked for.
+Results at times within a step are drawn given the step's numbers of firings.  Firings of a half are
+uniform over it, so the number before a time is binomial (for normal numbers, a Brownian bridge).
+Therefore the path does not depend on the reported times.
 
 D. F. Anderson, M. Koyama, "Weak error analysis of numerical methods for stochastic models of
 population processes", Multiscale Model. Simul. 10 (2012), algorithm 3 with theta = 1/2.
@@ -65,13 +66,13 @@ TOLERANCE = 0.03
 CRITICAL = 10.0
 SINGLE_BELOW = 10.0
 SINGLE_FIRINGS = 100
-# Molecules of every reactant below which the Langevin equation is not valid.
+# The Langevin equation is not valid with fewer molecules of a reactant.
 FEW = 10.0
-# Iterations for the largest eigenvalue where nothing is known of it, and at every step after.
+# Iterations for the largest eigenvalue without an earlier estimate; with one, two suffice.
 SWEEPS = 12
-# How far an estimate of it may be too small.
+# Safety factor on the estimated eigenvalue.
 MARGIN = 1.2
-# A formula may be so much steeper than its variables: a Hill function of exponent three.
+# Largest assumed order of a formula in its variables: a Hill function of exponent three.
 FORMULA_ORDER = 3
 
 
@@ -79,29 +80,29 @@ class MethodState(NamedTuple):
     """State of the method; one row per worker."""
 
     a: Any  # [worker, reaction] propensities in the first half of the step
-    b: Any  # [worker, reaction] in the second
-    critical: Any  # [worker, reaction] whether it is
-    first: Any  # [worker, reaction] firings in the first half that are still to be reported
-    second: Any  # [worker, reaction]
-    drift: Any  # [worker, variable] expected change a time
-    spread: Any  # [worker, variable] its variance a time
+    b: Any  # [worker, reaction] propensities in the second half
+    critical: Any  # [worker, reaction] whether the reaction is critical
+    first: Any  # [worker, reaction] unreported firings of the first half
+    second: Any  # [worker, reaction] unreported firings of the second half
+    drift: Any  # [worker, variable] expected change per unit of time
+    spread: Any  # [worker, variable] its variance per unit of time
     start: Any  # [worker, variable] state at the beginning of the step
-    finish: Any  # [worker, variable] state at its end
+    finish: Any  # [worker, variable] state at the end of the step
     mode: Any  # [worker, variable] eigenvector of the drift's Jacobian, in units of the state
     moved: Any  # [worker, variable]
-    clock: Any  # [worker, 3] where reporting has got to in the step, its middle, its end
-    fired: Any  # [worker, 3] firings of the step; single ones to come; whether the mode is known
+    clock: Any  # [worker, 3] time reported up to, middle of the step, end of the step
+    fired: Any  # [worker, 3] firings of the step; remaining single firings; whether `mode` is valid
     stats: Any  # [worker, 6] largest error of a step, steps, single firings, steps below zero, time
-    # with few molecules of a reactant, time
-    highest: Any  # [variable] highest order of a reaction that it takes part in
-    alike: Any  # [variable] how many of it such a reaction takes
+    # with few molecules of a reactant, total time
+    highest: Any  # [variable] highest order of a reaction with this reactant
+    alike: Any  # [variable] number of its molecules that such a reaction takes
     reacts: Any  # [variable] whether propensities depend on it and reactions change it
     gaussian: Any  # [1] whether numbers of firings are normal: the Langevin equation
-    control: Any  # [3] tolerance, a given step or 0, the last time that is reported
+    control: Any  # [3] tolerance, fixed step or 0, last reported time
 
 
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """Forget the last step: begin a new one from the present state."""
+    """Discard the last step: the next step begins from the present state."""
     if work.begun[w, 0] == 0:
         work.begun[w, 0] = 1
         for k in range(state.stats.shape[1]):
@@ -111,13 +112,13 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Nothing is kept from step to step."""
+    """Do nothing: no values are kept between steps."""
     return True
 
 
 @noinline_cpu
 def _propensity(j, w, t, point, net, work):
-    """As everywhere, but zero of a count below zero, which the Langevin equation may lead to."""
+    """As `realization.propensity`; a negative count (Langevin equation) gives zero."""
     a = net.coefficients[point, j]
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         x = work.x[w, net.reactants[entry]]
@@ -129,7 +130,7 @@ def _propensity(j, w, t, point, net, work):
 
 
 def _order_factor(variable, x, state):
-    """How many times faster than the count a propensity changes (the g of equation 27)."""
+    """Relative change of a propensity per relative change of the count (g of equation 27)."""
     highest, alike = state.highest[variable], state.alike[variable]
     g = real(highest)
     if alike >= 2:
@@ -145,7 +146,7 @@ def _order_factor(variable, x, state):
 
 @noinline_cpu
 def _look(w, t, point, net, work, state):
-    """Propensities and which are critical: total, total of the critical, step; total < 0: wrong."""
+    """Propensities and critical reactions; returns total (< 0: invalid), critical total, step."""
     for variable in range(state.drift.shape[1]):
         state.drift[w, variable] = 0.0
         state.spread[w, variable] = 0.0
@@ -187,8 +188,9 @@ def _look(w, t, point, net, work, state):
 def _relaxation(w, t, point, net, work, state):
     """Largest rate of relaxation (or growth) of noncritical reactions, by power iteration.
 
-    Each iteration but the last adds some of every direction, so that one that begins to lead is
-    found.  The last adds none: a product that acts on nothing grows from it, and does not relax.
+    Each iteration but the last adds a component in every direction, so that a mode that becomes
+    dominant is found.  The last iteration adds none: it would excite a product on which no rate
+    depends, which grows but does not relax.
     """
     count = state.drift.shape[1]
     sweeps = 2
@@ -203,7 +205,7 @@ def _relaxation(w, t, point, net, work, state):
     for sweep in range(sweeps):
         length = real(0.0)
         for variable in range(count):
-            # Of uneven sizes: equal ones might be where nothing relaxes.
+            # Unequal components: equal ones might be in the null space.
             if sweep + 1 < sweeps:
                 state.mode[w, variable] += 0.1 + real((variable * 7 + sweep * 3) % 5) / 16.0
             length = max(length, abs(state.mode[w, variable]))
@@ -238,13 +240,13 @@ def _relaxation(w, t, point, net, work, state):
     return MARGIN * rate if rate < INFINITY else real(INFINITY)
 
 
-# Of a state, for the difference of propensities: far above rounding, far below what curves.
+# Relative difference of the state for directional derivatives: far above rounding.
 DIFFERENCE = 1e-6
 
 
 @noinline_cpu
 def _fire_one(u, second, only_critical, w, net, state):
-    """One firing in the step's end, in proportion to propensities; false for a negative count."""
+    """One firing at the end of the step, in proportion to propensities; false if a count is < 0."""
     sum_of = real(0.0)
     for j in range(state.a.shape[1]):
         if not only_critical or state.critical[w, j] == 1:
@@ -269,7 +271,7 @@ def _fire_one(u, second, only_critical, w, net, state):
 
 @noinline_cpu
 def _number(j, mean, draw, replicate, gaussian, plan):
-    """How often a reaction fires in half a step."""
+    """Number of firings of a reaction in half a step."""
     entity = np.uint64(j) | (np.uint64(draw >> 24) << np.uint64(32))
     index = np.uint32(draw & 0xFFFFFF)
     if gaussian:
@@ -280,7 +282,7 @@ def _number(j, mean, draw, replicate, gaussian, plan):
 
 @noinline_cpu
 def _half(rates, numbers, length, draw, w, plan, replicate, net, state):
-    """Fire in half a step, from `finish` on: how often; below zero if that makes a count so."""
+    """Fire during half a step from `finish`; the number of firings, or -1 for a negative count."""
     gaussian = state.gaussian[0] != 0
     firings = real(0.0)
     for j in range(state.a.shape[1]):
@@ -304,9 +306,9 @@ def _half(rates, numbers, length, draw, w, plan, replicate, net, state):
 
 @noinline_cpu
 def _second_rates(w, t, point, net, work, state):
-    """Propensities of the second half, from the state in the middle; their critical sum.
+    """Propensities of the second half, from the state in the middle; returns their critical sum.
 
-    Below zero if one is wrong there.
+    The sum is negative if a propensity is invalid there.
     """
     for variable in range(state.finish.shape[1]):
         work.x[w, variable] = state.finish[w, variable]
@@ -324,7 +326,7 @@ def _second_rates(w, t, point, net, work, state):
 
 
 def _advance_singly(fires_at, limit, u, w, net, state):
-    """One firing, if it is before the limit: when that ends, and 0 or what failed."""
+    """One firing, if it is before the limit: its time or the limit, and 0 or a failure code."""
     ends_at = min(fires_at, limit)
     state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = ends_at, ends_at, ends_at
     if fires_at >= limit:
@@ -337,7 +339,7 @@ def _advance_singly(fires_at, limit, u, w, net, state):
 
 @noinline_cpu
 def _count_time(length, w, work, state):
-    """Add a length of time, which begins in the present state, to the statistics."""
+    """Add a time span that begins in the present state to the statistics."""
     few = False
     for variable in range(state.reacts.shape[0]):
         few = few or (state.reacts[variable] == 1 and work.x[w, variable] < FEW)
@@ -347,9 +349,9 @@ def _count_time(length, w, work, state):
 
 @noinline_cpu
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """One step, or one firing: when it ends, and in `state.finish` how.
+    """One step or one firing; returns its end time; `state.finish` is the state at its end.
 
-    The state stays that at the beginning until the driver has reported what is within the step.
+    The worker's row keeps the state at the beginning until results within the step are reported.
     """
     gaussian = state.gaussian[0] != 0
     given = state.control[1]
@@ -381,7 +383,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         if given == 0.0 and relaxation > 0.0:
             step = min(step, math.sqrt(state.control[0] * (4.0 / 3.0)) / relaxation)
         if not step < INFINITY:
-            # Constant rates: one step may reach the last reported time.
+            # Constant rates: one step may extend to the last reported time.
             step = max(state.control[2] - t, real(1.0) / total)
         if not gaussian and given == 0.0 and step * total < SINGLE_BELOW:
             state.fired[w, 1] = SINGLE_FIRINGS
@@ -434,7 +436,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
 
 @noinline_cpu
 def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, state):
-    """Firings from where reporting has got to up to a time, of those in this half of the step."""
+    """Apply the firings of this half of the step between the time reported so far and `upto`."""
     length = ends_at - state.clock[w, 0]
     share = min((upto - state.clock[w, 0]) / length, real(1.0))
     if not share > 0.0:
@@ -466,7 +468,7 @@ def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, state
 
 @noinline_cpu
 def between(k, time, w, plan, replicate, net, work, state):
-    """Put the state at time `k` of the grid, within the step made last, into its row."""
+    """Put the state at time `k` of the grid, within the last step, into the worker's row."""
     middle, ends_at = state.clock[w, 1], state.clock[w, 2]
     if state.clock[w, 0] < middle:
         _move(
@@ -477,27 +479,27 @@ def between(k, time, w, plan, replicate, net, work, state):
 
 
 def arrive(w, work, state):
-    """Put the state at the end of the step made last into its row; firings of the step."""
+    """Put the state at the end of the last step into the worker's row; returns its firings."""
     below = False
     for variable in range(state.finish.shape[1]):
         x = state.finish[w, variable]
         work.x[w, variable] = x
         below = below or x < 0.0
     state.stats[w, 3] += 1.0 if below else 0.0
-    # Both halves of a single firing end with it.
+    # For a single firing, the middle of the step equals its end.
     if state.fired[w, 0] == 1.0 and state.clock[w, 1] == state.clock[w, 2]:
         state.stats[w, 2] += 1.0
     return np.int64(state.fired[w, 0])
 
 
 def tell(row, w, state, out):
-    """Write the statistics of all steps: the last, which passes the end, is one of them."""
+    """Write the statistics of all steps, including the last, which may pass the end."""
     for k in range(state.stats.shape[1]):
         out.leaps[row, k] = state.stats[w, k]
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
-    """Length and type of each row that a worker keeps."""
+    """Length and type of each row of a worker."""
     by_reaction = dict.fromkeys(("a", "b", "first", "second"), (tables.reaction_count, np.float64))
     by_variable = dict.fromkeys(
         ("drift", "spread", "start", "finish", "mode", "moved"),
@@ -514,7 +516,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def control(gaussian: bool, tolerance: float, step: float, end: float) -> dict[str, np.ndarray]:
-    """What controls the step: the constants of a run."""
+    """Constants that control the steps of a run."""
     return {
         "gaussian": np.array([gaussian], np.int8),
         "control": np.array([tolerance, step, end], np.float64),
@@ -522,7 +524,7 @@ def control(gaussian: bool, tolerance: float, step: float, end: float) -> dict[s
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """Highest orders: what all workers share."""
+    """Constants that all workers share: orders of reactions by variable."""
     net = tables.net
     highest = np.zeros(tables.variable_count, np.int32)
     alike = np.zeros(tables.variable_count, np.int32)

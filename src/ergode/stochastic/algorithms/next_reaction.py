@@ -1,9 +1,9 @@
 """The next-reaction method: every reaction has its own clock, and the earliest fires.
 
-The clock of a reaction is a Poisson process of rate one in the reaction's internal time, the
-integral of its propensity; a change of the propensity changes only how fast that time passes.  So
-one random number a firing is enough, and two networks that differ in a parameter, given the same
-clocks, stay as close as they can: what finite differences of the common reaction path need.
+The clock of a reaction is a unit-rate Poisson process in the reaction's internal time, which is the
+integral of its propensity.  A change of the propensity changes only the speed of internal time.
+So one random number per firing suffices.  Two networks that differ in a parameter and share clocks
+stay close together, as finite differences over common reaction paths require.
 
 M. A. Gibson, J. Bruck, "Efficient exact stochastic simulation of chemical systems with many
 species and many channels", J. Phys. Chem. A 104 (2000); D. F. Anderson, "A modified next reaction
@@ -35,24 +35,24 @@ class MethodState(NamedTuple):
     """State of the method; one row per worker."""
 
     a: Any  # [worker, reaction] propensity
-    since: Any  # [worker, reaction] since when
-    passed: Any  # [worker, reaction] internal time then
+    since: Any  # [worker, reaction] time of the latest update
+    passed: Any  # [worker, reaction] internal time at `since`
     goal: Any  # [worker, reaction] internal time of its next firing
     times: Any  # [worker, reaction] time of its next firing
-    fired: Any  # [worker, reaction] how often it has fired
+    fired: Any  # [worker, reaction] number of firings
     heap: Any  # [worker, reaction] reactions, by time
-    place: Any  # [worker, reaction] where each is
-    wrong: Any  # [worker, 2] propensities that are negative, not finite
+    place: Any  # [worker, reaction] index of each reaction in the heap
+    wrong: Any  # [worker, 2] whether a propensity is negative, not finite
 
 
 def _draw(j, count, replicate, plan):
-    """Internal time from one firing of a reaction to the next."""
+    """Internal time between two consecutive firings of a reaction."""
     w0, w1, w2, w3 = draw_words(plan.seed, replicate, j, CHANNEL, count)
     return exponential(w0, w1)
 
 
 def _sink(j, w, state):
-    """Move a reaction down to where its time belongs."""
+    """Sift a reaction down to its position in the heap."""
     time = state.times[w, j]
     hole = state.place[w, j]
     size = state.heap.shape[1]
@@ -74,7 +74,7 @@ def _sink(j, w, state):
 
 
 def _settle(j, w, state):
-    """Move a reaction to where its time belongs in the heap."""
+    """Sift a reaction up or down to its position in the heap."""
     time = state.times[w, j]
     hole = state.place[w, j]
     while hole > 0:
@@ -91,7 +91,7 @@ def _settle(j, w, state):
 
 
 def _follow(j, w, t, point, net, work, state):
-    """Let internal time pass up to now, and go on with the present propensity."""
+    """Advance internal time to now, and continue with the present propensity."""
     before = state.a[w, j]
     a = propensity(j, w, t, point, net, work)
     if a < 0.0:
@@ -108,7 +108,7 @@ def _follow(j, w, t, point, net, work, state):
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """Begin, or continue after an event with unchanged clocks."""
+    """Start the clocks, or continue after an event with unchanged clocks."""
     count = state.a.shape[1]
     state.wrong[w, 0] = 0
     state.wrong[w, 1] = 0
@@ -124,7 +124,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
             state.heap[w, j] = j
             state.place[w, j] = j
         _follow(j, w, t, point, net, work, state)
-    # Children before parents, each moved down: a heap.
+    # Build the heap: sift down all parents, from the last to the first.
     if begins:
         for j in range(count):
             state.place[w, j] = j
@@ -133,7 +133,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """The fired reaction's next goal, and the times of those that depend on what changed."""
+    """Draw the fired reaction's next goal; update the times of reactions that depend on it."""
     state.fired[w, j] += 1
     state.passed[w, j] = state.goal[w, j]
     state.since[w, j] = t
@@ -150,7 +150,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """The reaction on top of the heap."""
+    """The reaction at the top of the heap, and its time."""
     if state.wrong[w, 0] > 0:
         return t, FAILED_NEGATIVE, draw
     if state.wrong[w, 1] > 0:
@@ -165,7 +165,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
-    """Length and type of each row that a worker keeps."""
+    """Length and type of each row of a worker."""
     count = tables.reaction_count
     numbers = {name: (count, np.float64) for name in ("a", "since", "passed", "goal", "times")}
     integers = {name: (count, np.int32) for name in ("fired", "heap", "place")}
@@ -173,7 +173,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """What all workers share: nothing."""
+    """Constants that all workers share: none."""
     return {}
 
 

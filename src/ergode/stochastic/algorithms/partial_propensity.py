@@ -1,19 +1,19 @@
 """Partial propensities: for strongly coupled mass action.
 
-The propensity of a reaction of two molecules is n times what is left, its partial propensity,
-which depends on the other molecule alone.  Reactions that share a factor n form a group, of which
-the sum of partial propensities is kept; when a count changes, it is these sums that change: at
-most one for each species it reacts with, not one for each reaction.
+The propensity of a reaction of two molecules is n times its partial propensity, which depends on
+the other molecule only.  Reactions that share a factor n form a group; the sum of the group's
+partial propensities is stored.  A change of a count changes these sums: at most one for each
+species that it reacts with, instead of one for each reaction.
 
 R. Ramaswamy, N. Gonzalez-Segredo, I. F. Sbalzarini, "A new class of highly efficient exact
 stochastic simulation algorithms for chemical reaction networks", J. Chem. Phys. 130 (2009).
 
-The partial propensities themselves are not stored but made of the counts where they are needed.
-Sums are corrected by differences; a group that is searched, and one whose sum has all but
-vanished, is added up anew, so that they do not drift.
+Partial propensities are not stored, but computed from the counts when they are needed.  Sums are
+corrected by differences.  To avoid drift, a sum is recomputed when its group is searched, or when
+it has nearly vanished.
 
-On a GPU a thread group has a realization: counts and sums in shared memory, a share of the
-groups, and of the members of the group that is searched, for every thread.
+On a GPU a thread group simulates a realization.  Counts and sums are in shared memory; each thread
+has a part of the groups, and a part of the members of the group that is searched.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ VANISHED = 2.0**-20
 class MethodState(NamedTuple):
     """State of the method (one row per worker), and read-only tables."""
 
-    counts: Any  # [worker, variable + 1 ...] the state, and a one; zeros up to the end of a block
-    partial: Any  # [worker, group ...] sum of partial propensities; the same
+    counts: Any  # [worker, variable + 1 ...] the state, and a one; padded with zeros to a block
+    partial: Any  # [worker, group ...] sum of partial propensities, padded
     sums: Any  # [worker, block] sum of propensities
-    parts: Any  # [worker, 4] of the sum of a block
+    parts: Any  # [worker, 4] partial sums of a block
     member_starts: Any  # [group + 1]
     members: Any  # [entry] reaction
-    partners: Any  # [entry] variable it depends on besides: the last, which is one, for none
+    partners: Any  # [entry] variable in the partial propensity; the last variable (one) if none
     coefficients: Any  # [point, entry]
     touch_starts: Any  # [variable + 1]
-    touched: Any  # [entry] group that depends on the variable by partial propensities
-    touch_coefficients: Any  # [point, entry] their sum of coefficients
+    touched: Any  # [entry] group whose partial propensities depend on the variable
+    touch_coefficients: Any  # [point, entry] sum of their coefficients
 
 
 def _partial_of(entry, w, point, state):
@@ -85,7 +85,7 @@ def _add_up(g, w, point, state):
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """All sums from the counts."""
+    """Compute all sums from the counts."""
     groups = work.x.shape[1]
     for g in range(state.partial.shape[1]):
         state.counts[w, g] = work.x[w, g] if g < groups else 0.0
@@ -95,11 +95,11 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Correct the sums of the groups that depend on what changed."""
+    """Correct the sums of the groups that depend on changed variables."""
     for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
         variable = net.changed[at(entry)]
         delta = net.changes[at(entry)]
-        # One variable at a time: a recomputed sum must know only the changes made so far.
+        # One variable at a time: a recomputed sum must include only the changes made so far.
         state.counts[w, at(variable)] += delta
         first, last = state.touch_starts[at(variable)], state.touch_starts[at(variable + 1)]
         for k in range(np.int64(first), np.int64(last)):
@@ -113,7 +113,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def choose(target, w, point, state):
-    """Reaction in whose share of the sum `target` falls; -1 if rounding finds none."""
+    """Reaction whose interval of the cumulative sum contains `target`; -1 if rounding left none."""
     block, target = find(target, state.sums, w, 0, state.sums.shape[1])
     if block < 0:
         return -1
@@ -157,14 +157,14 @@ def _sum_of_block(block, w, state):
         s1 += state.counts[w, at(g + 1)] * state.partial[w, at(g + 1)]
         s2 += state.counts[w, at(g + 2)] * state.partial[w, at(g + 2)]
         s3 += state.counts[w, at(g + 3)] * state.partial[w, at(g + 3)]
-    # Written next to each other they are calculated together.
+    # Adjacent stores let the compiler vectorise the four sums.
     state.parts[w, at(0)], state.parts[w, at(1)] = s0, s1
     state.parts[w, at(2)], state.parts[w, at(3)] = s2, s3
     return (s0 + s1) + (s2 + s3)
 
 
 def total_of(w, state):
-    """Sum of all propensities."""
+    """Total propensity."""
     total = real(0.0)
     for block in range(state.sums.shape[1]):
         part = _sum_of_block(block, w, state)
@@ -174,7 +174,7 @@ def total_of(w, state):
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
-    """Length and type of each row that a worker keeps."""
+    """Length and type of each row of a worker."""
     blocks = -(-(tables.variable_count + 1) // BLOCK)
     return {
         "counts": (blocks * BLOCK, np.float64),
@@ -185,7 +185,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """Groups, with room for a number of members that four divides: what all workers share."""
+    """Constants that all workers share: groups, padded to a multiple of four members."""
     found = groups_of(tables)
     starts = found["member_starts"]
     lengths = np.diff(starts)
@@ -196,7 +196,7 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 
 
 def _spread(found: dict[str, np.ndarray], place: np.ndarray, count: int) -> dict[str, np.ndarray]:
-    """Members at their places; the gaps hold members with the coefficient 0."""
+    """Members at their padded positions; the gaps have the coefficient 0."""
     members = np.zeros(count, np.int32)
     partners = np.zeros(count, np.int32)
     coefficients = np.zeros((len(found["coefficients"]), count))
@@ -206,7 +206,7 @@ def _spread(found: dict[str, np.ndarray], place: np.ndarray, count: int) -> dict
 
 
 def groups_of(tables: Tables) -> dict[str, np.ndarray]:
-    """Groups, their members one after another. The last group has no factor."""
+    """Groups with their members, in flat arrays. The last group has no factor."""
     net, groups = tables.net, tables.variable_count + 1
     count = tables.reaction_count
     one = groups - 1
@@ -220,13 +220,13 @@ def groups_of(tables: Tables) -> dict[str, np.ndarray]:
     partner[doubled] = first[doubled]
     pairs = kinds == 2
     partner[pairs] = net.reactants[starts[:-1][pairs] + 1]
-    # Of two reactants the one with fewer reactions is the partner: its sums are corrected more.
+    # The reactant with fewer reactions is the partner: each of its changes corrects a sum.
     busy = np.diff(net.affected_starts)
     swap = pairs.copy()
     swap[pairs] = busy[partner[pairs]] > busy[first[pairs]]
     first[swap], partner[swap] = partner[swap], first[swap]
     order = np.argsort(first, kind="stable")
-    # Groups that a variable touches, each once, with the sum of their coefficients.
+    # Groups that a variable affects, each once, with the sum of their coefficients.
     moved = np.flatnonzero(partner < one)
     key, place = np.unique(partner[moved] * groups + first[moved], return_inverse=True)
     sums = np.zeros((len(net.coefficients), key.size))
@@ -243,30 +243,30 @@ def groups_of(tables: Tables) -> dict[str, np.ndarray]:
     }
 
 
-# ---- a thread group
+# ---- thread groups
 
-# An entry is three numbers in one: where the count is, whether one molecule less of it counts, and
-# the number of the coefficient. Networks have few coefficients, so that entries stay short.
+# An entry packs three numbers: the position of the count, whether the count is reduced by one, and
+# the index of the coefficient. Networks have few distinct coefficients, so entries are short.
 _SPOTS, _ONE_LESS, _NUMBER = np.uint32(2**14 - 1), np.uint32(2**14), np.uint32(15)
 _NOT_A_NUMBER = float("nan")
 
 
 class ThreadGroupState(NamedTuple):
-    """What a thread group keeps besides counts and sums, which are in shared memory.
+    """State of a thread group besides counts and sums, which are in shared memory.
 
-    Members stand in the order in which threads read them: the k-th member of thread m is at
-    ``k * THREAD_COUNT + m`` of its group.  Tables of several dimensions are flat.
+    Members are in the order in which threads read them: the k-th member of thread m is at
+    ``k * THREAD_COUNT + m`` of its group.  Tables with several dimensions are flattened.
     """
 
-    width: Any  # rows of shared memory that groups take
-    changes_most: Any  # changes of a reaction
-    number_count: Any  # coefficients of a point
+    width: Any  # rows of shared memory for groups
+    changes_most: Any  # largest number of changes of a reaction
+    number_count: Any  # distinct coefficients of a point
     member_starts: Any  # [group + 1]
     members: Any  # [place] reaction
     entries: Any  # [place] partner, packed
     numbers: Any  # [point * number] coefficients
     rows: Any  # [reaction * change * 4] (`thread_group.ops.change_rows`)
-    touches: Any  # [place] sum of a group, packed
+    touches: Any  # [place] sum of a group and coefficient, packed
 
 
 def thread_group_value(place, threads, state):
@@ -280,7 +280,7 @@ def thread_group_count(i, threads, work, state):
 
 
 def _thread_partial_of(place, first, threads, state):
-    """Partial propensity of the member at `place`; coefficients of its point begin at `first`."""
+    """Partial propensity of the member at `place`; coefficients of the point begin at `first`."""
     entry = state.entries[at(place)]
     n = threads.memory[at(threads.base + (entry & _SPOTS))]
     if entry & _ONE_LESS != np.uint32(0):
@@ -289,7 +289,7 @@ def _thread_partial_of(place, first, threads, state):
 
 
 def _thread_add_up(g, first, threads, state):
-    """Sum of a group, by one thread."""
+    """Sum of a group, computed by one thread."""
     total = real(0.0)
     for place in no_unroll(range(state.member_starts[at(g)], state.member_starts[at(g + 1)])):
         total += _thread_partial_of(place, first, threads, state)
@@ -297,7 +297,7 @@ def _thread_add_up(g, first, threads, state):
 
 
 def thread_group_prepare(t, point, threads, net, work, state):
-    """All sums from the counts."""
+    """Compute all sums from the counts."""
     groups = state.member_starts.size - 1
     for k in no_unroll(range(state.width)):
         g = threads.thread_rank * state.width + k
@@ -315,7 +315,7 @@ def thread_group_prepare(t, point, threads, net, work, state):
 
 
 def thread_group_choose(g, place, target, point, threads, work, state):
-    """Reaction of group `g` in whose share `target` falls; -1 for none."""
+    """Reaction of group `g` whose interval contains `target`; -1 for none."""
     memory = threads.memory
     first, last = state.member_starts[at(g)], state.member_starts[at(g + 1)]
     numbers = np.uint32(point * state.number_count)
@@ -348,7 +348,7 @@ def thread_group_choose(g, place, target, point, threads, work, state):
 
 
 def thread_group_follow(j, t, point, threads, net, work, state):
-    """Change the counts by what reaction `j` does, and correct the sums that depend on them."""
+    """Apply the changes of reaction `j` to the counts, and correct the dependent sums."""
     memory = threads.memory
     numbers = np.uint32(point * state.number_count)
     sums = np.uint32(threads.base + state.width * STRIDE)
@@ -369,7 +369,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
             before = memory[where]
             after = before + change * state.numbers[at(numbers + (entry >> _NUMBER))]
             if abs(after) <= VANISHED * abs(before):
-                after = real(_NOT_A_NUMBER)  # whatever is added to it
+                after = real(_NOT_A_NUMBER)  # stays NaN under further additions
                 vanished = True
             memory[where] = after
             place = np.int32(place + THREAD_COUNT)
@@ -385,18 +385,18 @@ def thread_group_follow(j, t, point, threads, net, work, state):
 
 
 def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Options]:
-    """Numbers that a thread group keeps in shared memory, and the bindings: none."""
+    """float64 of shared memory of a thread group, and bindings: none."""
     width = -(-(tables.variable_count + 1) // size)
     return 2 * width * (size + 1), ()
 
 
 def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
-    """Length and type of the arrays of a thread group in global memory: none."""
+    """Length and type of a thread group's arrays in global memory: none."""
     return {}
 
 
 def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[str, np.ndarray]:
-    """What all thread groups of `size` threads share."""
+    """Constants that all thread groups of `size` threads share."""
     found = groups_of(tables)
     groups = tables.variable_count + 1
     spots = shared_indices(groups, size)
@@ -408,7 +408,7 @@ def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[
     place = starts[group] + number % rows[group] * size + number // rows[group]
     members = np.zeros(int(starts[-1]), np.int32)
     members[place] = found["members"]
-    # A place without a member has the coefficient 0, which is number 0.
+    # Padding has the coefficient 0, at index 0.
     both = np.hstack([found["coefficients"], found["touch_coefficients"]])
     numbers, which = np.unique(both, axis=1, return_inverse=True)
     which = which.reshape(-1) + 1

@@ -1,15 +1,15 @@
-"""Rejection by bounds: an expensive rate law is evaluated only where its bounds do not decide.
+"""Rejection by bounds: a rate law is evaluated only if its bounds do not decide.
 
-Around every count there is an interval, and every propensity has an upper bound that holds in all
-of it; candidates come at the rate of the bounds and are accepted with the ratio of propensity to
-bound.  As long as counts stay in their intervals nothing is to be followed.  Bounds of any formula
-come from interval arithmetic - over time too, and so rates that depend on time are met exactly:
-bounds over a short window, then over the next.
+Every count has an interval around it, and every propensity has an upper bound that holds in all
+intervals.  Candidates arrive at the rate of the bounds, and are accepted with the ratio of
+propensity to bound.  While counts stay in their intervals no update is needed.  Interval arithmetic
+gives bounds of any formula, also over time: rates that depend on time are simulated exactly, with
+bounds over one short time window after another.
 
-Where the bounds allow that a rate is negative, infinite or not a number somewhere in the interval,
-the interval is the state itself, and every propensity is looked at in every state: such a rate is
-noticed in the state in which it is one, as by other methods.  Of a rate that follows time it is
-noticed at the beginning of a window, or by a candidate.
+If a rate may be negative, infinite or NaN somewhere in the interval, the interval shrinks to the
+state, and every propensity is evaluated in every state.  So an invalid rate is detected in the
+state where it occurs, as by other methods.  For a rate that depends on time, it is detected at the
+beginning of a window or at a candidate.
 
 V. H. Thanh, C. Priami, R. Zunino, "Efficient rejection-based simulation of biochemical reactions
 with stochastic noise and delays", J. Chem. Phys. 141 (2014).
@@ -37,11 +37,11 @@ from ergode.stochastic.kernel.outcomes import (
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
 
-# Width of the interval around a count: a tenth of it either way, four molecules at least.
+# Half width of the interval around a count: this fraction of it, and at least this number.
 SHARE, LEAST = 0.1, 4.0
-# Candidates expected in a window of time, and windows that a time to the next break is cut into.
+# Expected number of candidates per time window, and number of windows up to the next break.
 CANDIDATES, WINDOWS = 16.0, 64.0
-# So often a window is halved: down to a pulse that is 1e-15 of the run.
+# Limit on halvings of a window: resolves a pulse of 1e-15 of the run.
 HALVINGS = 50
 
 
@@ -53,17 +53,17 @@ class MethodState(NamedTuple):
     sums: Any  # [worker, block] of upper bounds
     dirty: Any  # [worker, block]
     listed: Any  # [worker, block]
-    low: Any  # [worker, variable] interval of the state
+    low: Any  # [worker, variable] lower ends of the intervals
     high: Any
-    stack: Any  # [worker, depth] upper ends
-    negative: Any  # [worker, 1] whether a propensity is
-    window: Any  # [worker, 4] begin and end of the window of time, its greatest width, the next
-    width: Any  # [1] reactions of a block
+    stack: Any  # [worker, depth] upper ends of intervals on the stack
+    negative: Any  # [worker, 1] whether a propensity is negative
+    window: Any  # [worker, 4] begin and end of the time window, its largest width, the next width
+    width: Any  # [1] reactions per block
     follows_time: Any  # [1] whether a rate depends on time
 
 
 def _surround(variable, w, work, state):
-    """Put an interval around the count of a variable."""
+    """Set the interval around the count of a variable."""
     x = work.x[w, variable]
     half = max(real(LEAST), math.floor(SHARE * abs(x)))
     state.low[w, variable] = max(x - half, min(x, real(0.0)))
@@ -72,7 +72,7 @@ def _surround(variable, w, work, state):
 
 @noinline_cpu
 def _bound(j, w, point, net, work, state):
-    """Bounds of a propensity for all states in their intervals and times in the window."""
+    """Bounds of a propensity over the intervals of the state and the time window."""
     low, high = real(1.0), real(1.0)
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         variable = net.reactants[entry]
@@ -96,7 +96,7 @@ def _bound(j, w, point, net, work, state):
 
 
 def _is_doubtful(j, w, state):
-    """Whether a propensity may be negative or infinite within its bounds."""
+    """Whether the bounds of a propensity allow negative or infinite values."""
     return not state.a[w, j] < INFINITY or state.lower[w, j] < 0.0
 
 
@@ -128,7 +128,7 @@ def _bound_all(w, t, point, net, work, state):
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """Intervals around the state, a window of no width, and all bounds."""
+    """Set intervals around the state, an empty time window, and all bounds."""
     state.window[w, 0] = t
     state.window[w, 1] = t
     state.window[w, 2] = 0.0
@@ -139,7 +139,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Renew intervals and bounds where a count has left its interval."""
+    """Renew the interval of a count that has left it, and the dependent bounds."""
     count = 0
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
@@ -166,7 +166,7 @@ def _least(w, state):
 
 
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """Candidates at the rate of the bounds, until one is accepted."""
+    """Draw candidates at the rate of the bounds, until one is accepted."""
     follows_time = state.follows_time[0] != 0
     while True:
         total = direct.sum_of_blocks(w, state)
@@ -182,7 +182,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
                 state.window[w, 1] = t + width
                 _bound_all(w, t, point, net, work, state)
                 total = direct.sum_of_blocks(w, state)
-                # A pulse within the window bounds all of it: where that costs, look at less.
+                # A pulse raises the bound in the whole window: shorten the window if that costs
+                # much.
                 if total * width <= CANDIDATES or t + 0.5 * width <= t:
                     break
                 if total < INFINITY and _least(w, state) > 0.5 * total:
@@ -221,7 +222,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
-    """Length and type of each row that a worker keeps."""
+    """Length and type of each row of a worker."""
     return {
         **direct.arrays(tables),
         "lower": (tables.reaction_count, np.float64),
@@ -233,7 +234,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """What all workers share."""
+    """Constants that all workers share."""
     return {
         **direct.constants(tables),
         "follows_time": np.array([tables.time_dependent], np.int8),

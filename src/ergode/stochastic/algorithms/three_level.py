@@ -1,18 +1,18 @@
-"""The direct method of any network: a search in three levels, blocks, chunks and reactions.
+"""The direct method for any network: a search in three levels, blocks, chunks and reactions.
 
-Thirty-two reactions are a chunk, and thirty-two chunks a block; of both the sums of propensities
-are kept, and a search goes through the sums of blocks, of the chunks of one, and through the
-reactions of one of those.  What a firing changes is listed once for all realizations, sorted by
-chunk, so that a chunk's sum is corrected once.  Where reactions are coupled weakly there is a list
-for every reaction; where they are not, one for every species, of which there are fewer.
+A chunk has 32 reactions, and a block has 32 chunks; sums of propensities are stored for both.  A
+search goes through the sums of blocks, the chunks of one block, and the reactions of one chunk.
+Lists of the reactions that a firing affects are made once for all realizations, sorted by chunk, so
+that the sum of a chunk is corrected once.  Weakly coupled networks have a list for every reaction;
+strongly coupled networks have one for every species, because there are fewer species.
 
 I. Komarov, R. M. D'Souza, "Accelerating the Gillespie exact stochastic simulation algorithm using
 hybrid parallel execution on graphics processing units", PLoS ONE 7 e46693 (2012).
 
-Sums that are only corrected drift.  A chunk that is searched, and one whose sum has all but
-vanished, is added up anew; sums of blocks are always added up.
+Sums that are only corrected drift.  The sum of a chunk is recomputed when the chunk is searched, or
+when the sum has nearly vanished; sums of blocks are always recomputed.
 
-On a GPU a thread group has a realization, and each level is one step of all its threads.
+On a GPU a thread group simulates a realization, and all its threads share each level of the search.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from ergode.stochastic.thread_group.ops import (
 WIDTH = 32
 # A sum that falls below this fraction of its former value is recomputed, because of cancellation.
 VANISHED = 2.0**-20
-# Each reaction has its own list up to this many entries for each reaction, on the average.
+# Reactions have their own lists up to this average number of entries per reaction.
 _LISTED_MOST = 32
 
 
@@ -57,14 +57,14 @@ class MethodState(NamedTuple):
     """State of the method (one row per worker), and read-only tables."""
 
     a: Any  # [worker, reaction] propensities
-    chunks: Any  # [worker, chunk] their sums
+    chunks: Any  # [worker, chunk] sums of propensities
     blocks: Any  # [worker, block]
-    negative: Any  # [worker, 1] whether a propensity is
-    by_reaction: Any  # [1] whether a list belongs to a reaction, not to a variable
+    negative: Any  # [worker, 1] whether a propensity is negative
+    by_reaction: Any  # [1] whether lists are by reaction instead of by variable
     list_starts: Any  # [list + 1]
     list_chunks: Any  # [entry] chunk
     entry_starts: Any  # [entry + 1]
-    listed: Any  # [place] reaction of the chunk whose propensity depends on what changed
+    listed: Any  # [place] reaction of the chunk with an affected propensity
 
 
 def _add_up_chunk(chunk, w, state):
@@ -83,7 +83,7 @@ def _add_up_block(block, w, state):
 
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """All propensities, and all sums."""
+    """Compute all propensities and all sums."""
     state.negative[w, 0] = 0
     for r in range(state.a.shape[1]):
         a = propensity(r, w, t, point, net, work)
@@ -97,7 +97,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def _follow(which, w, t, point, net, work, state):
-    """Propensities of a list, and the sums of their chunks and blocks."""
+    """Update the propensities of a list, and the sums of their chunks and blocks."""
     block = -1
     for entry in range(state.list_starts[which], state.list_starts[which + 1]):
         chunk = state.list_chunks[entry]
@@ -122,7 +122,7 @@ def _follow(which, w, t, point, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Follow what changed, by the list of the reaction or the lists of its species."""
+    """Update affected propensities, by the list of the reaction or the lists of its species."""
     by_reaction = state.by_reaction[0] != 0
     first, last = net.change_starts[j], net.change_starts[j + 1]
     if by_reaction:
@@ -136,7 +136,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def choose(target, w, point, state):
-    """Reaction in whose share of the sum `target` falls; -1 if rounding finds none."""
+    """Reaction whose interval of the cumulative sum contains `target`; -1 if rounding left none."""
     block, target = find(target, state.blocks, w, 0, state.blocks.shape[1])
     if block < 0:
         return -1
@@ -157,7 +157,7 @@ def choose(target, w, point, state):
 
 
 def total_of(w, state):
-    """Sum of all propensities; below zero where one of them is."""
+    """Total propensity; negative if any propensity is negative."""
     total = real(0.0)
     for block in range(state.blocks.shape[1]):
         total += state.blocks[w, block]
@@ -171,7 +171,7 @@ def _counts(tables: Tables) -> tuple[int, int]:
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
-    """Length and type of each row that a worker keeps."""
+    """Length and type of each row of a worker."""
     chunks, blocks = _counts(tables)
     return {
         "a": (tables.reaction_count, np.float64),
@@ -182,14 +182,14 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 
 def lists(tables: Tables) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Reactions that depend on what a firing changes, in order.
+    """Lists of the reactions that a firing affects, in order.
 
     Returns
     -------
     bool
-        Whether there is a list for every reaction that fires; else one for every variable.
+        Whether there is a list for every reaction; else one for every variable.
     ndarray of int32
-        Where lists begin, and where the last ends.
+        Start of each list, and end of the last.
     ndarray of int32
         Reactions.
     """
@@ -212,7 +212,7 @@ def lists(tables: Tables) -> tuple[bool, np.ndarray, np.ndarray]:
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """Lists, in which reactions of one chunk are one entry: what all workers share."""
+    """Constants that all workers share: lists; affected reactions of one chunk form one entry."""
     by_reaction, starts, listed = lists(tables)
     chunk = listed // WIDTH
     begins = np.ones(listed.size, bool)
@@ -228,27 +228,27 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
     }
 
 
-# ---- a thread group
+# ---- thread groups
 
 HEIGHT = option()
-"""How many reactions of a chunk each thread has, a power of two."""
+"""Number of reactions of a chunk per thread, a power of two."""
 
 _HEIGHTS = (1, 4, 32)
 
 
 class ThreadGroupState(NamedTuple):
-    """As `MethodState`; rows of one thread group each. Sums of chunks are in shared memory.
+    """As `MethodState`; one row per thread group. Sums of chunks are in shared memory.
 
     Thread m has reactions ``m * HEIGHT`` to ``(m + 1) * HEIGHT`` of every chunk; the h-th of them
-    stands at ``h * THREAD_COUNT + m``, so that threads read what is next to each other.
+    is at ``h * THREAD_COUNT + m``, so that threads read consecutive addresses.
     """
 
     a: Any  # [thread group, place]
-    width: Any  # rows of shared memory that sums of chunks take
-    changes_most: Any  # changes of a reaction
+    width: Any  # rows of shared memory for sums of chunks
+    changes_most: Any  # largest number of changes of a reaction
     rows: Any  # [reaction * change * 4] (`thread_group.ops.change_rows`)
-    listed: Any  # [entry] reaction whose propensity depends on what changed
-    spots: Any  # [entry] where the sum of its chunk is
+    listed: Any  # [entry] reaction with an affected propensity
+    spots: Any  # [entry] position of the sum of its chunk
 
 
 def thread_group_value(place, threads, state):
@@ -262,13 +262,13 @@ def thread_group_count(i, threads, work, state):
 
 
 def _place_of(r):
-    """Where the propensity of a reaction is."""
+    """Position of a reaction's propensity."""
     inside = r & (HEIGHT * THREAD_COUNT - 1)
     return r - inside + (inside & (HEIGHT - 1)) * THREAD_COUNT + inside // HEIGHT
 
 
 def _thread_share(chunk, threads, state):
-    """Partial sum of a chunk by one thread."""
+    """Sum of a chunk's propensities that belong to this thread."""
     first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
     mine = real(0.0)
     for h in range(HEIGHT):
@@ -277,7 +277,7 @@ def _thread_share(chunk, threads, state):
 
 
 def thread_group_prepare(t, point, threads, net, work, state):
-    """All propensities, and all sums."""
+    """Compute all propensities and all sums for the initial state."""
     for i in no_unroll(range(threads.thread_rank, work.x.shape[1], THREAD_COUNT)):
         work.x[threads.group_number, at(i)] = net.initial[point, at(i)]
     barrier()
@@ -285,7 +285,7 @@ def thread_group_prepare(t, point, threads, net, work, state):
 
 
 def thread_group_refresh(t, point, threads, net, work, state):
-    """All propensities, and all sums, from the state as it is."""
+    """Compute all propensities and all sums for the present state."""
     w = at(cuda.grid(1))
     for spot in no_unroll(range(threads.thread_rank, state.width * STRIDE, THREAD_COUNT)):
         threads.memory[at(threads.base + spot)] = 0.0
@@ -308,13 +308,13 @@ def thread_group_refresh(t, point, threads, net, work, state):
 
 
 def thread_group_choose(chunk, place, target, point, threads, work, state):
-    """Reaction of a chunk in whose share `target` falls; -1 for none."""
+    """Reaction of a chunk whose interval contains `target`; -1 for none."""
     column, target, total = search(_thread_share(chunk, threads, state), target, threads)
     if threads.thread_rank == 0:
         threads.memory[place] = total
     j = np.int32(-1)
     if column >= 0:
-        # Each thread looks among its own, but only one has a reason to.
+        # Every thread searches its own reactions; only the result of thread `column` is used.
         first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
         row = np.int32(0)
         for h in range(HEIGHT):
@@ -329,7 +329,7 @@ def thread_group_choose(chunk, place, target, point, threads, work, state):
 
 
 def _sum_of_alike(value, key, most, threads):
-    """Sum of this thread's value and of those before it with its key; and if it is the last."""
+    """Segmented inclusive prefix sum of `value` over threads with equal keys; whether the last."""
     distance = np.int32(1)
     while distance < most and distance < LANE_COUNT:
         other = shuffle_up(value, distance)
@@ -342,7 +342,7 @@ def _sum_of_alike(value, key, most, threads):
 
 
 def _add_up_spot(spot, threads, state):
-    """Sum of the chunk whose sum is there, by all."""
+    """Recompute the sum of the chunk at `spot`, with all threads."""
     chunk = spot % STRIDE * state.width + spot // STRIDE
     barrier()
     _, total = prefix_sum(_thread_share(chunk, threads, state), threads)
@@ -351,7 +351,7 @@ def _add_up_spot(spot, threads, state):
 
 
 def thread_group_follow(j, t, point, threads, net, work, state):
-    """Change the state by what reaction `j` does, and correct the sums that depend on it."""
+    """Apply the changes of reaction `j` to the state, and correct the dependent sums."""
     w = at(cuda.grid(1))
     memory = threads.memory
     variable, delta, begin, end = row_of_change(j, threads, state)
@@ -380,7 +380,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
                     memory[at(threads.base - 1)] = 1.0
             change, ends = _sum_of_alike(change, spot, last - first, threads)
             vanished = False
-            for part in range(THREAD_COUNT // LANE_COUNT):  # two may have a chunk in common
+            for part in range(THREAD_COUNT // LANE_COUNT):  # two warps may share a chunk
                 if (
                     ends
                     and spot >= 0
@@ -417,7 +417,7 @@ def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Opt
 
 
 def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
-    """Length and type of the arrays of a thread group in global memory."""
+    """Length and type of a thread group's arrays in global memory."""
     chunk = size * dict(options)[HEIGHT]
     return {
         "x": (tables.variable_count + 1, np.float64),
@@ -426,7 +426,7 @@ def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
 
 
 def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[str, np.ndarray]:
-    """What all thread groups share."""
+    """Constants that all thread groups share."""
     by_reaction, starts, listed = lists(tables)
     chunk = size * dict(options)[HEIGHT]
     chunks = -(-tables.reaction_count // chunk)

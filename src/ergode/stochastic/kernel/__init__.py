@@ -1,1 +1,1 @@
-"""One realization inside a kernel: what fires next, and what interrupts it."""
+"""One realization inside a kernel: the next firing, and interruptions."""

@@ -15,13 +15,13 @@ from ergode.core.statistics import GROUP
 from ergode.core.status import Status
 
 _ROOM_SHARE = 0.4
-# Of results that are added up within some tenths of a second.
+# Results of this size are summed up within some tenths of a second.
 _CHUNK_BYTES = 2**25
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is kept of a chunk.
+    """Results to keep of a chunk.
 
     Attributes
     ----------

@@ -27,15 +27,15 @@ from ergode.stochastic.tables import Net, Tables
 FIRINGS_MOST = 2**32 - 2
 LANES = 64
 _LANES_FROM = 8
-# Realizations of a lane in a piece of a range: its last ones are few among them.
+# Least realizations per lane in a piece of a range: the last ones leave lanes idle.
 _FULL = 16
 _THREADS = 128
 _SHARED_BYTES = 48 * 1024
-# Most firings of a network by tables: a fifth of the time of its compilation.
+# Limit on firings interpreted on tables: they take a fifth of the compilation time.
 _INTERPRETED_MOST = 4_000_000
 
 _LEFT: dict[tuple[str, int], int] = {}
-"""Firings by tables that remain, for the code of a network and its number of lanes."""
+"""Remaining budget of interpreted firings, by code and number of lanes."""
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +67,7 @@ class CompiledDirectRunner(Runner):
         )
 
     def rates(self) -> Rates:
-        """The network's numbers on the device."""
+        """The network's arrays on the device."""
         if self._rates is None:
             net, put = self.tables.net, self.device.put
             used = net.parameters[:, self._used] if self._used else np.zeros((1, 1))
@@ -92,7 +92,7 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
             return self.fetch(begun, wanted)
         try:
             found = self._run_compiled(first, count, wanted, report)
-        except KeyboardInterrupt:  # while it was compiled
+        except KeyboardInterrupt:  # Ctrl-C during compilation
             if begun is None:
                 raise
             found = begun
@@ -125,13 +125,13 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
         return self.kernel({compiled_direct.LANES: self._lanes(count)})
 
     def _allowed(self, count: int) -> int:
-        """Most firings by tables of each of `count` realizations; 0 if code is compiled."""
+        """Limit on interpreted firings per realization; 0 if code is compiled."""
         if not self.tables.once(interpreted_direct.rounds_alike):
             return 0
         code = self._text, self._lanes(count)
         if code not in _LEFT:
             standing = _interpreter()
-            # If the interpreter is not compiled either, compiling the network is as quick.
+            # If the interpreter is not compiled either, compiling the network is as fast.
             able = standing.is_kept("cpu") or standing.was_wanted("cpu")
             own = not able or self._kernel_for(count).is_kept("cpu")
             _LEFT[code] = 0 if own else _INTERPRETED_MOST
@@ -140,9 +140,9 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
     def _interpret(
         self, first: int, count: int, wanted: Wanted, report: Report
     ) -> tuple[Out, bool]:
-        """Realizations by tables, and whether some took more firings than they may.
+        """Interpret realizations; also return whether some exceeded the limit on firings.
 
-        These, of which nothing is known then, are not run.
+        Realizations above the limit are marked as not run.
         """
         workers, grain = self._ranges(count)
         code = self._text, self._lanes(count)
@@ -170,7 +170,7 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
         return Net(*map(self.device.put, tables.net)), interpreted_direct.Work(*rows)
 
     def _ranges(self, count: int) -> tuple[int, int]:
-        """Number of ranges, and realizations of a range: a multiple of the lanes if possible."""
+        """Number of ranges, and realizations per range: a multiple of the lanes if possible."""
         grain = max(1, -(-count // (4 * self.device.core_count)))
         if grain > LANES:
             grain = -(-grain // LANES) * LANES
@@ -218,7 +218,7 @@ class CUDACompiledDirectRunner(CompiledDirectRunner):
 COMPILED_RUNNERS: dict[Target, Callable[..., Any]] = {
     "cpu": CPUCompiledDirectRunner, "cuda": CUDACompiledDirectRunner,
 }  # fmt: skip
-"""By the target of a device."""
+"""Runner class by the target of a device."""
 
 
 def fits(tables: Tables, reactions_most: int = 64) -> bool:

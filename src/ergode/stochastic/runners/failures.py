@@ -1,4 +1,4 @@
-"""Why the first failed realization failed: its reaction, state and time."""
+"""The cause of the first failed realization: its reaction, state and time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def first(
 ) -> str:
     """A sentence about the first failed realization; empty if none failed.
 
-    That realization is simulated again on the CPU, to find the state in which it ended; an
-    interruption ends that, and nothing else.
+    That realization is simulated again on the CPU, to find the state in which it ended. Ctrl-C
+    stops only this diagnosis.
     """
     wrong = [code for code in np.unique(status).tolist() if Status(code).is_error]
     failed = np.flatnonzero(np.isin(status, wrong) & (status != Status.NOT_RUN))
@@ -63,7 +63,8 @@ def _reasons(tables: Tables, point: int, time: float, state: np.ndarray) -> str:
         if not 0 <= x < 2**31
     ]
     naming = tables.naming
-    if len(naming.variables) == len(network.species):  # what events assign to is not at hand
+    # Values of parameters that events change are not known here.
+    if len(naming.variables) == len(network.species):
         known: dict[str, Any] = {TIME: time}
         known |= dict(zip(naming.parameters, tables.net.parameters[point], strict=False))
         for member, x in zip(network.species, state, strict=True):

@@ -49,10 +49,10 @@ def run_ranges(
 
 
 def leave_out(out: Out, slots: Sequence[int], grain: int, wanted: Wanted) -> None:
-    """Leave out of results the realizations that have not ended.
+    """Omit from results the realizations that did not finish.
 
-    Some of those in `slots` have not: with statistics, no realization of these counts, because
-    sums hold parts of realizations.
+    Those in `slots` include unfinished ones. For statistics, all realizations of these slots are
+    omitted, because sums contain parts of realizations.
     """
     if wanted.statistics:
         for slot in slots:

@@ -1,4 +1,4 @@
-"""What all runners share: the plan of a chunk, and its results on the device."""
+"""Base class of runners: the plan of a chunk, and its results on the device."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Runner:
         return 24 + 8 * self.grid.size * self.tables.species_count * wanted.amounts
 
     def fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
-        """What is wanted, on the host; sums over all slots."""
+        """The requested results on the host, summed over all slots."""
         names = ["status", "firings", "rows", "ended", "leaps"]
         names += ["amounts"] if wanted.amounts else []
         names += ["states"] if wanted.states else []
@@ -117,5 +117,5 @@ class Runner:
 
 
 def new_queue(device: Device) -> Any:
-    """Number of the next realization, on a CUDA device."""
+    """A queue on a CUDA device: the index of the next realization."""
     return device.put(np.zeros(1, np.int64))

@@ -1,4 +1,4 @@
-"""Realizations by an algorithm on the tables of a network, one thread for each."""
+"""Realizations by an algorithm on the tables of a network, one thread per realization."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _PENDING = 32
 _DELAYED = 4096
 # Threads for each multiprocessor: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
-# Up to this many realizations for each multiprocessor, each realization has a warp.
+# Up to this number of realizations per multiprocessor, each realization has a warp.
 _WARPS_A_MULTIPROCESSOR = 64
 # Initial states are prepared once per point if reactions times points are at most this.
 _PREPARED_MOST = 10**7
-# Half of the warps that a multiprocessor can hold are then resident.
+# With this limit, half of a multiprocessor's warps are resident.
 _REGISTERS = 64
 # Share of a GPU's memory for the rows of workers; the rest is for results.
 _MEMORY_SHARE = 0.8
@@ -237,4 +237,4 @@ class CUDAThreadRunner(TableRunner):
 THREAD_RUNNERS: dict[Target, Callable[..., Any]] = {
     "cpu": ThreadRunner, "cuda": CUDAThreadRunner,
 }  # fmt: skip
-"""By the target of a device."""
+"""Runner class by the target of a device."""
