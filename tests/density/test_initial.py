@@ -46,8 +46,8 @@ def test_two_gaussians_that_overlap_have_each_cell_once():
         ({"prior": ergode.Gaussian([1e39], [1e76])}, r"the prior's mean is 1e\+39; float32"),
         ({"width": 1e-46}, "width is 1e-46, for float32"),
         ({"times": [0.0, 1e39]}, r"times is 1e\+39; float32"),
-        ({"prior": ergode.Gaussian([1e9], [1.0])}, "float32 tells numbers near"),
-        ({"prior": ergode.Gaussian([1e17], [1.0]), "precision": "float64"}, "apart by 16 only"),
+        ({"prior": ergode.Gaussian([1e9], [1.0])}, "float32 numbers near"),
+        ({"prior": ergode.Gaussian([1e17], [1.0]), "precision": "float64"}, "are 16 apart"),
     ],
 )
 def test_what_a_precision_does_not_hold_is_refused_by_name(given, said):

@@ -160,7 +160,7 @@ def test_names_that_are_taken(read):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("1,1 2 0.5*kp", "1,9 2 0.5*kp", "line 24: '9' is no species; expected 1 to 4"),
+        ("1,1 2 0.5*kp", "1,9 2 0.5*kp", "line 24: '9' is not a species; expected 1 to 4"),
         ("1,1 2 0.5*kp", "1,1 2 Sat kp km", "line 24: 'Sat' is for reactants that all differ"),
         ("1,1 2 0.5*kp", "1,4 2 MM kp", "line 24: 'MM' has 2 reactants and 1 constants"),
         ("1,1 2 0.5*kp", "1 2 MM kp km", "line 24: 'MM' has 1 reactants and 2 constants"),

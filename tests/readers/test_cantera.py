@@ -184,7 +184,7 @@ REACTIONS = [
     ({"duplicate": "yes"}, "duplicate: 'yes'; expected true or false"),
     (NAMED | {"efficiencies": {"H": 2}}, "efficiencies of others than its collision partner AR"),
     (NAMED | {"default-efficiency": 1}, "its collision partner is AR alone"),
-    (FALLOFF | {"efficiencies": {"HE": 2}}, "efficiency of 'HE', which is no species"),
+    (FALLOFF | {"efficiencies": {"HE": 2}}, "efficiency of 'HE', not a species"),
     (FALLOFF | {"efficiencies": [1]}, "the efficiencies"),
     (FALLOFF | {"Tsang": {"A": 1, "B": 0}}, "has the key 'Tsang'"),
     (FALLOFF | {"Troe": {"A": 1}}, "expected A, T3, T1, and perhaps T2"),

@@ -108,11 +108,11 @@ def test_malformed_mechanisms(tmp_path, refusal):
 
     assert "no #EQUATIONS" in error("#DEFVAR\nA = IGNORE;\n")
     assert "line 2: 'A -> B'" in error("#EQUATIONS\nA -> B;\n")
-    assert "line 4: 'X' is no species" in error("#DEFVAR\nA = IGNORE;\n#EQUATIONS\nA = X : 1;\n")
+    assert "line 4: 'X' is not a species" in error("#DEFVAR\nA = IGNORE;\n#EQUATIONS\nA = X : 1;\n")
     assert "line 2: the rate 'k' uses 'k'" in error("#EQUATIONS\nA = B : k;\n")
     assert "has 1 arguments; expected 2" in error("#EQUATIONS\nA = B : ARR_ab(1);\n")
     assert "#FOO is not known" in error("#FOO\n")
-    assert "'Z', which is no species" in error("#INITVALUES\nZ = 1;\n#EQUATIONS\nA = B : 1;\n")
+    assert "'Z', which is not a species" in error("#INITVALUES\nZ = 1;\n#EQUATIONS\nA = B : 1;\n")
     assert "expected 'NAME = number'" in error("#INITVALUES\nZ = x;\n#EQUATIONS\nA = B : 1;\n")
     assert "small.spc: there is no such file" in error("#INCLUDE small.spc\n")
     with pytest.raises(ergode.ReadError, match="no such file"):
@@ -131,4 +131,4 @@ def test_a_species_may_be_held_or_let_go_later(tmp_path, refusal):
     path.write_text(text + "#SETFIX ALL_SPEC;\n")
     assert all(one.boundary for one in ergode.read_kpp(path).species)
     path.write_text(text + "#SETFIX\nX;\n")
-    assert "line 8: 'X' is no species" in refusal(ergode.read_kpp, path)
+    assert "line 8: 'X' is not a species" in refusal(ergode.read_kpp, path)

@@ -31,7 +31,7 @@ def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
     folder = kernel_cache.folders()
     if folder.own != folder.wanted:
         raise PlanError(
-            f"cannot keep kernels in '{folder.wanted}': it cannot be written to, or has no room; "
+            f"cannot keep kernels in '{folder.wanted}': it is not writable, or is full; "
             "set ERGODE_CACHE_DIR"
         )
     started, before = clock.perf_counter(), len(kernel_cache.contents())

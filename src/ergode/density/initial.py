@@ -52,8 +52,8 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
         seen = turned.T @ noise @ turned
         if np.abs(seen - np.diag(np.diag(seen))).max() > 1e-8 * np.abs(seen).max():
             raise PlanError(
-                "process_noise is not diagonal along the axes of the grid; leave axes out, so that "
-                "the grid is turned to those of the noise"
+                "process_noise is not diagonal along the axes of the grid; leave axes out: the "
+                "grid is then rotated to the axes of the noise"
             )
     return turned
 
@@ -113,10 +113,10 @@ def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
         if narrow.size:
             d = narrow[0]
             raise PlanError(
-                f"width is {lattice.width[d]:g}, but {precision} tells numbers near the prior's "
-                f"mean, {lattice.centre}, apart by {along[d]:.2g} only; "
+                f"width is {lattice.width[d]:g}, but {precision} numbers near the prior's mean, "
+                f"{lattice.centre}, are {along[d]:.2g} apart; "
                 + ("use precision='float64', or " if precision == "float32" else "")
-                + "measure the variables from a nearer origin"
+                + "move the origin of the variables closer to the prior"
             )
 
 

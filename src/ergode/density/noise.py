@@ -94,13 +94,13 @@ def check_noise(
     spreads = np.stack([noise.spread(lattice) for lattice in lattices])
     if noise.function is not None and any(lattice.is_rotated for lattice in lattices):
         raise PlanError(
-            "process_noise is a function, which gives variances along the variables, and axes "
-            "turns the grid to others; leave axes out"
+            "process_noise is a function, whose variances are along the variables, but axes "
+            "rotates the grid; leave axes out"
         )
     if ((spreads != 0) != (spreads[0] != 0)).any():
         raise PlanError(
             "process_noise acts along different axes of the grids of different priors; leave axes "
-            "out, or run them apart"
+            "out, or run the priors separately"
         )
     spread = float(np.nanmax(spreads, initial=0.0))
     if 2 * spread * np.ptp(times) / LONGEST > _STEPS_MOST:

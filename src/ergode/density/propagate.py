@@ -106,7 +106,7 @@ results.register(
         ),
         Variable(
             "threshold", (SWEPT,), "floating", "1",
-            "probability below which cells were dropped; what it was at first, if mass is retained",
+            "probability below which cells were dropped; its initial value, if mass is retained",
         ),
     ],
 )  # fmt: skip
@@ -427,7 +427,7 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
     lost = np.fmax.reduce(found["mass_lost"], axis=1)
     if lost.max() > _LOST_MOST:
         said.append(
-            f"{100 * lost.max():.2g} % of the probability was dropped on the way - use a smaller "
+            f"{100 * lost.max():.2g} % of the probability was dropped - use a smaller "
             "threshold, or retained"
         )
     sharp = np.fmin.reduce(found["cells_in_deviation"], axis=1)
@@ -435,8 +435,8 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
         axis = int(sharp.min(axis=0).argmin())
         where = f"axis {axis} of the grid" if is_turned else f"'{names[axis]}'"
         said.append(
-            f"along {where} a standard deviation of its features comes to {sharp.min():.2g} cells, "
-            "so that what is thinner was smeared - use smaller widths"
+            f"along {where} its features have a standard deviation of {sharp.min():.2g} cells, and "
+            "finer ones were smeared - use smaller widths"
         )
     if said:
         count = ((lost > _LOST_MOST) | (sharp.min(axis=1) < _SHARPEST)).sum()
@@ -455,7 +455,7 @@ def _noise_note(noise: Noise | None) -> np.ndarray | str:
 
 def _threshold_reason(threshold: float | None, retained: float | None) -> str:
     if retained is not None:
-        return f"at first; then what keeps {retained:g} of the probability"
+        return f"initial value; later values keep {retained:g} of the probability"
     return "1e-4 of the prior's largest cell" if threshold is None else "asked for"
 
 

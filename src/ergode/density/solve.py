@@ -212,7 +212,7 @@ def measurement_warning(solver: Solver, was_lowered: bool) -> str:
             worst = size[bad].min() if "thinner" in why else size[bad].max()
             said.append(f"the measurement at time {time:g}{who} {why.format(worst)} - {what}")
     return "; ".join(said) and (
-        f"{'; '.join(said)}. Its evidence, and what follows, are not to be trusted; or use an "
+        f"{'; '.join(said)}. Its evidence and later results are unreliable; or use an "
         "ensemble (ergode.particles)"
     )
 

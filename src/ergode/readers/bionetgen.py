@@ -170,7 +170,7 @@ class _Reader:
                     del words[0]
                 self.blocks[block].append(_Line(number, words))
             elif block is None and not _SETTINGS.match(line):
-                raise self.error(number, f"'{line[:60]}' stands outside of all blocks")
+                raise self.error(number, f"'{line[:60]}' is outside of all blocks")
         if started:
             raise ReadError(f"{self.file}: the last line ends in a backslash, but nothing follows")
         if block is not None:
@@ -219,7 +219,7 @@ class _Reader:
         """The name of the species with an index."""
         digits = text.isascii() and text.isdecimal() and len(text) < 10
         if not digits or not 0 < int(text) <= self.count:
-            raise self.error(line.number, f"'{text}' is no species; expected 1 to {self.count}")
+            raise self.error(line.number, f"'{text}' is not a species; expected 1 to {self.count}")
         return f"{self.prefix}{int(text)}"
 
     # ---- blocks

@@ -134,7 +134,7 @@ class Reactions:
             if name not in self.compositions:
                 if declared_only:
                     return
-                raise ReadError(f"{what} has {short(name)}, which is no species of the phase")
+                raise ReadError(f"{what} has {short(name)}, which is not a species of the phase")
         kind = _kind(entry, equation, what)
         only(entry, (*_ALWAYS, *_KEYS[kind]), what, _NOTES)
         self._check_balance(equation, what)
@@ -226,7 +226,7 @@ class Reactions:
                 efficiencies.append((str(name), number))
             elif not self.skip_bodies:
                 raise ReadError(
-                    f"{what} has an efficiency of {short(name)}, which is no species of the phase"
+                    f"{what} has an efficiency of {short(name)}, not a species of the phase"
                 )
         if equation.body in ("M", "(+M)"):
             default = _number(entry.get("default-efficiency", 1.0), f"{what}: default-efficiency")
@@ -432,7 +432,7 @@ def _chebyshev(entry: Mapping[str, Any], order: float, units: Units, what: str) 
         raise
     except (KeyError, TypeError, ValueError, IndexError, ErgodeError):
         raise ReadError(
-            f"{what} is no Chebyshev rate; expected data, temperature-range and pressure-range"
+            f"{what} is not a Chebyshev rate; expected data, temperature-range and pressure-range"
         ) from None
 
 

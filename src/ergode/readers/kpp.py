@@ -162,7 +162,7 @@ class _Reader:
         }
         for one in several.get(name.upper(), [name]):
             if one not in self.species:
-                raise ReadError(f"{item.where}: '{one}' is no species of #DEFVAR or #DEFFIX")
+                raise ReadError(f"{item.where}: '{one}' is not a species of #DEFVAR or #DEFFIX")
             self.species[one] = item.section == "SETFIX"
 
     def network(self) -> ReactionNetwork:
@@ -170,7 +170,7 @@ class _Reader:
         reactions = [self._reaction(k, item, declared) for k, item in enumerate(self.equations, 1)]
         for name in self.initial:
             if name not in self.species:
-                raise ReadError(f"{self.path}: #INITVALUES has '{name}', which is no species")
+                raise ReadError(f"{self.path}: #INITVALUES has '{name}', which is not a species")
         try:
             return ReactionNetwork(
                 [
@@ -215,14 +215,14 @@ class _Reader:
             match = _TERM.fullmatch(term.strip())
             if match is None:
                 raise ReadError(
-                    f"{where}: '{term.strip()}' is no species, with or without a number"
+                    f"{where}: '{term.strip()}' is not a species, with or without a number"
                 )
             name = match[2]
             if name in _DUMMIES and name not in self.species:
                 continue
             if name not in self.species:
                 if declared:
-                    raise ReadError(f"{where}: '{name}' is no species of #DEFVAR or #DEFFIX")
+                    raise ReadError(f"{where}: '{name}' is not a species of #DEFVAR or #DEFFIX")
                 self.species[name] = False
             found[name] = found.get(name, 0.0) + float(match[1] or 1.0)
         return found

@@ -78,7 +78,7 @@ def read_reaclib(
     """
     place = find_spec("pynucastro")
     if place is None or place.origin is None:
-        raise ReadError("nuclei come with pynucastro: pip install 'ergode[nuclear]'")
+        raise ReadError("reading nuclei needs pynucastro: pip install 'ergode[nuclear]'")
     names = list(dict.fromkeys(str(name).lower() for name in nuclei))
     members = [_nucleus(name) for name in names]
     if not members:
@@ -112,7 +112,7 @@ def _nucleus(name: str) -> Any:
     try:
         return pynucastro.Nucleus(name)
     except Exception:
-        raise ReadError(f"'{name}' is no nucleus; expected such as 'he4'") from None
+        raise ReadError(f"'{name}' is not a nucleus; expected such as 'he4'") from None
 
 
 def _reactions(sets: dict[Key, list[tuple[float, ...]]]) -> Iterator[Reaction]:

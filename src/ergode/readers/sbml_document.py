@@ -142,7 +142,7 @@ class Document:
             *model.getListOfCompartments(), *model.getListOfSpecies(), *model.getListOfParameters(),
         ):  # fmt: skip
             if one.getId() in RESERVED or one.getId() == TIME:
-                raise self.refusal(one, "its id is a word of ergode's formulas; give it another")
+                raise self.refusal(one, "its id is a reserved word in formulas; use another id")
         self._check_units()
 
     def _check_units(self) -> None:

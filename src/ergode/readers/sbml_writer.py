@@ -192,7 +192,7 @@ class _Writer:
     def one_species(self, parent: Element, member: Species) -> None:
         for item in fields(member):
             if item.name not in _SPECIES and getattr(member, item.name) != item.default:
-                raise ModelError(f"{item.name} of species '{member.name}' has no place in SBML")
+                raise ModelError(f"SBML cannot express {item.name} of species '{member.name}'")
         one = _with(SubElement(parent, "species", id=self.ids[member.name]), name=member.label)
         one.set("compartment", member.compartment or self.implied)
         if not isinstance(member.initial, Expression):
@@ -246,7 +246,7 @@ class _Writer:
     def reaction(self, parent: Element, given: Reaction) -> None:
         name = str(given.name)
         if given.delay is not None:
-            raise ModelError(f"the delay of reaction '{name}' has no place in SBML")
+            raise ModelError(f"SBML cannot express the delay of reaction '{name}'")
         left, right = (
             {self.ids[one]: count for one, count in side.items()}
             for side in (given.reactants, given.products)
@@ -277,7 +277,7 @@ class _Writer:
         if drawn or event.rounding:
             what = "draws random numbers" if drawn else "rounds"
             raise ModelError(
-                f"event '{event.name or event.trigger.text}' {what}; SBML has no place for that"
+                f"event '{event.name or event.trigger.text}' {what}; SBML cannot express that"
             )
         own = None if event.name is None else self.id_of(event.name)
         element = _with(SubElement(parent, "event"), id=own)

@@ -87,7 +87,7 @@ def _read(path: Path) -> Reaction:
 def _spelled(name: str, path: Path) -> str:
     match = _NUCLEUS.fullmatch(name)
     if match is None:
-        raise ReadError(f"{path}, line 1: '{name}' is no nucleus; expected such as '17f'")
+        raise ReadError(f"{path}, line 1: '{name}' is not a nucleus; expected such as '17f'")
     if match[5]:
         return match[5]
     symbol, mass = (match[2], match[1]) if match[1] else (match[3], match[4])

@@ -31,7 +31,7 @@ def test_rates_are_those_of_pynucastro():
 
 
 def test_no_nucleus():
-    with pytest.raises(ergode.ReadError, match="'xx9' is no nucleus"):
+    with pytest.raises(ergode.ReadError, match="'xx9' is not a nucleus"):
         ergode.read_reaclib(["he4", "xx9"])
 
 
