@@ -39,7 +39,7 @@ def show(folder: Path, *, as_json: bool, overwrite: bool = False) -> None:
         results.save(stop.dataset, folder / stop.dataset_name, overwrite=overwrite)
         console.print(
             f"{stop.engine}: {stop.work} in {stop.run_seconds:.2f} s "
-            f"(made ready in {stop.ready_seconds:.1f} s)"
+            f"(compiled or loaded in {stop.ready_seconds:.1f} s)"
         )
         for row in stop.comparisons:
             computed, expected, _ = row.texts()

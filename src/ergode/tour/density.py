@@ -1,4 +1,4 @@
-"""The stop at the engine ``density``: a swinging mass, pushed by chance and seen now and then."""
+"""The section on the engine ``density``: a noisy oscillator with three measurements."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ result = ergode.density.propagate(
 ergode.plots.density_strip(result, "x")"""
 
 _ABOUT = (
-    "A mass on a spring, with friction, and with pushes at random all the time. Where it is, is "
-    "known three times only, and then not exactly. What can be known in between is a probability "
-    "density of position and velocity; a measurement corrects it.",
-    "The density is moved cell by cell, on a grid that has cells only where there is probability. "
-    "It may have any shape. For this field, which is linear, it stays a bell, and the Kalman "
-    "filter tells exactly which one: so theory can be held against it.",
+    "A mass on a spring, with friction and a random force. Its position is measured three times, "
+    "with an error. The state is described by a probability density of position and velocity; each "
+    "measurement updates the density.",
+    "The density is transported on a grid that has cells only where there is probability. It may "
+    "have any shape. For a linear field and a Gaussian prior it stays Gaussian, and the Kalman "
+    "filter gives it exactly.",
 )
 
 
@@ -89,20 +89,20 @@ def visit() -> Stop:
         ]
     return Stop(
         engine="density",
-        title="A swinging mass, seen now and then",
+        title="A noisy oscillator with three measurements",
         about=_ABOUT,
         code=_CODE,
         picture=Picture.of(
             lambda ax: plots.density_strip(result, "x", ax=ax),
-            "Position: mean, and one and two standard deviations. Lines: measurements.",
+            "Position: mean, and bands of one and two standard deviations. Lines: measurements.",
         ),
-        heading="In the end",
+        heading="At the last time",
         columns=("on the grid", "Kalman filter"),
         comparisons=rows,
         remark=(
-            "The Kalman filter is exact here. What differs is the error of cells a third of the "
-            f"measurements' standard deviation wide; {float(found['mass_lost']):.1e} of the "
-            "probability was dropped on the way."
+            "The Kalman filter is exact here. The difference is the error of the grid, whose cells "
+            "are a third of the measurements' standard deviation wide; "
+            f"{float(found['mass_lost']):.1e} of the probability was dropped."
         ),
         ready_seconds=ready - started,
         run_seconds=finished - ready,

@@ -1,4 +1,4 @@
-"""The stop at the engine ``epidemics``: SEIR in a town of three generations."""
+"""The section on the engine ``epidemics``: SEIR in a town of three generations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ergode.report import Comparison, Picture, Stop
 
 _GROUPS = ("children", "adults", "elders")
 _SIZES = (20_000, 60_000, 20_000)
-# Expected contacts of a node of the row's group with nodes of the column's.
+# Expected contacts of a node of the row's group with nodes of the column's group.
 _CONTACTS = ((5.0, 3.0, 0.5), (1.0, 4.0, 1.0), (0.5, 3.0, 1.0))
 _RATE = 0.1
 _SEEDS = 10
@@ -40,13 +40,13 @@ counts = ergode.epidemics.simulate(
 ergode.plots.epidemic_curves(counts)"""
 
 _ABOUT = (
-    "A town of 100,000: children, adults and elders, who meet their own generation more than the "
-    "others. Ten people are infectious on day 0. Everyone who is infected stays exposed and then "
-    "infectious for log-normal times, as real outbreaks show them, and not for exponential ones.",
+    "A town of 100,000 children, adults and elders. The number of contacts depends on both "
+    "generations. Ten people are infectious on day 0. Latent and infectious periods are "
+    "log-normal, as observed in real outbreaks, instead of exponential.",
     "The method is exact: it has no time step. Each epidemic is one shortest-path problem on the "
-    "network, and the daily counts are read off its solution. So theory can be held against it: "
-    "when all is over, the fraction of each generation that was infected must be that of the "
-    "giant component that bond percolation leaves.",
+    "network, and the daily counts follow from its solution. Theory gives the final size: the "
+    "infected fraction of each generation is its fraction of the giant component of bond "
+    "percolation.",
 )
 
 
@@ -60,7 +60,7 @@ def visit() -> Stop:
     )
     days = np.arange(181)
     common: dict[str, Any] = {"initial": {"I": _SEEDS}, "times": days, "seed": 1, "device": "cpu"}
-    # The lists come first: they compile (or load) what the counts then only use.
+    # The line lists run first: they compile (or load) the kernels that the counts use.
     cases = epidemics.simulate(model, contacts, replicates=_LISTED, output="line_list", **common)
     epidemics.simulate(model, contacts, replicates=1, **common)
     ready = clock.perf_counter()
@@ -95,8 +95,8 @@ def visit() -> Stop:
             f"Simulated: mean over {_REPLICATES} epidemics (by generation: {_LISTED}), with twice "
             "its standard error. Theory: percolation on an infinite network of the same kind, "
             f"transmissibility {transmissibility:.6f}; this network has {contacts.node_count:,} "
-            f"nodes and {contacts.edge_count:,} contacts, so that a few tenths "
-            "of a per cent may remain between the two."
+            f"nodes and {contacts.edge_count:,} contacts, so a difference of a few "
+            "tenths of a per cent is expected."
         ),
         ready_seconds=ready - started,
         run_seconds=finished - ready,

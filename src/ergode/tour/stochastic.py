@@ -1,4 +1,4 @@
-"""The stop at the engine ``stochastic``: a switch that chance throws."""
+"""The section on the engine ``stochastic``: a bistable system that noise switches."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ result = ergode.stochastic.simulate(
 ergode.plots.amounts(result, species="X")"""
 
 _ABOUT = (
-    "Four reactions of one species, by Schlögl. In equations of concentrations it rests in one of "
-    "two states for ever, by where it began; molecules are few, and chance throws the switch.",
-    "Every firing of every reaction is simulated, one after another, and nothing is approximated. "
-    "How many molecules there are in the end is what the master equation says, which for one "
-    "species can be solved: a differential equation for the probability of each number.",
+    "Schlögl's model: four reactions of one species. The rate equations have two stable states, "
+    "and the initial state decides which one is reached. With few molecules, noise switches "
+    "between the two states.",
+    "Every firing of every reaction is simulated, without approximation. The distribution of the "
+    "number of molecules obeys the master equation. For one species it can be solved: it is a "
+    "differential equation for the probability of each number.",
 )
 
 
@@ -88,15 +89,17 @@ def visit() -> Stop:
 
     return Stop(
         engine="stochastic",
-        title="A switch that chance throws",
+        title="A bistable system, switched by noise",
         about=_ABOUT,
         code=_CODE,
-        picture=Picture.of(draw, "Molecules at the end: simulated, and the line of theory."),
+        picture=Picture.of(
+            draw, "Number of molecules at the end: simulation (bars) and theory (line)."
+        ),
         heading="Molecules at the end",
         comparisons=rows,
         remark=(
             f"Simulated: {_REPLICATES:,} realizations up to time {_END}, with twice the standard "
-            f"error. Theory: the master equation of numbers up to {_MOST}, by its exponential."
+            f"error. Theory: exponential of the master equation, truncated at {_MOST} molecules."
         ),
         ready_seconds=ready - started,
         run_seconds=finished - ready,

@@ -1,4 +1,4 @@
-"""The stop at the engine ``trajectories``: blood cells that are made with a delay."""
+"""The section on the engine ``trajectories``: delay equations for blood cells."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ result = ergode.trajectories.integrate(
 ergode.plots.trajectories(result.isel(delay=[0, 350, 722]))"""
 
 _ABOUT = (
-    "White blood cells are made in answer to how many there were some days ago. Where the answer "
-    "comes late, their number oscillates, and at last it is chaotic: the equation of Mackey and "
-    "Glass, here for a thousand delays at once.",
-    "Every trajectory takes steps of its own size, so that its delay is a whole number of them, "
-    "and all read their past side by side: through values and slopes at three neighbouring steps, "
-    "without crossing the points where the solution is not smooth.",
+    "The production of white blood cells depends on their number some days ago. With longer delays "
+    "this number oscillates, and finally becomes chaotic: the Mackey-Glass equation, here for a "
+    "thousand delays at once.",
+    "Every trajectory has its own step size, so that its delay is an integer number of steps. The "
+    "past is interpolated from values and derivatives at three adjacent steps, without crossing "
+    "breaking points, where the solution is not smooth.",
 )
 
 
 def visit() -> Stop:
-    """Integrate, compare with known digits, draw."""
+    """Integrate, compare with reference digits, draw."""
     started = clock.perf_counter()
     field = field_from_equations(
         {"cells": "production * cells(t - delay) / (1 + cells(t - delay) ** 10) - decay * cells"}
@@ -57,19 +57,20 @@ def visit() -> Stop:
     shown = result.isel(trajectory=[0, 350, 722])
     return Stop(
         engine="trajectories",
-        title="A thousand delays of Mackey and Glass",
+        title="The Mackey-Glass equation with a thousand delays",
         about=_ABOUT,
         code=_CODE,
         picture=Picture.of(
             lambda ax: plots.trajectories(shown, ax=ax),
-            "Cells over 510 days: at rest after a delay of 4 days, a cycle, and chaos.",
+            "Cells over 510 days for three delays: a steady state, a limit cycle, and chaos.",
         ),
         heading="Cells, for a delay of 17 days",
         comparisons=tuple(
             Comparison(f"day {day}", float(value), 0.0, digits)
             for day, value, digits in zip((170, 510), known, exact, strict=True)
         ),
-        remark="Tsit5 with a quintic history and 64 steps a delay, against the known digits.",
+        remark="Tsit5 with quintic interpolation of the past and 64 steps per delay, compared with "
+        "reference digits.",
         ready_seconds=ready - started,
         run_seconds=finished - ready,
         work=f"{_DELAYS:,} delay equations, {result.attrs['steps_taken']:,} steps",
