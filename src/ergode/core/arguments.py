@@ -192,19 +192,26 @@ def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
         A number is out of range; the message names the first one.
     """
     most = float(np.finfo(precision).max)
-    for name, rows in values.items():
+    for name, given in values.items():
+        rows = _without_repeats(given)
         beyond = np.flatnonzero(np.abs(rows) > most)
         if beyond.size:
             raise PlanError(
                 f"{name} is {np.ravel(rows)[beyond[0]]:g}; {precision} holds numbers up to "
                 f"{most:.2g}; use precision='float64'"
             )
-        vanishing = np.flatnonzero((np.asarray(rows, precision) == 0) & (np.asarray(rows) != 0))
+        vanishing = np.flatnonzero((rows.astype(precision, copy=False) == 0) & (rows != 0))
         if vanishing.size:
             raise PlanError(
                 f"{name} is {np.ravel(rows)[vanishing[0]]:g}, for {precision} the same as 0; use "
                 "precision='float64'"
             )
+
+
+def _without_repeats(rows: np.ndarray) -> np.ndarray:
+    """The array with length 1 along axes that repeat one value, as broadcasting makes them."""
+    rows = np.asarray(rows)
+    return rows[tuple(slice(1) if step == 0 else slice(None) for step in rows.strides)]
 
 
 def check_switch(owner: str, name: str, value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ergode.core import blocks
 from ergode.core.devices import Device
 
 _SHARE = 0.25
@@ -139,9 +140,11 @@ def put_table(device: Device, table: _Table) -> _Table:
 
 
 def release() -> int:
-    """Free the arrays, such as networks, that ergode keeps on GPUs between calls.
+    """Free the memory of GPUs that ergode keeps between calls.
 
-    They take at most a quarter of a device's memory.  A copy is also freed with its network.
+    Copies of networks and of other tables take at most a quarter of a device's memory; a copy is
+    also freed with its network.  Freed memory that is kept for later arrays takes at most a
+    sixteenth.
 
     Returns
     -------
@@ -154,4 +157,4 @@ def release() -> int:
     >>> ergode.release() >= 0
     True
     """
-    return _KEPT.clear()
+    return _KEPT.clear() + blocks.clear()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 from cuda.core import LaunchConfig
@@ -27,6 +27,7 @@ from numba.cuda.extending import intrinsic
 from numba.cuda.np import arrayobj
 
 from ergode.core import stopwatch
+from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
@@ -173,7 +174,12 @@ def describe(index: int) -> tuple[str, int, int]:
 def free_memory(index: int) -> int:
     """Bytes that could be allocated now."""
     with cuda.gpus[index]:
-        return int(cuda.current_context().get_memory_info().free)
+        return int(cuda.current_context().get_memory_info().free) + _blocks(index).size
+
+
+def _blocks(index: int) -> Blocks:
+    """Kept blocks of a device, which is the current one."""
+    return blocks_of(index, lambda: cuda.current_context().get_memory_info().total)
 
 
 def select(index: int) -> None:
@@ -192,7 +198,8 @@ def put(array: np.ndarray) -> Any:
 
 def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
     """Uninitialised array on the current device."""
-    return cuda.device_array(shape, dtype)
+    layout = (shape if isinstance(shape, tuple) else (shape,), np.dtype(dtype))
+    return _of_layout(*layout, _memory(_bytes_of(*layout)))
 
 
 def zeros_together(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
@@ -201,8 +208,9 @@ def zeros_together(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
     An allocation takes longer than filling a few megabytes.
     """
     starts = _starts(layouts)
-    memory = cuda.device_array(starts[-1], np.uint8)
-    fill_zero(memory)
+    memory = empty(starts[-1], np.uint8)
+    if memory.size:
+        fill_zero(memory)
     return _carved(memory, layouts, starts)
 
 
@@ -213,25 +221,56 @@ def put_together(arrays: Sequence[np.ndarray]) -> list[Any]:
     content = np.zeros(starts[-1], np.uint8)
     for array, begin in zip(arrays, starts, strict=False):
         content[begin : begin + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-    return _carved(cuda.to_device(content), layouts, starts)
+    return _carved(put(content), layouts, starts)
 
 
 def _starts(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[int]:
     """Aligned offsets of arrays in one allocation, and its size."""
-    sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layouts]
+    sizes = [_bytes_of(shape, np.dtype(dtype)) for shape, dtype in layouts]
     return list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
+
+
+def _bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return math.prod(shape) * dtype.itemsize
+
+
+def _memory(size: int) -> Any:
+    """Memory of `size` bytes on the current device, which returns to the kept blocks."""
+    if size == 0:
+        return None
+    context = cuda.current_context()
+    if config.CUDA_PER_THREAD_DEFAULT_STREAM:  # kernels of two threads are in no order
+        return context.memalloc(size)
+    blocks, whole = _blocks(context.device.id), block_size(size)
+    block = blocks.take(whole, context.memalloc)
+    keep = partial(blocks.give_back, whole, block)
+    memory = driver.MemoryPointer(proxy(context), block.device_pointer, size, finalizer=keep)
+    memory._finalizer.atexit = False
+    memory.block = block
+    return memory
+
+
+def _keep_no_block_of(array: Any) -> None:
+    """Free the block of an array with the array: users may read it in streams of their own."""
+    finalizer = getattr(array.gpu_data, "_finalizer", None)
+    if finalizer is not None and hasattr(array.gpu_data, "block"):
+        finalizer.detach()
+
+
+def _of_layout(shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
+    """Contiguous array in this memory."""
+    strides = [np.dtype(dtype).itemsize]
+    for length in shape[:0:-1]:
+        strides.insert(0, strides[0] * length)
+    return DeviceNDArray(shape, tuple(strides[: len(shape)]), dtype, gpu_data=memory)
 
 
 def _carved(memory: Any, layouts: Sequence[tuple[tuple[int, ...], Any]], starts: list[int]) -> Any:
     """Views of arrays in one allocation."""
-    found = []
-    for (shape, dtype), begin, end in zip(layouts, starts, starts[1:], strict=False):
-        strides = [np.dtype(dtype).itemsize]
-        for length in shape[:0:-1]:
-            strides.insert(0, strides[0] * length)
-        data = memory.gpu_data.view(begin, end)
-        found.append(DeviceNDArray(shape, strides, dtype, gpu_data=data))
-    return found
+    return [
+        _of_layout(shape, dtype, memory.gpu_data.view(begin, end))
+        for (shape, dtype), begin, end in zip(layouts, starts, starts[1:], strict=False)
+    ]
 
 
 def fill_zero(array: Any) -> None:
@@ -284,6 +323,7 @@ def index_of(array: Any) -> int:
 
 def like(sample: Any, array: Any) -> Any:
     """Wrap a numba array as an array of `sample`'s library on the same memory."""
+    _keep_no_block_of(array)
     library = type(sample).__module__.partition(".")[0]
     if library == "cupy":
         import cupy

@@ -60,15 +60,15 @@ def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
     dims : sequence of str
         Names of the dimensions of `codes`; a single name is used for the items in the sentence.
     """
-    found, counts = np.unique(codes, return_counts=True)
+    counts = np.bincount(np.ravel(codes))
     what = dims[0] if len(dims) == 1 else "run"
     several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     sentences = {}
-    for code, count in zip(found.tolist(), counts.tolist(), strict=True):
+    for code in np.flatnonzero(counts).tolist():
         if Status(code).is_error:
             where = tuple(int(k) for k in np.argwhere(codes == code)[0])
             first = f", first {what} {where[0] if len(where) == 1 else where}" if where else ""
             sentences[Status(code)] = (
-                f"{count} of {np.size(codes)} {several}{first}: {Status(code).sentence}"
+                f"{counts[code]} of {np.size(codes)} {several}{first}: {Status(code).sentence}"
             )
     return sentences
