@@ -249,6 +249,17 @@ def test_a_function_that_reads_beyond_a_tuple_is_named():
         integrate(field, times=[0.0, 1.0], initial={"y": 1.0}, device="cpu")
 
 
+def test_a_function_that_returns_a_part_of_an_array_is_named():
+    def tail(y):
+        return y[1:]
+
+    field = ergode.VectorField(
+        component=lambda i, t, y, p: tail(y)[0] - y[i], variables=("y", 3)
+    )  # fmt: skip
+    with pytest.raises(ergode.ModelError, match="returns a part of an array; let it return elem"):
+        integrate(field, times=[0.0, 1.0], initial={"y": 1.0}, device="cpu")
+
+
 def test_data_of_a_field_are_in_the_range_of_its_precision():
     field = ergode.VectorField(
         component=lambda i, t, y, p, c: c.A[i] - y[i], variables=("y", 2),

@@ -169,16 +169,21 @@ def _of(
     return [Kernel(bodies, k, precision, bound, registers=registers) for k in range(count)]
 
 
-_UNKNOWN = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
-
-
 _BEYOND = "tuple index out of range"
-
-
-def _beyond(what: str) -> ModelError:
-    return ModelError(
-        f"{what} reads beyond the end of a tuple; keep its index between 0 and its length"
-    )
+# What a compiler says of a user's function, and what that means.
+_SAID = [
+    (_BEYOND, "reads beyond the end of a tuple; keep its index between 0 and its length"),
+    (
+        r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
+        r"uses \2.\1, which cannot be compiled; write it with arithmetic and other functions of "
+        "numbers",
+    ),
+    (
+        "Only accept returning of array",
+        "calls a function that returns a part of an array; let it return elements, or pass it the "
+        "array and an index",
+    ),
+]
 
 
 @contextmanager
@@ -200,21 +205,16 @@ def readable_errors(what: str = "a function of the model") -> Iterator[None]:
     except IndexError as error:
         if str(error) != _BEYOND:
             raise
-        raise _beyond(what) from error
+        raise ModelError(f"{what} {_SAID[0][1]}") from error
     except Exception as error:
         if not type(error).__module__.startswith(("numba.", "numba_cuda.")):
             raise
-        if _BEYOND in str(error):
-            raise _beyond(what) from error
-        unknown = _UNKNOWN.search(str(error))
-        if unknown:
-            raise ModelError(
-                f"{what} uses {unknown[2]}.{unknown[1]}, which cannot be compiled; write it with "
-                "arithmetic and other functions of numbers"
-            ) from error
+        for pattern, meaning in _SAID:
+            if found := re.search(pattern, str(error)):
+                raise ModelError(f"{what} {found.expand(meaning)}") from error
         said = [line.strip() for line in str(error).splitlines() if line.strip()]
-        found = [line for line in said if not line.startswith(("Failed in", "During:"))]
-        why = " ".join([*found[:1], *(line[4:] for line in found if line.startswith(">>> "))][:2])
+        told = [line for line in said if not line.startswith(("Failed in", "During:"))]
+        why = " ".join([*told[:1], *(line[4:] for line in told if line.startswith(">>> "))][:2])
         raise ModelError(f"{what} cannot be compiled: {why}") from error
 
 
