@@ -6,8 +6,7 @@ import time as clock
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.linalg import expm_multiply
+from scipy.linalg import eigh_tridiagonal
 
 from ergode import plots, stochastic
 from ergode.models.reactions.network import ReactionNetwork
@@ -47,6 +46,23 @@ _ABOUT = (
 )
 
 
+def _solution() -> np.ndarray:
+    """Probability of each number at the end, by the eigenvectors of the master equation.
+
+    Only neighbouring numbers exchange probability, so the square roots of the stationary
+    distribution make the matrix symmetric.
+    """
+    c1, c2, c3, c4 = _C
+    n = np.arange(_MOST + 1.0)
+    up = c1 * n * (n - 1) / 2 + c3
+    down = c2 * n * (n - 1) * (n - 2) / 6 + c4 * n
+    up[-1] = 0.0
+    rates, vectors = eigh_tridiagonal(-(up + down), np.sqrt(up[:-1] * down[1:]))
+    logarithm = np.concatenate([[0.0], np.cumsum(np.log(up[:-1] / down[1:]))])
+    root = np.exp(0.5 * (logarithm - logarithm[_BEGIN]))
+    return root * (vectors @ (np.exp(rates * _END) * vectors[_BEGIN]))
+
+
 def visit() -> Stop:
     """Simulate, compare with theory, draw."""
     started = clock.perf_counter()
@@ -68,12 +84,8 @@ def visit() -> Stop:
     result = stochastic.simulate(network, replicates=_REPLICATES, **common)
     finished = clock.perf_counter()
 
-    n = np.arange(_MOST + 1.0)
-    up = c1 * n * (n - 1) / 2 + c3
-    down = c2 * n * (n - 1) * (n - 2) / 6 + c4 * n
-    up[-1] = 0.0
-    matrix = scipy.sparse.diags([up[:-1], -(up + down), down[1:]], [-1, 0, 1], format="csr")
-    probability = expm_multiply(matrix * _END, (n == _BEGIN).astype(float))
+    probability = _solution()
+    n = np.arange(probability.size)
     counts = result["histogram"].values[-1, 0]
     values = np.repeat(np.arange(counts.size), counts).astype(float)
     above, beyond = (values > _BETWEEN) * 1.0, probability[n > _BETWEEN].sum()
