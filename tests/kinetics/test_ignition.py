@@ -107,7 +107,7 @@ def test_malformed_mechanisms(tmp_path, refusal):
     assert "not YAML" in error("a: [")
     assert "not a mechanism" in error("- 1")
     assert "no phase 'x'" in error(good, phase="x")
-    assert "no species" in error(good.replace("O + H2 <=> H + OH", "O + H3 <=> H + OH"))
+    assert "not a species" in error(good.replace("O + H2 <=> H + OH", "O + H3 <=> H + OH"))
     assert "cannot be read" in error(good.replace("O + H2 <=> H + OH", "O + H2"))
     assert "NASA9" in error(good.replace("model: NASA7", "model: NASA9", 1))
     with pytest.raises(ergode.ReadError, match="no such file"):

@@ -90,7 +90,7 @@ def visit() -> Stop:
     values = np.repeat(np.arange(counts.size), counts).astype(float)
     above, beyond = (values > _BETWEEN) * 1.0, probability[n > _BETWEEN].sum()
     rows = (
-        Comparison.of_mean("mean", values, probability @ n),
+        Comparison.of_mean("mean", values, float(probability @ n)),
         Comparison.of_mean(f"more than {_BETWEEN}", above, beyond),
     )
 
