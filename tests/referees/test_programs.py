@@ -32,7 +32,7 @@ RUNS = {
     "tsit5": {"method": "tsit5", **ADAPTIVE},
     "dopri5": {"method": "dopri5", **ADAPTIVE},
     "dop853": {"method": "dop853", **ADAPTIVE},
-    "every step": {"method": "tsit5", "every_step": True, "max_step": 0.25, **ADAPTIVE},
+    "every step": {"method": "tsit5", "dense_output": True, "max_step": 0.25, **ADAPTIVE},
     "observables": {"method": "rk4", "step": 0.02, "observables": [Maximum("u"), Mean("v")]},
 }
 

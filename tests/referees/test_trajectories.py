@@ -48,6 +48,7 @@ WITH_DELAYS = {
     "dop853": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
     "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
 }
+_LATER = 1.5
 GRID = np.sort(np.concatenate([np.linspace(0.0, END, 7), [0.0371, 1.234567, 5.9999]]))
 
 
@@ -87,7 +88,15 @@ class Case:
         )  # fmt: skip
 
     def states(self):
-        return np.array([[path(t) for t in GRID] for path in self.paths])
+        return self.at(GRID)
+
+    def at(self, times):
+        """States [trajectory, time, variable] of the plain solutions."""
+        return np.array([[path(t) for t in times] for path in self.paths])
+
+    def inside_off(self, found, times):
+        """Largest error of the interpolated solution at `times`."""
+        return np.abs(found.ergode.solution(times).values - self.at(times)).max()
 
 
 def compare_states(case, method, options, allowed, device):
@@ -108,7 +117,7 @@ def compare_watched(case, method, options, allowed, device):
     first = case.model.variables[0]
     try:
         found = case.run(
-            method, options, device=device, record=3, every_step=True,
+            method, options, device=device, record=3, dense_output=True,
             events=[ZeroCrossing(level, 0, name="both"), ZeroCrossing(level, 1, name="up"),
                     ZeroCrossing(level, -1, name="down"), ZeroCrossing(circle, 0, name="circle")],
             observables=[Maximum(first), Minimum(first), Mean(first), TimeAbove(first, 0.1)],
@@ -119,6 +128,9 @@ def compare_watched(case, method, options, allowed, device):
     error = np.abs(found["state"].values - case.states()).max()
     if not error < allowed:
         wrong.append(f"seed {case.seed}, {method}: watched states are {error:.1e} off")
+    error = case.inside_off(found, np.random.default_rng(case.seed).uniform(0.0, END, 40))
+    if not error < 10 * allowed:
+        wrong.append(f"seed {case.seed}, {method}: the solution within steps is {error:.1e} off")
     other = 1 if case.model.size > 1 else 0
     for i, path in enumerate(case.paths):
         level_i, radius_i = case.rows["level"][i], case.rows["radius"][i]
@@ -160,6 +172,48 @@ def compare_watched(case, method, options, allowed, device):
     return wrong
 
 
+def compare_backward(case, method, options, allowed, device):
+    """The same from a later time to the beginning, with an absolute tolerance for each variable."""
+    level = event_functions(case.model, case.field)[0]
+    last = case.at([_LATER])[:, 0].T
+    options = dict(options)
+    if "atol" in options:
+        options["atol"] = [options["atol"] / (1 + i % 3) for i in range(case.model.size)]
+    rising, falling = ZeroCrossing(level, 1, name="up"), ZeroCrossing(level, -1, name="down")
+    try:
+        found = integrate(
+            case.field, times=[_LATER, 1.1, 0.3, 0.0], parameters=case.rows,
+            initial=dict(zip(case.model.variables, last, strict=True)), method=method.split()[0],
+            events=[rising, falling], record=3, dense_output=True, device=device, **options,
+        )  # fmt: skip
+    except ergode.PlanError:
+        return []
+    times = np.random.default_rng(case.seed).uniform(0.0, _LATER, 10)
+    # Errors grow on the way back: what damps forward drives backward.
+    error = max(
+        np.abs(found["state"].values - case.at(found["time"].values)).max(),
+        case.inside_off(found, times),
+    )
+    wrong = []
+    if not error < 300 * allowed:
+        wrong.append(f"seed {case.seed}, {method}: backward states are {error:.1e} off")
+    for i, path in enumerate(case.paths):
+        hits, near = plain.crossings(
+            lambda t, path=path, i=i: path(t)[0] - case.rows["level"][i], _LATER
+        )
+        if near < 1000 * allowed:
+            continue
+        for event, way in (("up", -1), ("down", 1)):  # what rises backward falls forward
+            exact = sorted((t for t, sign in hits if sign == way), reverse=True)
+            seen = found["event_time"].sel(event=event)[i].values
+            seen = seen[np.isfinite(seen)]
+            if found["event_count"].sel(event=event)[i] != len(exact) or not np.allclose(
+                seen, exact[-3:], atol=np.sqrt(300 * allowed)
+            ):
+                wrong.append(f"seed {case.seed}, {method}, {i}: backward '{event}' {seen}, {exact}")
+    return wrong
+
+
 def compare_kicks(case, method, options, allowed, device):
     """Events that change the state."""
     level, _, kicked = event_functions(case.model, case.field)
@@ -170,6 +224,7 @@ def compare_kicks(case, method, options, allowed, device):
             device=device,
             events=[ZeroCrossing(level, 1, kicked, name="kick")],
             record=20,
+            dense_output=True,
         )
     except ergode.PlanError:
         return []
@@ -193,6 +248,12 @@ def compare_kicks(case, method, options, allowed, device):
         error = np.abs(found["state"].values[i, free] - states).max()
         if not error < 50 * allowed:
             wrong.append(f"seed {case.seed}, {method}, {i}: kicked states are {error:.1e} off")
+        inside = np.linspace(0.0, END, 37)
+        inside = inside[[all(abs(t - s) > 0.01 for s in exact) for t in inside]]
+        states = np.array([path(t) for t in inside])
+        error = np.abs(found.ergode.solution(inside).values[i] - states).max()
+        if not error < 50 * allowed:
+            wrong.append(f"seed {case.seed}, {method}, {i}: kicked, within steps {error:.1e} off")
     return wrong
 
 
@@ -273,6 +334,7 @@ def check(seed, device, methods=None, structure=None, delays=True, noise=True, s
     for name, (options, allowed) in chosen(ORDINARY).items():
         wrong += compare_states(case, name, options, allowed, device)
         wrong += compare_watched(case, name, options, allowed, device)
+        wrong += compare_backward(case, name, options, allowed, device)
     case = Case(seed + 1, size, kicks=True, structure=structure)
     for name, (options, allowed) in chosen(ORDINARY).items():
         if name in ("tsit5", "rk4", "rodas5p"):

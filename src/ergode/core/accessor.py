@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import xarray
+from numpy.typing import ArrayLike
 
+from ergode.core.dense_output import solution
 from ergode.core.errors import ErgodeError
 from ergode.core.status import failures
 
@@ -30,3 +32,36 @@ class Accessor:
         if failed:
             raise ErgodeError(" ".join(failed.values()))
         return self._dataset
+
+    def solution(self, t: ArrayLike) -> xarray.DataArray:
+        """States at any times, of a result of ``trajectories.integrate(..., dense_output=True)``.
+
+        Parameters
+        ----------
+        t : float or array_like, shape [time_count]
+            Times of the run, in any order [time].
+
+        Returns
+        -------
+        xarray.DataArray
+            state(<swept dims>, time, variable), without the dim time of a single time. At the
+            moment of an event it is the state before it; after the last step it is NaN.
+
+        Raises
+        ------
+        ErgodeError
+            The Dataset has no dense output, or a time is outside of the run.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> def decay(t, y, p):
+        ...     return (-y[0],)
+        >>> result = ergode.trajectories.integrate(
+        ...     ergode.VectorField(decay, ["y"]), times=[0, 1], initial={"y": 1.0},
+        ...     dense_output=True, device="cpu",
+        ... )
+        >>> result.ergode.solution([0.25, 0.5]).dims
+        ('time', 'variable')
+        """
+        return solution(self._dataset, t)

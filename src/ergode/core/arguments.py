@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError, PlanError
 
 
-def time_grid(times: ArrayLike) -> np.ndarray:
-    """The times of a result as an ascending float64 array.
+def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
+    """The times of a result as an ascending float64 array, or a descending one where it may.
 
     Parameters
     ----------
@@ -45,12 +45,13 @@ def time_grid(times: ArrayLike) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(grid))
     if bad.size:
         raise ModelError(f"times[{bad[0]}] is {grid[bad[0]]}; expected finite times")
-    falls = np.flatnonzero(grid[1:] <= grid[:-1])
-    if falls.size:
-        i = int(falls[0])
+    down = may_descend and grid[0] > grid[-1]
+    wrong = np.flatnonzero(grid[1:] >= grid[:-1] if down else grid[1:] <= grid[:-1])
+    if wrong.size:
+        i = int(wrong[0])
         raise ModelError(
-            f"times must ascend, but times[{i + 1}] = {grid[i + 1]:g} follows times[{i}] = "
-            f"{grid[i]:g}"
+            f"times must {'descend' if down else 'ascend'}, but times[{i + 1}] = {grid[i + 1]:g} "
+            f"follows times[{i}] = {grid[i]:g}"
         )
     with np.errstate(over="ignore"):
         span = grid[-1] - grid[0]

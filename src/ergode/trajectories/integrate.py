@@ -32,6 +32,13 @@ from ergode.models.sweep import (
     replicated,
 )
 from ergode.trajectories.adaptive.outcome import Control
+from ergode.trajectories.backward import (
+    descends,
+    in_time,
+    reversed_events,
+    reversed_field,
+    reversed_observables,
+)
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
@@ -55,7 +62,7 @@ def integrate(
     method: MethodName = "auto",
     step: float | None = None,
     rtol: float | None = None,
-    atol: float | None = None,
+    atol: float | ArrayLike | Mapping[str, ArrayLike] | None = None,
     events: Sequence[ZeroCrossing] = (),
     record: int = 1,
     observables: Sequence[Any] = (),
@@ -63,6 +70,7 @@ def integrate(
     max_step: float | None = None,
     max_steps: int = 1_000_000,
     every_step: bool = False,
+    dense_output: bool = False,
     replicates: int | None = None,
     seed: int = 0,
     noise_per_step: int = 1,
@@ -78,8 +86,10 @@ def integrate(
     field : VectorField
         The equations.
     times : array_like, shape [time_count]
-        Ascending grid on which results are reported [time]. The integration begins at ``times[0]``
-        and ends at ``times[-1]``. Dense output gives the states between two steps.
+        Grid on which results are reported [time]. The integration begins at ``times[0]`` and ends
+        at ``times[-1]``. Dense output gives the states between two steps. If the grid descends,
+        time runs backward, for equations without delays and noise; the directions of events and
+        `observe_from` then follow the order of the integration.
     initial : mapping of str to float or array_like, shape [trajectory_count]
         State at ``times[0]`` by name of the variable. If variables are arrays: a number, an array
         of the variable's shape, or an array of shape [trajectory_count, ...].
@@ -126,8 +136,8 @@ def integrate(
         Largest size of a fixed step [time]. Each trajectory uses the largest step up to this size
         that divides all its delays; without delays, one that divides ``times[-1] - times[0]``. The
         default is adaptive steps, which the tolerances control.
-    rtol, atol : float, optional
-        Tolerances of adaptive steps; defaults 1e-6 and 1e-9. `rtol` must be at least four times the
+    rtol : float, optional
+        Relative tolerance of adaptive steps; default 1e-6. It must be at least four times the
         machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with an error
         estimate (all but ``"rk4"`` and ``"euler"``) keep the error of a step, root mean square over
         the variables, below ``atol + rtol * abs(state)``; with delays also the interpolation error
@@ -135,6 +145,10 @@ def integrate(
         error at every time is below this bound. The estimate is the difference between the results
         of the last two step sizes, divided by ``2^order - 1``. Trajectories that do not reach the
         bound have the status ``INACCURATE``.
+    atol : float, array_like, shape [variable_count], or mapping of str to float, optional
+        Absolute tolerance; default 1e-9. A list gives one to each variable, ``[1e-9, 1e-3]``; a
+        mapping to some, ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array
+        it is a number or an array of its shape.
     events : sequence of ZeroCrossing
         Events to count, record, act on or stop at. Two crossings within one step are found if the
         event function is nearly polynomial there, as for thresholds of variables. If the function
@@ -154,6 +168,9 @@ def integrate(
         ``TOO_MANY_STEPS``.
     every_step : bool
         Also store time and state at the end of every step.
+    dense_output : bool
+        Also store the interpolating polynomial of every step: ``result.ergode.solution(t)`` then
+        gives the state at any time.
     replicates : int, optional
         Number of runs with different noise, along the last swept dim ``replicate``.
     seed : int
@@ -184,9 +201,10 @@ def integrate(
         and, in chronological order, event_time(<swept dims>, event, hit) and
         event_state(<swept dims>, event, hit, variable); with observables observed(<swept dims>,
         observable); with `every_step` step_time(<swept dims>, step) and step_state(<swept dims>,
-        step, variable), NaN after a trajectory's last step. Variables that are arrays are separate
-        variables of the result, with their own dims after time. ``attrs`` record version, method
-        and its reason, device, model, and the work done.
+        step, variable), NaN after a trajectory's last step; with `dense_output` also
+        step_size(<swept dims>, step) and step_coefficient(<swept dims>, step, power, variable).
+        Variables that are arrays are separate variables of the result, with their own dims after
+        time. ``attrs`` record version, method and its reason, device, model, and the work done.
 
     Raises
     ------
@@ -223,44 +241,52 @@ def integrate(
     """
     check_field(field)
     stopwatch = Stopwatch()
-    grid = time_grid(times)
+    grid = time_grid(times, may_descend=True)
     choice("precision", precision, PRECISIONS)
     choice("compile", compile, COMPILE)
-    rtol, atol = check_tolerances(rtol, atol, step, precision)
+    rtol, tolerance = check_tolerances(rtol, atol, step, precision, field)
     check_steps(step, max_step)
     check_switch("integrate", "every_step", every_step)
+    check_switch("integrate", "dense_output", dense_output)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
     if field.arrays is None:  # for arrays, `choose` refuses events
         check_events(events, field)
         check_observables(observables, field)
+    model, way = field, 1.0
+    if descends(grid):
+        field, way = reversed_field(field), -1.0
+        events, observables = reversed_events(events), reversed_observables(observables, model)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
     if history is not None:
         field.refuse_arrays("history")
-    known = initial_history(field, history, float(grid[0]), rows, layout.count)
+    known = initial_history(field, history, float(way * grid[0]), rows, layout.count)
     check_range({**rows, "times": grid, **known.numbers, **field.numbers}, precision)
     delays = [delay for _, delay in field.delays if isinstance(delay, str)]
     common = have_common_step(delays, [rows[delay] for delay in delays])
     chosen = choose(
-        field, method, step, watched=bool(events or observables or every_step),
+        field, method, step, watched=bool(events or observables or every_step or dense_output),
         free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
     control = Control(
-        rtol=float(rtol),
-        atol=float(atol),
+        rtol=rtol,
+        atol=tolerance,
         step=None if step is None else float(step),
         max_step=np.inf if max_step is None else float(max_step),
         max_steps=integer("max_steps", max_steps, 1, 2**53),
-        observe_from=-np.inf if observe_from is None else number("observe_from", observe_from),
+        observe_from=-np.inf
+        if observe_from is None
+        else way * number("observe_from", observe_from),
         events=events,
         observables=observables,
         recorded=integer("record", record, 0, 2**31 - 1),
+        powers=chosen.method.powers if dense_output else 0,
     )
     problem = Problem(
-        field, rows, layout, grid, known, devices.resolve(device), precision,
+        field, rows, layout, way * grid, known, devices.resolve(device), precision,
         integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
         compile, progress,
     )  # fmt: skip
@@ -271,8 +297,10 @@ def integrate(
         elif chosen.is_fixed:
             found = follow_together(problem, chosen, control)
         else:
-            found = follow_apart(problem, chosen, control, every_step)
+            found = follow_apart(problem, chosen, control, every_step or dense_output)
         run.ends_with(found.status)
+        if way < 0.0:
+            problem, found = problem._replace(field=model, grid=grid), in_time(found)
         return dataset(problem, chosen, control, found, stopwatch, attrs)
 
 

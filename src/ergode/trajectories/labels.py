@@ -11,6 +11,7 @@ from ergode.core import results
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.methods import Choice
 from ergode.trajectories.runs import EXPLICIT_STEPS, Found, Problem
@@ -49,6 +50,22 @@ results.register(
         Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
         Variable(
             "step_state", (SWEPT, "step", "variable"), "floating", "1", "state after a step", True
+        ),
+        Variable(
+            "step_size",
+            (SWEPT, "step"),
+            "floating",
+            "time",
+            "size of the step that ends here",
+            True,
+        ),
+        Variable(
+            "step_coefficient",
+            (SWEPT, "step", "power", "variable"),
+            "floating",
+            "1",
+            "coefficients of the step's polynomial, from power 1 of the fraction of the step on",
+            True,
         ),
     ],
 )
@@ -101,7 +118,7 @@ def dataset(
         interrupted=int(bool((found.status == Status.NOT_RUN).any())),
     )
     if control.step is None:
-        attrs.update(rtol=control.rtol, atol=control.atol)
+        attrs.update(rtol=control.rtol, atol=_tolerances(control, field))
     if field.arrays is not None:
         return _of_arrays(problem, found, attrs)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
@@ -118,6 +135,17 @@ def dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
         computed_rows=_computed_rows(values["state"]),
     )  # fmt: skip
+
+
+def _tolerances(control: Control, field: VectorField) -> float | list[float] | str:
+    """The absolute tolerances of a run, as an attribute."""
+    if isinstance(control.atol, float):
+        return control.atol
+    if field.arrays is None:
+        return [float(one) for one in control.atol]
+    parts = zip(field.variables, field.arrays.views(control.atol), strict=True)
+    ends = ((name, {f"{end:g}": None for end in (part.min(), part.max())}) for name, part in parts)
+    return ", ".join(f"{name} {' to '.join(both)}" for name, both in ends)
 
 
 def _of_arrays(problem: Problem, found: Found, attrs: Mapping[str, Any]) -> xarray.Dataset:

@@ -76,6 +76,11 @@ class Method(methods.Method):
     )
 
     @property
+    def powers(self) -> int:
+        """Degree of the polynomial that interpolates the state within a step."""
+        return len(self.bindings[stepper.DENSE][0])
+
+    @property
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
         is_explicit = self.tableau is not None and self.scheme == 0
@@ -100,8 +105,8 @@ class Method(methods.Method):
                 return "has no steps of one size for variables that are arrays"
             if apart:
                 return (
-                    "does not support events, observables or every_step for variables that are "
-                    "arrays yet"
+                    "does not support events, observables, every_step or dense_output for "
+                    "variables that are arrays yet"
                 )
             return None
         if (field.diffusion is not None) != noisy:

@@ -137,8 +137,8 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     runner = Runner(field, chosen.method, first, **options)
     outcome = runner.integrate(initial, parameters, show=problem.show)
     if every_step and runner.interrupted:
-        raise KeyboardInterrupt
-    if every_step:  # the first run counted the steps
+        outcome.step_log = outcome.step_log[:0]
+    elif every_step:  # the first run counted the steps
         step_log = int(outcome.taken.max()) + 1
         logged = replace(control, step_log=step_log)
         Outcome.check_room(*sizes, logged, count, problem.precision)
@@ -181,6 +181,11 @@ def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[
     if control.observables:
         values["observed"] = swept(outcome.observed)
     if outcome.step_log.size:
-        values["step_time"] = swept(outcome.step_log[:, 0])
-        values["step_state"] = swept(outcome.step_log[:, 1:])
+        log, n = outcome.step_log, outcome.states.shape[1]
+        values["step_time"] = swept(log[:, 0])
+        values["step_state"] = swept(log[:, 1 : 1 + n])
+        if control.powers:
+            values["step_size"] = swept(log[:, 1 + n])
+            coefficients = log[:, 2 + n :].reshape(len(log), control.powers, n, -1)
+            values["step_coefficient"] = swept(coefficients)
     return values

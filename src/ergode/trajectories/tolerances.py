@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import number
+from ergode.core.arguments import as_numbers, number
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import PlanError
+from ergode.models.fields.vector_field import VectorField
 
 _RTOL, _ATOL = 1e-6, 1e-9
 
@@ -30,25 +32,23 @@ def _is_infinite(value: Any) -> bool:
 
 
 def check_tolerances(
-    rtol: float | None, atol: float | None, step: float | None, precision: Precision
-) -> tuple[float, float]:
+    rtol: float | None, atol: Any, step: float | None, precision: Precision,
+    field: VectorField | None = None,
+) -> tuple[float, float | np.ndarray]:  # fmt: skip
     """The checked tolerances, with defaults.
 
     Raises
     ------
     PlanError
-        A tolerance is not positive, `rtol` is above 1 or too small for the precision, or a
-        tolerance is given together with a step.
+        A tolerance is not positive, `rtol` is above 1 or too small for the precision, `atol` does
+        not fit the variables of the `field`, or a tolerance is given together with a step.
     """
     for name, value in {"rtol": rtol, "atol": atol}.items():
         if value is not None and step is not None:
             raise PlanError(
                 f"step is {step!r} and {name} {value!r}; give a step, or tolerances that control it"
             )
-        if value is not None:
-            number(name, value, above=0)
-    rtol = _RTOL if rtol is None else float(rtol)
-    atol = _ATOL if atol is None else float(atol)
+    rtol = _RTOL if rtol is None else number("rtol", rtol, above=0)
     if rtol > 1:
         raise PlanError(f"rtol is {rtol:g}; expected at most 1, an error as large as the state")
     least = 4.0 * float(np.finfo(precision).eps)
@@ -58,4 +58,47 @@ def check_tolerances(
             f"{precision} is {least / 4:.2g}"
         )
     # What a precision takes for zero is no scale of a variable that is zero.
-    return rtol, max(atol, float(np.finfo(precision).tiny))
+    tiny = float(np.finfo(precision).tiny)
+    if field is not None and _is_several(atol):
+        return rtol, np.maximum(_of_variables(atol, field), tiny)
+    return rtol, max(_ATOL if atol is None else number("atol", atol, above=0), tiny)
+
+
+def _is_several(atol: Any) -> bool:
+    """Whether it is no single number."""
+    return isinstance(atol, Mapping | list | tuple) or getattr(atol, "ndim", 0) > 0
+
+
+def _of_variables(atol: Any, field: VectorField) -> np.ndarray:
+    """The absolute tolerance of every unknown."""
+    names = field.variables
+    shapes = [()] * len(names) if field.arrays is None else field.arrays.shapes
+    if not isinstance(atol, Mapping):
+        numbers = as_numbers(atol)
+        if numbers is None:
+            raise PlanError(f"atol is {atol!r}; expected positive numbers")
+        whole = shapes[0] if field.arrays is not None and len(names) == 1 else (len(names),)
+        is_several = field.arrays is not None and len(names) > 1
+        if is_several or numbers.shape != whole:
+            raise PlanError(
+                f"atol has shape {numbers.shape}; expected a number, or by names of the variables "
+                f"{', '.join(names)} one for each"
+            )
+        atol = {names[0]: atol} if whole == shapes[0] else dict(zip(names, atol, strict=True))
+    for name in atol:
+        if name not in names:
+            raise PlanError(
+                f"atol has '{name}', which is no variable; the field has {', '.join(names)}"
+            )
+    parts = []
+    for name, shape in zip(names, shapes, strict=True):
+        value = as_numbers(atol.get(name, _ATOL))
+        fits = value is not None and value.shape in ((), shape)
+        fits = fits and not isinstance(atol.get(name), bool)
+        if value is None or not fits or not (np.isfinite(value) & (value > 0)).all():
+            raise PlanError(
+                f"atol of '{name}' is {atol[name]!r}; expected a positive number"
+                f"{f', or an array of shape {shape}' if shape else ''}"
+            )
+        parts.append(np.broadcast_to(value, shape).ravel())
+    return np.concatenate(parts)

@@ -54,6 +54,8 @@ class ArrayField:
         Float64 or int64; of an interpolant its table.
     recorded : dict of str to Interpolant
         Those that are read at the time of the run.
+    is_backward : bool
+        Whether derivatives are those of a time that runs the other way.
     """
 
     names: tuple[str, ...]
@@ -64,6 +66,7 @@ class ArrayField:
     dims: tuple[tuple[str, ...], ...]
     constants: tuple[np.ndarray, ...]
     recorded: dict[str, Interpolant]
+    is_backward: bool = False
 
     @cached_property
     def begins(self) -> np.ndarray:
@@ -79,7 +82,8 @@ class ArrayField:
     @property
     def knots(self) -> np.ndarray:
         """Times of the knots of recorded data, ascending."""
-        found = [one.times for one in self.recorded.values()]
+        sign = -1.0 if self.is_backward else 1.0
+        found = [sign * one.times for one in self.recorded.values()]
         return np.unique(np.concatenate(found)) if found else np.zeros(0)
 
     @cached_property
@@ -106,7 +110,7 @@ class ArrayField:
             It does; the message names the table.
         """
         for name, one in self.recorded.items():
-            if one.times[0] > grid[0] or one.times[-1] < grid[-1]:
+            if one.times[0] > grid.min() or one.times[-1] < grid.max():
                 raise ModelError(
                     f"constant '{name}' is a table from {one.times[0]:g} to {one.times[-1]:g}, but "
                     f"times are from {grid[0]:g} to {grid[-1]:g}"

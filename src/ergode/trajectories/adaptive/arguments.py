@@ -19,7 +19,7 @@ class Run(NamedTuple):
     jumps: Any  # real [jump, row]: jumps of the history, stored as breakpoints
     limit: Any  # real: largest interpolation error allowed, in units of the tolerance
     rtol: Any  # real
-    atol: Any  # real
+    atol: Any  # real; or a tuple [variable], where every variable has its own
     largest: Any  # real: largest step [time]
     since: Any  # real: events and observables before this time are ignored
     most: Any  # int64: largest number of steps, rejected ones included

@@ -12,7 +12,7 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
-from ergode.trajectories.adaptive.step import LOGS_STEPS
+from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
 from ergode.trajectories.delays import history_ring, segments
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
@@ -40,9 +40,12 @@ def bindings_of(
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: control.step is None,
         LOGS_STEPS: control.step_log > 0,
+        LOGS_INSIDE: control.step_log > 0 and control.powers > 0,
         **bindings_of_events(control.events, field, control.recorded),
         **bindings_of_observables(control.observables, field),
     }
+    if np.ndim(control.atol):
+        bindings[stepper.TOLERANCES] = True
     if method.stiff:
         bindings |= bindings_of_derivatives(field, method.needs_time_slopes)
     if field.delays or method.scheme:

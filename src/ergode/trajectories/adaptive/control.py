@@ -17,7 +17,7 @@ from ergode.core.compiler.language import fma, real
 from ergode.core.math.elementary import exp, log, rough_log2
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 from ergode.trajectories.steppers.explicit import CORRECTION
-from ergode.trajectories.steppers.stepper import ERROR_ORDER
+from ergode.trajectories.steppers.stepper import ERROR_ORDER, absolute
 
 SMALLEST = -26.6  # error norm 1e-4; the controller treats smaller errors as equal to this
 _SAFETY = -0.152003  # log2(0.9)
@@ -29,7 +29,9 @@ def error_size(error, correction, y, y1, rtol, atol):
 
     Its absolute error is below 0.09, and its sign is exact.  For infinity and NaN it is large.
     """
-    scale = tuple(1.0 / fma(rtol, max(abs(y[i]), abs(y1[i])), atol) for i in range(VARIABLES))
+    scale = tuple(
+        1.0 / fma(rtol, max(abs(y[i]), abs(y1[i])), absolute(atol, i)) for i in range(VARIABLES)
+    )
     fine = sum((error[i] * scale[i]) * (error[i] * scale[i]) for i in range(VARIABLES))
     coarse = sum(
         (correction[i] * scale[i]) * (correction[i] * scale[i])
@@ -83,7 +85,7 @@ def next_size(h, size, log_error, previous, kept, last_step_rejected, way, short
 
 def first_step(t, span, y, f, history, p, rtol, atol):
     """Initial step size (Hairer, Norsett, Wanner, chapter II.4, "starting step size")."""
-    scale = tuple(1.0 / fma(rtol, abs(y[i]), atol) for i in range(VARIABLES))
+    scale = tuple(1.0 / fma(rtol, abs(y[i]), absolute(atol, i)) for i in range(VARIABLES))
     d0 = math.sqrt(sum((y[i] * scale[i]) * (y[i] * scale[i]) for i in range(VARIABLES)))
     d1 = math.sqrt(sum((f[i] * scale[i]) * (f[i] * scale[i]) for i in range(VARIABLES)))
     h = probing_step(d0, d1, span)

@@ -34,11 +34,13 @@ from ergode.trajectories.adaptive.lanes import (
 from ergode.trajectories.adaptive.step import (
     DONE,
     INACCURATE,
+    LOGS_INSIDE,
     NOT_FINITE,
     OUTSIDE,
     STOPPED,
     attempt,
     is_interpolated_badly,
+    log_inside,
     log_step,
     observed_step,
     outcome_of,
@@ -239,6 +241,9 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
             g = gaps_at_begin(g, inside)
             looked = looked or may_happen(gaps_at_nodes(g, g1, inside))
+        if LOGS_INSIDE:
+            entire = completed(t, size, y, k, history, p)
+            log_inside(kept_count + 1, size, entire, out.step_log, me)
         t2, y2, f2 = t1, y1, f1
         ended = False
         if looked:

@@ -15,12 +15,14 @@ from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.step import (
     DONE,
     INACCURATE,
+    LOGS_INSIDE,
     LOGS_STEPS,
     NOT_FINITE,
     OUTSIDE,
     STOPPED,
     attempt,
     is_interpolated_badly,
+    log_inside,
     log_step,
     observed_step,
     outcome_of,
@@ -187,6 +189,14 @@ def parameters_in(lane, lanes):
     return equations.parameters_in(lane, lanes.p, lanes.who[lane], lanes.equations)
 
 
+def stages_in(lane, lanes):
+    """The stages of the step of one lane, but for extra ones."""
+    return tuple(
+        tuple(lanes.k[j * VARIABLES + i, lane] for i in range(VARIABLES))
+        for j in range(len(DENSE) - len(EXTRA_C))
+    )
+
+
 def put(lane, rows, values):
     """Write the state or slope of one lane."""
     for i in unroll(range(VARIABLES)):
@@ -297,14 +307,11 @@ def try_steps(run, lanes):
 @no_refcount
 def look_into(lane, me, run, lanes, out):
     """Save states and find events within the step of one lane."""
-    times, k = run.times, lanes.k
+    times = run.times
     q = parameters_in(lane, lanes)
     stored = stored_in(lane, run, lanes)
     history = history_here(stored)
-    stages = tuple(
-        tuple(k[j * VARIABLES + i, lane] for i in range(VARIABLES))
-        for j in range(len(DENSE) - len(EXTRA_C))
-    )
+    stages = stages_in(lane, lanes)
     inside = DenseStep(lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y), stages, history, q)
     end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
         inside,
@@ -344,6 +351,8 @@ def commit(run, lanes, out):
         kept = (log_error[lane] <= 0.0) & active
         if SEEN > 0:
             _observe(lane, kept, run, lanes)
+        if LOGS_INSIDE and kept:
+            _log_inside(lane, run, lanes, out)
         finite = True
         for i in unroll(range(VARIABLES)):
             # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
@@ -382,6 +391,15 @@ def commit(run, lanes, out):
         if CELLS:
             waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
     return ends, waits
+
+
+def _log_inside(lane, run, lanes, out):
+    """Keep the polynomial of a lane's step, which has not been taken."""
+    t, h, y = lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y)
+    history = history_here(stored_in(lane, run, lanes))
+    entire = completed(t, h, y, stages_in(lane, lanes), history, parameters_in(lane, lanes))
+    number = np.int64(lanes.kept_count[lane]) + 1
+    log_inside(number, h, entire, out.step_log, lanes.who[lane])
 
 
 def _observe(lane, kept, run, lanes):

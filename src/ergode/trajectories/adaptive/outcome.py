@@ -21,8 +21,10 @@ class Control:
 
     Attributes
     ----------
-    rtol, atol : float
-        Relative and absolute tolerance of a step.
+    rtol : float
+        Relative tolerance of a step.
+    atol : float or ndarray, shape [unknown_count]
+        Absolute tolerance of a step.
     step : float or None
         Fixed step size [time]; None for adaptive steps.
     max_step : float
@@ -36,10 +38,12 @@ class Control:
         Number of hits of an event that are stored; older hits are overwritten.
     step_log : int
         Number of accepted steps whose ends are stored, from the first step on.
+    powers : int
+        Degree of the stored polynomials of the steps; 0 stores none.
     """
 
     rtol: float
-    atol: float
+    atol: float | np.ndarray
     step: float | None
     max_step: float
     max_steps: int
@@ -48,6 +52,11 @@ class Control:
     observables: Sequence[Any]
     recorded: int
     step_log: int = 0
+    powers: int = 0
+
+    def log_rows(self, variables: int) -> int:
+        """Numbers that are kept of a step: time, state, and its size and polynomial."""
+        return 1 + variables + (1 + self.powers * variables if self.powers else 0)
 
     @property
     def acts(self) -> bool:
@@ -71,8 +80,9 @@ class Outcome:
         Accepted and rejected steps.
     interpolation_errors : ndarray, shape [trajectory_count]
         Largest interpolation error of the history, in units of the tolerance.
-    step_log : ndarray, shape [step_count, 1 + variable_count, trajectory_count]
-        Time and state at the end of every accepted step.
+    step_log : ndarray, shape [step_count, row_count, trajectory_count]
+        Time and state at the end of every accepted step; with polynomials also its size and the
+        coefficients, power by power.
     """
 
     states: np.ndarray
@@ -116,7 +126,7 @@ class Outcome:
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
             np.zeros(count, precision),
-            np.full((control.step_log, 1 + variables, count), np.nan, precision),
+            np.full((control.step_log, control.log_rows(variables), count), np.nan, precision),
         )
 
     @staticmethod
@@ -137,7 +147,8 @@ class Outcome:
                 2 * events * control.recorded * (1 + variables), "use a smaller record"
             ),
             f"a log of {control.step_log:,} steps,": (
-                2 * control.step_log * (1 + variables), "use every_step=False, or fewer steps"
+                2 * control.step_log * control.log_rows(variables),
+                "use every_step=False and dense_output=False, or fewer steps",
             ),
         }  # fmt: skip
         what, (_, remedy) = max(numbers.items(), key=lambda one: one[1][0])
@@ -180,5 +191,6 @@ def control_of(options: Mapping[str, Any]) -> Control:
     usual: dict[str, Any] = {
         "rtol": 1e-6, "atol": 1e-9, "step": None, "max_step": np.inf, "max_steps": 1_000_000,
         "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0, "step_log": 0,
+        "powers": 0,
     }  # fmt: skip
     return Control(**{**usual, **options})

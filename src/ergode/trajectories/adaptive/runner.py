@@ -257,10 +257,12 @@ class Runner:
         def placed(array: np.ndarray) -> Any:
             return put(np.asarray(array, self.precision))
 
+        own = np.ndim(control.atol) > 0
+        atol = tuple(map(real, np.atleast_1d(control.atol))) if own else real(control.atol)
         return Run(
             self._times, placed(initial), placed(parameters), placed(sizes), placed(frame),
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
-            real(control.rtol), real(control.atol), real(control.max_step),
+            real(control.rtol), atol, real(control.max_step),
             real(control.observe_from), np.int64(control.max_steps), self._source,
             np.int64(which[0]), real(self._grid[0]), real(self._grid[-1]), np.int64(period),
         )  # fmt: skip

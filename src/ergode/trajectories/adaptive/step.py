@@ -38,11 +38,12 @@ from ergode.trajectories.steppers.inside_step import (
 )
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
 from ergode.trajectories.steppers.observing import keep_observing
-from ergode.trajectories.steppers.stepper import ADAPTS, completed, step
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed, step
 
 _TOGETHER = 64.0  # machine epsilons; events closer than this are simultaneous
 
 LOGS_STEPS = option(False)  # whether the end of every accepted step is stored
+LOGS_INSIDE = option(False)  # whether the polynomial of every accepted step is stored
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -205,6 +206,23 @@ def observed_step(s, t, y, f, t1, y1, f1, p):
         line = tuple(rate * (y1[i] - y[i]) for i in range(VARIABLES))
         return keep_observing(s, t, y, line, t1, y1, line, p)
     return keep_observing(s, t, y, f, t1, y1, f1, p)
+
+
+def log_inside(step, h, k, step_log, me):
+    """Keep the size of a step, and coefficients of powers of its fraction; `k` are all stages."""
+    if LOGS_INSIDE and step < step_log.shape[0]:
+        row = 1 + VARIABLES
+        step_log[step, row, me] = h
+        for m in unroll(range(len(DENSE[0]))):
+            for i in unroll(range(VARIABLES)):
+                step_log[step, row + 1 + m * VARIABLES + i, me] = sum(
+                    (
+                        DENSE[j][m] * k[j][i]
+                        for j in range(len(DENSE))
+                        if m < len(DENSE[j]) and DENSE[j][m] != 0.0
+                    ),
+                    real(0.0),
+                )
 
 
 def log_step(step, t, y, step_log, me):

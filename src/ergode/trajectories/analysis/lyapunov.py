@@ -165,10 +165,12 @@ def lyapunov_spectrum(
         else:
             if step is not None:
                 raise PlanError(f"step is {step!r}; it is for delays; otherwise give rtol, atol")
-            rtol, atol = check_tolerances(
+            rtol, absolute = check_tolerances(
                 _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
             )
-            control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
+            control = control_of(
+                {"rtol": rtol, "atol": absolute, "events": [_renewal(field, wanted)]}
+            )
             runner = Runner(
                 _with_growth(extended, wanted), METHODS["tsit5"], control, times=times,
                 device=place, precision="float64",

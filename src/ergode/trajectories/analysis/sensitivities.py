@@ -31,6 +31,7 @@ from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.methods import MethodName
 from ergode.trajectories.steppers.derivatives import Symbols, function_of
+from ergode.trajectories.tolerances import check_tolerances
 
 if TYPE_CHECKING:
     import xarray
@@ -63,7 +64,7 @@ def sensitivities(
     method: MethodName = "auto",
     step: float | None = None,
     rtol: float | None = None,
-    atol: float | None = None,
+    atol: Any = None,
     max_step: float | None = None,
     max_steps: int = 1_000_000,
     device: str | devices.Device = "auto",
@@ -86,9 +87,9 @@ def sensitivities(
         Events that act or stop. At an effect the sensitivities jump by the saltation condition.
         Effects are refused in fields with delays.
     method, step, rtol, atol, max_step, max_steps, device, precision, compile
-        As for `integrate`. The tolerances hold for states and sensitivities together, `atol` in the
-        unit of each. Methods for stiff equations support up to 16 variables, sensitivities
-        included.
+        As for `integrate`. The tolerances hold for states and sensitivities together: the `atol` of
+        a variable is also that of its derivatives. Methods for stiff equations support up to 16
+        variables, sensitivities included.
 
     Returns
     -------
@@ -126,6 +127,9 @@ def sensitivities(
         {"initial": initial, "parameters": parameters},
         reserved=results.names("trajectories", "sensitivities"),
     )
+    tolerance = check_tolerances(rtol, atol, step, precision, field)[1]
+    if np.ndim(tolerance):
+        atol = np.tile(tolerance, 1 + len(names))
     size, extended = len(field.variables), with_sensitivities(field, names)
     ones = {
         extended.variables[size * (k + 1) + i]: float(name == variable)

@@ -29,6 +29,7 @@ from ergode.models.fields.arrays import ArrayField
 
 ARRAYS = option(1)  # number of arrays
 IN_PLACE = option(False)  # whether one function sets all derivatives
+BACKWARD = option(False)  # whether time runs the other way
 
 arranged = option()  # arranged(y, begins, shapes): the arrays as views of a row of unknowns
 rate_of = option()  # rate_of(v, row, j, t, y, p, c, shapes): derivative of an unknown of array v
@@ -65,11 +66,18 @@ share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
 """``share(group, n)`` are the unknowns of a thread; no other thread writes them."""
 
 
+def _fill(t, y, p, run, slopes):
+    fill(t, y, arranged(slopes, run.begins, run.shapes), p, run.constants)
+    if BACKWARD:
+        for i in range(slopes.shape[0]):
+            slopes[i] = -slopes[i]
+
+
 @noinline_cpu
 def _evaluate_cpu(group, t, state, p, run, slopes):
     y = arranged(state, run.begins, run.shapes)
     if IN_PLACE:
-        fill(t, y, arranged(slopes, run.begins, run.shapes), p, run.constants)
+        _fill(t, y, p, run, slopes)
     else:
         n = state.shape[0]
         first = BLOCK * edge(group.rank, group.size, 0, blocks_in(n))
@@ -90,7 +98,7 @@ def _evaluate_cpu(group, t, state, p, run, slopes):
 def _evaluate_cuda(group, t, state, p, run, slopes):
     y = arranged(state, run.begins, run.shapes)
     if IN_PLACE:
-        fill(t, y, arranged(slopes, run.begins, run.shapes), p, run.constants)
+        _fill(t, y, p, run, slopes)
     else:
         for v in unroll(range(ARRAYS)):
             begin, width = run.begins[v], np.int32(run.widths[v])
@@ -135,7 +143,8 @@ def bindings_of_arrays(field: ArrayField, parameter_count: int) -> dict[Any, Any
     texts = tuple(formula_text(one) for one in field.functions)
     numbers = tuple(len(shape) for shape in field.shapes)
     shapes = ("in place",) if field.in_place else numbers
-    key = texts, shapes, numbers, field.is_single, bool(field.constants), parameter_count
+    kind = field.is_single, bool(field.constants), field.is_backward
+    key = texts, shapes, numbers, *kind, parameter_count
     return _written(key, _Functions(field.functions, texts))
 
 
@@ -154,7 +163,7 @@ class _Functions:
 
 @lru_cache(maxsize=128)
 def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
-    _, shapes, numbers, is_single, has_constants, parameter_count = key
+    _, shapes, numbers, is_single, has_constants, is_backward, parameter_count = key
     names: dict[str, Any] = {"window": window, "real": real}
     names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions)}
     parts = [
@@ -173,13 +182,15 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
         parameters_of: _function(f"def parameters_of(rows, column):\n    return ({rows})\n", names),
     }
     c = ", c" if has_constants else ""
+    minus = "-" if is_backward else ""
     if "in place" in shapes:
-        text = f"def fill(t, y, dy, p, c):\n    rate_0(t, {y}, {dy}, p{c})\n"
-        return bindings | {IN_PLACE: True, fill: _function(text, names)}
+        text = f"def fill(t, y, dy, p, c):\n    rate_0({minus}t, {y}, {dy}, p{c})\n"
+        backward = {BACKWARD: True} if is_backward else {}
+        return bindings | {IN_PLACE: True, fill: _function(text, names), **backward}
     text = "def rate_of(v, row, j, t, y, p, c, shapes):\n"
     for v, number in enumerate(numbers):
         index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
-        call = f"return real(rate_{v}({index}, t, {y}, p{c}))\n"
+        call = f"return {minus}real(rate_{v}({index}, {minus}t, {y}, p{c}))\n"
         last = v == len(numbers) - 1
         text += f"    {call}" if last else f"    if v == {v}:\n        {call}"
     return bindings | {rate_of: _function(text, names)}

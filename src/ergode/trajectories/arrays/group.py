@@ -49,7 +49,7 @@ from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
 from ergode.trajectories.steppers.inside_step import dense_weights
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -79,7 +79,7 @@ class Run(NamedTuple):
     stage_begins: Any  # int64 [choice]: the first stage of every choice, and the number of all
     limits: Any  # real [choice]: step times spectral radius up to which it is stable
     rtol: Any  # real
-    atol: Any  # real
+    atol: Any  # real; or real [unknown], where every unknown has its own
     largest: Any  # real: largest step [time]
     most: Any  # int64: largest number of steps, rejected ones included
     origin: Any  # real: first time
@@ -197,7 +197,7 @@ _BEGIN, _CHANGE, _ERRORS, LENGTHS = 0, 1, 2, 3
 def _squares(term, i, h, rtol, atol, w):
     """The two squares of a term for unknown `i`, in units of the tolerance."""
     if term == _ERRORS:
-        scale = h / fma(rtol, max(abs(w.y[i]), abs(w.stage[END, i])), atol)
+        scale = h / fma(rtol, max(abs(w.y[i]), abs(w.stage[END, i])), absolute(atol, i))
         first = sum(ERROR[j] * w.k[j, i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
         second = sum(
             CORRECTION[j] * w.k[j, i] for j in range(len(CORRECTION)) if CORRECTION[j] != 0.0
@@ -205,7 +205,7 @@ def _squares(term, i, h, rtol, atol, w):
     elif STABILISED and term == LENGTHS:
         scale, first, second = real(1.0), w.y[i], w.k[DIRECTION, i]
     else:
-        scale = 1.0 / fma(rtol, abs(w.y[i]), atol)
+        scale = 1.0 / fma(rtol, abs(w.y[i]), absolute(atol, i))
         first = w.y[i] if term == _BEGIN else w.k[1, i] - w.k[0, i]
         second = w.k[0, i]
     first *= scale

@@ -34,7 +34,7 @@ from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
 from ergode.trajectories.steppers.inside_step import dense_weights
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 
 class Lanes(NamedTuple):
@@ -234,7 +234,7 @@ def _first_steps(run, lanes):
         for lane in range(width):
             state, slope = real(0.0), real(0.0)
             for i in range(begin, min(n, begin + BLOCK)):
-                scale = 1.0 / fma(run.rtol, abs(lanes.y[i, lane]), run.atol)
+                scale = 1.0 / fma(run.rtol, abs(lanes.y[i, lane]), absolute(run.atol, i))
                 one, other = lanes.y[i, lane] * scale, lanes.k[0, i, lane] * scale
                 state += one * one
                 slope += other * other
@@ -254,7 +254,7 @@ def _first_steps(run, lanes):
         for lane in range(width):
             change = real(0.0)
             for i in range(begin, min(n, begin + BLOCK)):
-                scale = 1.0 / fma(run.rtol, abs(lanes.y[i, lane]), run.atol)
+                scale = 1.0 / fma(run.rtol, abs(lanes.y[i, lane]), absolute(run.atol, i))
                 one = (lanes.k[1, i, lane] - lanes.k[0, i, lane]) * scale
                 change += one * one
             lanes.sums[0, lane] += change
@@ -279,7 +279,9 @@ def _sum_errors(run, lanes):
         for i in range(begin, min(n, begin + BLOCK)):
             for lane in range(width):
                 y, y1 = lanes.y[i, lane], lanes.stage[END, i, lane]
-                scale = lanes.size[lane] / fma(run.rtol, max(abs(y), abs(y1)), run.atol)
+                scale = lanes.size[lane] / fma(
+                    run.rtol, max(abs(y), abs(y1)), absolute(run.atol, i)
+                )
                 fine = scale * sum(
                     ERROR[j] * lanes.k[j, i, lane] for j in range(len(ERROR)) if ERROR[j] != 0.0
                 )

@@ -78,6 +78,8 @@ def bindings_of(
     }
     if len(tableau.a) > 1:
         bindings[explicit.A] = tableau.a
+    if adapts and np.ndim(control.atol):
+        bindings[stepper.TOLERANCES] = True
     if adapts:
         bindings |= {
             explicit.ERROR: tableau.error, stepper.ERROR_ORDER: float(tableau.order),
@@ -197,7 +199,8 @@ def shared_arguments(
         "knots": put(knots.astype(precision)),
         "stages": put(stages.astype(precision)), "stage_begins": put(begins),
         "limits": put(limits.astype(precision)), "rtol": real(control.rtol),
-        "atol": real(control.atol), "largest": real(control.max_step),
+        "atol": put(np.asarray(control.atol, precision)) if np.ndim(control.atol)
+        else real(control.atol), "largest": real(control.max_step),
         "most": np.int64(control.max_steps), "origin": real(times[0]),
         "last": real(times[-1]),
     }  # fmt: skip

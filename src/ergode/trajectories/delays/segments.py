@@ -56,6 +56,7 @@ from ergode.trajectories.steppers.equations import (
 )
 from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, gaps_here
 from ergode.trajectories.steppers.noise import SCHEME
+from ergode.trajectories.steppers.stepper import absolute
 
 CELLS = option(False)  # whether there is a mesh: with delays, or with noise
 SHARED = option(False)  # whether all trajectories share the mesh
@@ -188,7 +189,9 @@ def cell_error(n, now, period, width, y, rtol, atol, ring, me):
             real(-1.0),
         )
         value = y[DELAYED[v]]
-        off = abs(value - polynomial(real(_FAR), c)) / fma(rtol, abs(value), atol)
+        off = abs(value - polynomial(real(_FAR), c)) / fma(
+            rtol, abs(value), absolute(atol, DELAYED[v])
+        )
         worst = max(worst, (_PART_CUBIC if COEFFICIENTS == 4 else _PART) * off)
     return worst
 

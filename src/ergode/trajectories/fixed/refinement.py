@@ -58,7 +58,9 @@ class Refinement:
         """States [time, variable, trajectory] and status of every trajectory."""
         return self._integrate(step, np.arange(self._count))
 
-    def within(self, rtol: float, atol: float, order: float) -> tuple[np.ndarray, np.ndarray]:
+    def within(
+        self, rtol: float, atol: float | np.ndarray, order: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """States and status, as `with_step`; halves each trajectory's step to meet the tolerance.
 
         The error estimate is that of Richardson extrapolation, for a method of this `order`.
@@ -80,7 +82,7 @@ class Refinement:
             finer, outcome = self._integrate(step, todo)
             with np.errstate(invalid="ignore", over="ignore"):
                 error = np.abs(finer - out[..., todo]) / (2**order - 1)
-                allowed = error <= atol + rtol * np.abs(finer)
+                allowed = error <= np.reshape(atol, (-1, 1)) + rtol * np.abs(finer)
             out[..., todo] = finer
             status[todo] = outcome
             todo = todo[~allowed.all(axis=(0, 1))]

@@ -21,4 +21,13 @@ step = option()
 completed = option(whole)
 DENSE = option(((1.0,), (0.0,)))  # for each stage, the coefficients of x, x^2, ... of its weight
 ADAPTS = option(True)  # whether tolerances choose the steps; else all are of one size
+TOLERANCES = option(False)  # whether every variable has an absolute tolerance of its own
 ERROR_ORDER = option(5.0)  # the estimated error falls as step to this power
+
+
+def absolute(atol, i):
+    """The absolute tolerance of a variable."""
+    if TOLERANCES:
+        return atol[i]
+    else:  # what is not chosen is not compiled
+        return atol

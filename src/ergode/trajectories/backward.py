@@ -1,0 +1,100 @@
+"""Integration backwards in time: the same equations of a time that runs the other way.
+
+With s = -t, y' = f(t, y) is dy/ds = -f(-s, y). Every method, event and output then goes forward in
+s; what is found is named by t again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.errors import PlanError
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.events import ZeroCrossing
+from ergode.trajectories.observables import Observable
+from ergode.trajectories.runs import Found
+
+
+def reversed_field(field: VectorField) -> VectorField:
+    """The field of the time that runs the other way.
+
+    Raises
+    ------
+    PlanError
+        The field has delays or noise.
+    """
+    for what, there in (("delays", field.delays), ("noise", field.diffusion is not None)):
+        if there:
+            raise PlanError(
+                f"times descend, and the field has {what}; expected times that ascend, for only "
+                f"equations without delays and noise can be integrated backwards"
+            )
+    if field.arrays is not None:
+        made = object.__new__(VectorField)
+        vars(made).update(vars(field) | {"arrays": replace(field.arrays, is_backward=True)})
+        return made
+    slopes = "".join(f"-slopes[{i}], " for i in range(len(field.variables)))
+    text = f"def backward(t, y, p):\n    slopes = field(-t, y, p)\n    return ({slopes})\n"
+    function = function_from_text(text, {"field": field.function})
+    return VectorField(function, field.variables, field.parameters)
+
+
+def reversed_events(events: Sequence[ZeroCrossing]) -> tuple[ZeroCrossing, ...]:
+    """The same events in that time; directions are those of the integration."""
+    return tuple(
+        replace(
+            event,
+            function=_of_time(event.function, "(t, y, p)"),
+            effect=None if event.effect is None else _of_time(event.effect, "(t, y, p)"),
+        )
+        for event in events
+    )
+
+
+def reversed_observables(observables: Sequence[Any], field: VectorField) -> tuple[Any, ...]:
+    """The same observables in that time: those of a user's own see times as they are."""
+    before, after = (
+        "".join(f"-{name}[{i}], " for i in range(len(field.variables))) for name in ("f", "f1")
+    )
+    update = (
+        "def update(s, t, y, f, t1, y1, f1, p):\n"
+        f"    return inner(s, -t, y, ({before}), -t1, y1, ({after}), p)\n"
+    )
+    return tuple(
+        replace(
+            one,
+            begin=_of_time(one.begin, "(t, y, p)"),
+            update=function_from_text(update, {"inner": one.update}),
+            result=_of_time(one.result, "(s, t, y, p)"),
+        )
+        if isinstance(one, Observable)
+        else one
+        for one in observables
+    )
+
+
+def _of_time(function: Any, arguments: str) -> Any:
+    """A function of t as that of -t."""
+    call = arguments.replace("t,", "-t,", 1)
+    return function_from_text(
+        f"def backward{arguments}:\n    return inner{call}\n", {"inner": function}
+    )
+
+
+def in_time(found: Found) -> Found:
+    """What was found, with times as they are."""
+    values = {
+        name: -value if name in ("event_time", "step_time") else value
+        for name, value in found.values.items()
+    }
+    return found._replace(values=values)
+
+
+def descends(times: np.ndarray) -> bool:
+    """Whether the times of a result go backwards."""
+    return times.size > 1 and bool(times[1] < times[0])
