@@ -158,6 +158,38 @@ def judge_particles(seed: int, size: int, device: str) -> tuple[list[str], Count
     return [f"seed {seed}, size {size}, noise {noise}, {one}" for one in wrong], Counter(trusted=1)
 
 
+def judge_kalman(seed: int, size: int, device: str) -> tuple[list[str], Counter]:
+    """What is wrong of unscented filters of a bank of linear systems, where they are exact."""
+    rng = np.random.default_rng(seed)
+    noise = str(rng.choice(["none", "diagonal", "matrix"]))
+    bank = density_linear.random_bank(rng, size, 5, noise, tail=bool(rng.integers(2)))
+    found = ergode.particles.unscented_kalman(
+        density_linear.FIELDS[size], bank.prior(), times=bank.times, device=device,
+        measurements=bank.measurements(), parameters=bank.parameters(),
+        process_noise=None if noise == "none" else bank.noise,
+        alpha=float(rng.choice([0.1, 0.5, 1.0])), kappa=float(rng.choice([0.0, 1.0])),
+    )  # fmt: skip
+    wrong = []
+    for which in range(bank.count):
+        exact, one = density_linear.kalman(bank, which), found.isel(trajectory=which)
+        errors = [
+            density_linear.apart(*each)
+            for each in zip(
+                (*one["mean"].values, *one["prior_mean"].values),
+                (*one["covariance"].values, *one["prior_covariance"].values),
+                (*exact.mean, *exact.ahead_mean),
+                (*exact.covariance, *exact.ahead_covariance), strict=True,
+            )
+        ]  # fmt: skip
+        evidence = np.abs(one["log_evidence"].values - exact.log_evidence).max()
+        surprise = np.sqrt(one["normalised_innovation_squared"].values) - np.abs(exact.surprise)
+        # The splitting of noise and flow leaves the square of a 200th of the time.
+        worst = max(np.max(errors), evidence, np.abs(surprise).max())
+        if not worst < 1e-3:
+            wrong.append(f"seed {seed}, size {size}, noise {noise}, filter {which}: {worst:.1e}")
+    return wrong, Counter(trusted=bank.count)
+
+
 def judge_polynomial(seed: int, size: int, noisy: bool, device: str) -> tuple[list[str], Counter]:
     """Grid and particles of a polynomial field against a plain filter of 100,000 particles."""
     rng = np.random.default_rng(seed)
@@ -243,6 +275,11 @@ def test_particles_of_linear_systems(device):
     assert counts["trusted"] > 1
 
 
+@DEVICES
+def test_kalman_filters_of_linear_systems(device):
+    judged((judge_kalman, (seed, 2, device)) for seed in range(400, 405))
+
+
 @pytest.mark.slow
 @DEVICES
 def test_polynomial_fields(device):
@@ -263,8 +300,10 @@ def test_for_as_long_as_is_asked(device, capsys):
         if kind < 0.7:
             kernel = KERNELS[rng.integers(len(KERNELS))]
             found, some = judge_linear(one, kernel, device)
-        elif kind < 0.85:
+        elif kind < 0.8:
             found, some = judge_particles(one, int(rng.integers(1, 4)), device)
+        elif kind < 0.85:
+            found, some = judge_kalman(one, int(rng.integers(1, 5)), device)
         else:
             found, some = judge_polynomial(
                 one, int(rng.integers(1, 3)), bool(rng.integers(2)), device

@@ -2,5 +2,6 @@
 
 from ergode.particles.compare import compare
 from ergode.particles.propagate import propagate
+from ergode.particles.unscented import unscented_kalman
 
-__all__ = ["compare", "propagate"]
+__all__ = ["compare", "propagate", "unscented_kalman"]

@@ -18,7 +18,7 @@ from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
-from ergode.particles.draw import draw, resampled
+from ergode.particles.draw import draw, resampled, smoothed
 from ergode.particles.noise import Pushed
 
 VARIABLES = option()
@@ -62,6 +62,8 @@ class Cloud:
         Step of methods with a fixed step [time].
     resample_below : float
         Resample when the effective sample size falls below this fraction of the particles.
+    regularise : bool
+        Whether resampling draws from a smooth density instead of copying particles.
     effective : list of float
         Effective sample size at each measurement, before resampling.
     lost : ndarray of bool, shape [particle]
@@ -76,6 +78,7 @@ class Cloud:
     seed: int
     step: float | None
     resample_below: float
+    regularise: bool
     options: dict[str, Any]
     log_evidence: list[float] = field(default_factory=list)
     before: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
@@ -196,7 +199,11 @@ class Cloud:
         if self.effective[-1] < self.resample_below * count:
             rng = np.random.Generator(np.random.Philox([self.seed, len(self.before)]))
             drawn = resampled(self.weights, count, rng)
-            self.points = self.points[drawn]
-            self._origin = drawn if self._origin is None else self._origin[drawn]
+            if self.regularise:
+                self.points = smoothed(self.points[drawn], *moments(self.points, self.weights), rng)
+                self._origin = None
+            else:
+                self.points = self.points[drawn]
+                self._origin = drawn if self._origin is None else self._origin[drawn]
             self.log_weights = np.zeros(count)
             self.resampled_count += 1

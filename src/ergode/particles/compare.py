@@ -1,5 +1,7 @@
 """Distance between a density on a grid and an ensemble of particles, and its sampling error.
 
+A Kalman filter is shown beside: where its marginals differ, the density is not Gaussian.
+
 The marginals of each variable are binned on common bins and compared by two distances:
 
 - total variation, half the sum of absolute differences: the largest difference in the probability
@@ -30,11 +32,13 @@ from ergode.core.errors import PlanError
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import views
-from ergode.models.estimation.estimation import estimation
+from ergode.models.estimation.estimation import Estimation, estimation
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
 from ergode.particles.cloud import moments
+from ergode.particles.kalman import bank_of
 from ergode.particles.propagate import gather, propagate, unreliable_from, warn_of_few
+from ergode.particles.unscented import unscented_kalman
 
 if TYPE_CHECKING:
     import xarray
@@ -88,28 +92,31 @@ def compare(
     device: str | devices.Device = "auto",
     **options: Any,
 ) -> xarray.Dataset:
-    """Compare a density on a grid with an ensemble of particles.
+    """Compare a density on a grid with an ensemble of particles and a Kalman filter.
 
-    This runs `ergode.density.propagate` and `ergode.particles.propagate` with the same field,
-    prior, measurements and noise.
+    This runs `ergode.density.propagate`, `ergode.particles.propagate` and
+    `ergode.particles.unscented_kalman` with the same field, prior, measurements and noise. The
+    Kalman filter is missing (NaN) if a measurement has a likelihood instead of a value.
 
     Parameters
     ----------
     field, prior, times, device
-        Arguments of both calls.
+        Arguments of all calls.
     bins : int
         Number of bins of each marginal.
     **options
-        Options of both calls (``measurements``, ``parameters``, ``process_noise``), of the
-        particles (``count``, ``seed``, ``step``, ``rtol``, ``resample_below``), or of the density
-        (``width``, ``threshold``, ``scheme`` and others).
+        Options of all calls (``measurements``, ``parameters``, ``process_noise``), of the
+        particles (``count``, ``seed``, ``step``, ``rtol``, ``resample_below``, ``regularise``), of
+        the Kalman filter (``alpha``, ``beta``, ``kappa``), or of the density (``width``,
+        ``threshold``, ``scheme`` and others).
 
     Returns
     -------
     xarray.Dataset
         mean and deviation(tool, time, variable), with the particles' standard errors;
-        total_variation and wasserstein(time, variable) between the marginals, and the part of both
-        that chance explains; marginal(tool, time, variable, bin) at position(time, variable, bin);
+        total_variation and wasserstein(time, variable) between the marginals of grid and particles,
+        and the part of both that chance explains; marginal(tool, time, variable, bin) at
+        position(time, variable, bin);
         log_evidence(tool, measurement); mass_lost(time), effective_count(time), seconds(tool);
         ``unreliable_from(tool)``, the time of the first measurement after which the result of the
         tool is unreliable.
@@ -117,7 +124,7 @@ def compare(
     Raises
     ------
     ModelError, PlanError
-        See `ergode.density.propagate` and `ergode.particles.propagate`.
+        See the three calls.
 
     Examples
     --------
@@ -137,6 +144,10 @@ def compare(
     started = clock.perf_counter()
     given = {name: value for name, value in options.items() if name in _OF_PARTICLES}
     given = {name: one.default for name, one in _OF_PARTICLES.items()} | given
+    of_kalman = {
+        name: options.get(name, one.default) for name, one in _OF_KALMAN.items()
+        if name not in _OF_PARTICLES
+    }  # fmt: skip
     asked = estimation(
         field,
         prior,
@@ -152,7 +163,8 @@ def compare(
     # The grid's run may have ended early.
     times = on_grid["time"].values
     found = [one for one in asked.measurements if one.time <= times[-1]]
-    cloud = gather(replace(asked, times=times), **given, device=place)
+    asked = replace(asked, times=times)
+    cloud = gather(asked, **given, device=place)
     rows: list[dict[str, np.ndarray]] = []
     effective = []
     for number, _ in enumerate(cloud.visit(times, found)):
@@ -160,17 +172,24 @@ def compare(
         rows.append(_both(cells, cloud.points, cloud.weights, bins))
         effective.append(cloud.least_effective_count())
     warn_of_few(cloud, found)
-    seconds = np.array([middle - started, clock.perf_counter() - middle])
+    later = clock.perf_counter()
+    asked = replace(asked, measurements=found)
+    gaussian = _gaussian(asked, given["process_noise"], of_kalman, place)
+    for row, mean, covariance in zip(rows, gaussian["mean"], gaussian["covariance"], strict=True):
+        _append_gaussian(row, mean, np.sqrt(np.diag(covariance)))
+    seconds = np.array([middle - started, later - middle, clock.perf_counter() - later])
     values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     for name in ("mean", "deviation", "marginal"):
         values[name] = np.moveaxis(values[name], 1, 0)
     values |= {
-        "log_evidence": np.array([on_grid["log_evidence"].values[: len(found)], cloud.log_evidence],
-                                 float),
+        "log_evidence": np.array(
+            [on_grid["log_evidence"].values[: len(found)], cloud.log_evidence,
+             gaussian["log_evidence"]], float,
+        ),
         "mass_lost": on_grid["mass_lost"].values,
         "effective_count": np.array(effective),
         "unreliable_from": np.array(
-            [float(on_grid["unreliable_from"]), unreliable_from(cloud, found)]
+            [float(on_grid["unreliable_from"]), unreliable_from(cloud, found), np.nan]
         ),
         "seconds": seconds,
     }  # fmt: skip
@@ -182,30 +201,66 @@ def compare(
         threshold=float(on_grid["threshold"]),
     )  # fmt: skip
     coords = {
-        "tool": ["density", "particles"], "time": times, "variable": list(field.variables),
+        "tool": ["density", "particles", "kalman"], "time": times,
+        "variable": list(field.variables),
         "measurement": [one.time for one in found],
     }  # fmt: skip
     return results.dataset("particles", "comparison", values, coords=coords, attrs=attrs)
 
 
 # Options of each call by name, without the arguments of the comparison itself.
-_OF_DENSITY, _OF_PARTICLES = (
+_OF_DENSITY, _OF_PARTICLES, _OF_KALMAN = (
     {
         name: one
         for name, one in signature(tool).parameters.items()
         if name not in ("field", "prior", "times", "device", "keep", "progress")
     }
-    for tool in (density.propagate, propagate)
+    for tool in (density.propagate, propagate, unscented_kalman)
 )
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
     if "keep" in options:
         raise PlanError("option 'keep' is not available: the comparison keeps what it needs")
-    known = [*_OF_DENSITY, *(name for name in _OF_PARTICLES if name not in _OF_DENSITY)]
+    known = list({**_OF_DENSITY, **_OF_PARTICLES, **_OF_KALMAN})
     for name in options:
         if name not in known:
             raise PlanError(f"option '{name}' is unknown; expected one of {', '.join(known)}")
+
+
+def _gaussian(
+    asked: Estimation, process_noise: Any, options: Mapping[str, Any], device: devices.Device
+) -> dict[str, np.ndarray]:
+    """Moments of the Kalman filter at each time, and its evidence; NaN if it is not for these."""
+    size, count = len(asked.field.variables), len(asked.measurements)
+    if any(one.likelihood is not None for one in asked.measurements):
+        return {
+            "mean": np.full((asked.times.size, size), np.nan),
+            "covariance": np.full((asked.times.size, size, size), np.nan),
+            "log_evidence": np.full(count, np.nan),
+        }
+    bank = bank_of(asked, process_noise, **options, device=device)
+    moved = [
+        (bank.mean[0], bank.covariance[0]) for _ in bank.visit(asked.times, asked.measurements)
+    ]
+    return {
+        "mean": np.array([mean for mean, _ in moved]),
+        "covariance": np.array([covariance for _, covariance in moved]),
+        "log_evidence": bank.seen_values(count)["log_evidence"][0],
+    }
+
+
+def _append_gaussian(row: dict[str, np.ndarray], mean: np.ndarray, deviation: np.ndarray) -> None:
+    """Append the Kalman filter to the moments and marginals of the tools at one time."""
+    from scipy.special import ndtr  # it takes half a second to import
+
+    middles = row["position"]
+    width = middles[:, 1:2] - middles[:, :1]
+    edges = np.append(middles - 0.5 * width, middles[:, -1:] + 0.5 * width, axis=1)
+    below = ndtr((edges - mean[:, None]) / deviation[:, None])
+    marginal = np.diff(below, axis=1) / width
+    for name, value in (("mean", mean), ("deviation", deviation), ("marginal", marginal)):
+        row[name] = np.concatenate([row[name], value[None]])
 
 
 def _both(

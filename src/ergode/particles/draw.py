@@ -35,6 +35,23 @@ def resampled(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.n
     return np.minimum(np.searchsorted(np.cumsum(weights), steps), weights.size - 1)
 
 
+def smoothed(
+    points: np.ndarray, mean: np.ndarray, covariance: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Points moved by a Gaussian kernel and drawn to the mean, so that the covariance stays.
+
+    The bandwidth is best for a Gaussian density (C. Musso, N. Oudjane, F. Le Gland, "Improving
+    regularised particle filters", in "Sequential Monte Carlo Methods in Practice" (2001)); M. West,
+    "Mixture models, Monte Carlo, Bayesian updating and dynamic models" (1993), for the shrinkage.
+    """
+    count, size = points.shape
+    width = (4.0 / (count * (size + 2.0))) ** (1.0 / (size + 4.0))
+    values, axes = np.linalg.eigh(covariance)
+    root = axes * np.sqrt(np.maximum(values, 0.0))
+    jitter = rng.standard_normal((count, size)) @ root.T
+    return np.asarray(mean + np.sqrt(1.0 - width**2) * (points - mean) + width * jitter)
+
+
 def _gaussian(prior: Gaussian, count: int, rng: np.random.Generator) -> np.ndarray:
     root = np.linalg.cholesky(prior.covariance)
     return np.asarray(prior.mean + rng.standard_normal((count, prior.mean.size)) @ root.T)

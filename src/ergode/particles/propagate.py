@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import choice, integer
+from ergode.core.arguments import check_switch, choice, integer
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
@@ -73,6 +73,7 @@ def propagate(
     step: float | None = None,
     rtol: float | None = None,
     resample_below: float | None = None,
+    regularise: bool = False,
     device: str | devices.Device = "auto",
     keep: Literal["all", "last", "none"] = "last",
     progress: bool = False,
@@ -109,8 +110,12 @@ def propagate(
         Relative error of an adaptive step; the default is 1e-6.
     resample_below : float, optional
         After a measurement, particles are resampled if the effective sample size is below this
-        fraction of `count`. The default is 0.5 with noise, which separates copies again. Without
-        noise the default is 0: particles are never resampled.
+        fraction of `count`. The default is 0.5 with noise, which separates copies again, and with
+        `regularise`. Otherwise the default is 0: particles are never resampled.
+    regularise : bool
+        Whether resampling draws from a smooth density: particles are moved by a Gaussian kernel,
+        whose width falls as ``count**(-1 / (variable_count + 4))``. This regularised particle
+        filter does not degenerate without noise, but it smooths a density that is not Gaussian.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     keep : {"all", "last", "none"}
@@ -147,8 +152,9 @@ def propagate(
     References
     ----------
     N. J. Gordon, D. J. Salmond, A. F. M. Smith, "Novel approach to nonlinear/non-Gaussian Bayesian
-    state estimation", IEE Proc. F 140 (1993); A. Kong, J. S. Liu, W. H. Wong, J. Am. Stat. Assoc.
-    89 (1994), for the effective sample size.
+    state estimation", IEE Proc. F 140 (1993); C. Musso, N. Oudjane, F. Le Gland, "Improving
+    regularised particle filters" (2001), for `regularise`; A. Kong, J. S. Liu, W. H. Wong, J. Am.
+    Stat. Assoc. 89 (1994), for the effective sample size.
 
     Examples
     --------
@@ -176,7 +182,7 @@ def propagate(
     grid, found = asked.times, asked.measurements
     cloud = gather(
         asked, process_noise, count=count, seed=seed, step=step, rtol=rtol,
-        resample_below=resample_below, device=place,
+        resample_below=resample_below, regularise=regularise, device=place,
     )  # fmt: skip
     size = len(field.variables)
     moved = Moved(
@@ -291,12 +297,13 @@ def warn_of_few(cloud: Cloud, measurements: Sequence[Measurement]) -> None:
 
 def gather(
     asked: Estimation, process_noise: Any, *, count: int, seed: int, step: float | None,
-    rtol: float | None, resample_below: float | None, device: devices.Device,
+    rtol: float | None, resample_below: float | None, regularise: bool, device: devices.Device,
 ) -> Cloud:  # fmt: skip
     """Sample the prior, and check the options."""
     asked.one_at_a_time("particles take")
     field, grid = asked.field, asked.times
     noisy = pushed(field, process_noise)
+    check_switch("particles.propagate", "regularise", regularise)
     if step is not None and not (isinstance(step, int | float | np.number) and step > 0):
         raise PlanError(f"step is {step!r}; expected a positive length of time")
     if rtol is not None and (step is not None or noisy.is_noisy):
@@ -305,12 +312,13 @@ def gather(
     if step is None and noisy.is_noisy and grid.size > 1:
         step = float(np.ptp(grid)) / _STEPS
     if resample_below is None:
-        resample_below = 0.5 if noisy.is_noisy else 0.0
+        resample_below = 0.5 if noisy.is_noisy or regularise else 0.0
     if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
         raise PlanError(f"resample_below is {resample_below!r}; expected a fraction, 0 to 1")
     return Cloud.of(
         asked.priors[0], integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
         pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),
         device=device, step=step, resample_below=float(resample_below),
+        regularise=regularise,
         options={} if step else {"rtol": 1e-6 if rtol is None else rtol},
     )  # fmt: skip

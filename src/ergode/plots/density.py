@@ -274,7 +274,7 @@ def density_surface(
 def comparison(
     dataset: xarray.Dataset, times: Sequence[float] | None = None, *, title: bool = True
 ) -> Figure:
-    """Draw the marginals of a density and of particles for each variable.
+    """Draw the marginals of a density, particles and a Kalman filter for each variable.
 
     Parameters
     ----------
@@ -288,8 +288,9 @@ def comparison(
     Returns
     -------
     matplotlib.figure.Figure
-        Marginals of the density (filled) and of the particles (lines), with the total variation
-        between them and the total variation expected from sampling alone.
+        Marginals of the density (filled), the particles (steps) and the Kalman filter (dashed),
+        with the total variation between density and particles, and the total variation expected
+        from sampling alone.
 
     Raises
     ------
@@ -322,9 +323,10 @@ def comparison(
             at = here["position"].values
             ax.fill_between(at, grid, step="mid", color=_BLUE, alpha=0.35, linewidth=0)
             ax.step(at, cloud, where="mid", color=_RED, linewidth=1)
+            ax.plot(at, here["marginal"].sel(tool="kalman"), "--", color="black", linewidth=0.8)
             ax.set_yticks([])
             ax.locator_params(axis="x", nbins=3)
-            ax.set_ylim(0, 1.3 * float(np.nanmax(here["marginal"])))
+            ax.set_ylim(0, 1.3 * float(np.nanmax([grid, cloud])))
             far, chance = (
                 float(here[key]) for key in ("total_variation", "total_variation_by_chance")
             )
@@ -337,8 +339,9 @@ def comparison(
                 ax.set_title(f"time {float(here['time']):.3g}", fontsize="medium")
     figure.legend(
         handles=[Patch(color=_BLUE, alpha=0.35, label="density"),
-                 Line2D([], [], color=_RED, label="particles")],
-        loc="outside lower center", ncols=2, frameon=False,
+                 Line2D([], [], color=_RED, label="particles"),
+                 Line2D([], [], color="black", linestyle="--", label="Kalman filter")],
+        loc="outside lower center", ncols=3, frameon=False,
     )  # fmt: skip
     return figure
 

@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core.arguments import sequence
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
+from ergode.models.estimation.instruments import angles_of, range_of, range_rate_of
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
@@ -97,6 +98,103 @@ class Measurement(HoldsFunctions):
                     f"{self.component_count - 1}"
                 )
         object.__setattr__(self, "angles", angles)
+
+    @classmethod
+    def range(
+        cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
+        site: Any = None, spin: float = 0.0,
+    ) -> Measurement:  # fmt: skip
+        """The distance between a site and a position.
+
+        Parameters
+        ----------
+        time : float
+            When [time].
+        value, covariance
+            As of a `Measurement` with one component.
+        position : sequence of int
+            Indices of the two or three variables that are the position.
+        site : array_like, optional
+            Coordinates of the site; the default is the origin.
+        spin : float
+            Angular speed of the site about the third axis, such as the rotation of the Earth, from
+            its coordinates at time 0 [rad/time].
+
+        Raises
+        ------
+        ModelError
+            An argument is invalid.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> seen = ergode.Measurement.range(0.5, 3.0, 0.01, position=(0, 1), site=(1.0, 0.0))
+        >>> seen.h((1.0, 2.0), 0.5, ())
+        (2.0,)
+        """
+        return cls(time, range_of(position, site, spin), value, covariance)
+
+    @classmethod
+    def range_rate(
+        cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
+        velocity: Sequence[int], site: Any = None, spin: float = 0.0,
+    ) -> Measurement:  # fmt: skip
+        """The derivative by time of the distance from a site, as a Doppler shift gives it.
+
+        Parameters
+        ----------
+        time, value, covariance, position, site, spin
+            As for `range`.
+        velocity : sequence of int
+            Indices of the variables that are the velocity.
+
+        Raises
+        ------
+        ModelError
+            An argument is invalid.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> seen = ergode.Measurement.range_rate(
+        ...     0.0, 1.0, 0.01, position=(0, 1), velocity=(2, 3), site=(0.0, -1.0)
+        ... )
+        >>> seen.h((0.0, 2.0, 5.0, 0.5), 0.0, ())
+        (0.5,)
+        """
+        return cls(time, range_rate_of(position, velocity, site, spin), value, covariance)
+
+    @classmethod
+    def direction(
+        cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
+        site: Any = None, spin: float = 0.0,
+    ) -> Measurement:  # fmt: skip
+        """Azimuth and elevation of a position, seen from a site; in a plane the bearing alone.
+
+        With a site at the origin of an equatorial system these are right ascension and declination.
+
+        Parameters
+        ----------
+        time, position, site, spin
+            As for `range`.
+        value : array_like, shape [2] or [1]
+            Azimuth from the first axis towards the second, and elevation towards the third [rad].
+        covariance : array_like
+            Of these [rad^2].
+
+        Raises
+        ------
+        ModelError
+            An argument is invalid.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> seen = ergode.Measurement.direction(0.0, [1.5, 0.1], [1e-4, 1e-4], position=(0, 1, 2))
+        >>> seen.angles
+        (0,)
+        """
+        return cls(time, angles_of(position, site, spin), value, covariance, angles=(0,))
 
     def _covariance(self) -> np.ndarray:
         what = "covariance of a measurement"

@@ -1,0 +1,280 @@
+"""Gaussians side by side, propagated by sigma points and updated by measurements."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ergode import trajectories
+from ergode.core import devices, kernels
+from ergode.core.arguments import number
+from ergode.core.compiler.language import UserFunction, option, real, unroll
+from ergode.core.errors import InterruptionWarning, ModelError
+from ergode.core.status import Status
+from ergode.density.noise import Noise, noise_of
+from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.likelihood import COMPONENTS, H
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.fields.vector_field import VectorField
+from ergode.particles.sigma_points import SigmaPoints
+
+VARIABLES = option()
+"""Number of variables."""
+
+PARAMETERS = option()
+"""Number of parameters."""
+
+RTOL = 1e-9
+"""Relative tolerance of the trajectories of sigma points."""
+
+_STEPS = 200
+_FINE = 1e-7  # absolute tolerance, in units of the distance of a sigma point
+
+
+def expected_at(index, points, t, parameters, out):  # type: ignore[no-untyped-def]
+    """What a measurement would give without noise at a state, for one point.
+
+    Model: `points` [point, variable], `parameters` [point, parameter]. Out: `out`
+    [point, component].
+    """
+    y = tuple(points[index, j] for j in range(VARIABLES))
+    p = tuple(parameters[index, j] for j in range(PARAMETERS))
+    found = H(y, t, p)
+    for a in unroll(range(COMPONENTS)):
+        out[index, a] = real(found[a])
+
+
+def bank_of(
+    asked: Estimation, process_noise: Any, *, alpha: float, beta: float, kappa: float,
+    device: devices.Device, step: float | None = None, rtol: float = RTOL,
+) -> Bank:  # fmt: skip
+    """Filters that begin at their priors; checks the options."""
+    for one in asked.measurements:
+        if one.likelihood is not None:
+            raise ModelError(
+                f"the measurement at time {one.time:g} has a likelihood; a Kalman filter needs h, "
+                "value and covariance"
+            )
+    size = len(asked.field.variables)
+    noise = noise_of(process_noise, asked.field)
+    points = SigmaPoints(
+        size, number("alpha", alpha, above=0), number("beta", beta),
+        number("kappa", kappa, above=-size),
+    )  # fmt: skip
+    span = float(np.ptp(asked.times))
+    longest = number("step", step, above=0) if step is not None else span / _STEPS
+    field = asked.field
+    if field.diffusion is not None:
+        field = dataclasses.replace(field, diffusion=None)
+    return Bank(
+        field, noise, points, asked.values, asked.layout.beside, longest,
+        number("rtol", rtol, above=0), device,
+        np.stack([one.mean for one in asked.priors]),
+        np.stack([one.covariance for one in asked.priors]),
+        float(asked.times[0]),
+    )  # fmt: skip
+
+
+@dataclasses.dataclass
+class Bank:
+    """Kalman filters side by side.
+
+    Attributes
+    ----------
+    field : VectorField
+        Without noise.
+    noise : Noise or None
+    transform : SigmaPoints
+    parameters : ndarray, shape [filter, parameter]
+    places : ndarray of int, shape [filter]
+        Index of each filter among the values of a measurement.
+    step : float
+        Longest time between two sets of sigma points, with noise [time].
+    mean : ndarray, shape [filter, variable]
+    covariance : ndarray, shape [filter, variable, variable]
+    now : float
+        Time of mean and covariance.
+    """
+
+    field: VectorField
+    noise: Noise | None
+    transform: SigmaPoints
+    parameters: np.ndarray
+    places: np.ndarray
+    step: float
+    rtol: float
+    device: devices.Device
+    mean: np.ndarray
+    covariance: np.ndarray
+    now: float
+    status: np.ndarray = dataclasses.field(init=False)
+    seen: list[dict[str, np.ndarray]] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.status = np.full(len(self.mean), Status.DONE, np.uint8)
+
+    def visit(self, times: np.ndarray, measurements: Sequence[Measurement]) -> Iterator[float]:
+        """Propagate to each time in turn; at the time of a measurement, apply the measurement."""
+        events = np.union1d(times, [one.time for one in measurements])
+        pending = list(measurements)
+        at = 0
+        while at < events.size:
+            seen = pending[0].time if pending else math.inf
+            stop = min(int(np.searchsorted(events, seen)) + 1, events.size)
+            for time in self._predict(events[at:stop]):
+                while pending and pending[0].time == time:
+                    self._update(pending.pop(0))
+                if time in times:
+                    yield time
+            at = stop
+
+    def _predict(self, times: np.ndarray) -> Iterator[float]:
+        """Propagate mean and covariance to each of the times."""
+        if self.noise is None:
+            yield from self._fly(times)
+            return
+        for time in times:
+            pieces = max(1, math.ceil((time - self.now) / self.step * (1 - 1e-12)))
+            for goal in np.linspace(self.now, time, pieces + 1)[1:]:
+                half = 0.5 * (goal - self.now)
+                self._diffuse(half)
+                for _ in self._fly(np.array([goal])):
+                    self._diffuse(half)
+            yield float(time)
+
+    def _diffuse(self, duration: float) -> None:
+        """Add the covariance of the noise of a duration."""
+        assert self.noise is not None
+        if duration == 0.0:
+            return
+        if self.noise.matrix is not None:
+            self.covariance = self.covariance + duration * self.noise.matrix
+            return
+        assert self.noise.function is not None
+        sets = self._points()
+        variances = np.array(
+            [
+                [self.noise.function(self.now, tuple(y), tuple(p)) for y in points]
+                for points, p in zip(sets.tolist(), self.parameters.tolist(), strict=True)
+            ]
+        )
+        if self.noise.amplitudes:
+            variances = variances**2
+        mean = np.einsum("i,kid->kd", self.transform.of_means, variances)
+        self.covariance = self.covariance + duration * mean[..., None] * np.eye(mean.shape[1])
+
+    def _points(self) -> np.ndarray:
+        """Sigma points [filter, point, variable]; a filter that failed stays at NaN."""
+        good = np.isfinite(self.covariance).all((1, 2)) & np.isfinite(self.mean).all(1)
+        good[good] = np.linalg.eigvalsh(self.covariance[good])[:, 0] > 0.0
+        self.status[~good] = Status.NOT_FINITE
+        safe = np.where(good[:, None, None], self.covariance, np.eye(self.transform.size))
+        points = self.transform.points(np.where(good[:, None], self.mean, 0.0), safe)
+        points[~good] = np.nan
+        return points
+
+    def _fly(self, times: np.ndarray) -> Iterator[float]:
+        """Propagate by the field alone; the sigma points of now reach all times."""
+        if times.size and times[0] == self.now:
+            yield float(times[0])
+            times = times[1:]
+        if times.size == 0:
+            return
+        points = self._points()
+        good = np.isfinite(points).all((1, 2))
+        if not good.any():
+            self.mean, self.covariance = self.mean * np.nan, self.covariance * np.nan
+            self.now = float(times[-1])
+            yield from map(float, times)
+            return
+        count, rows = self.transform.count, points[good]
+        distance = self.transform.alpha * np.sqrt(np.einsum("kii->ki", self.covariance[good]))
+        start = rows.reshape(-1, self.transform.size).T
+        values = np.repeat(self.parameters[good], count, axis=0).T
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InterruptionWarning)
+            found = trajectories.integrate(
+                self.field, times=[self.now, *times],
+                initial=dict(zip(self.field.variables, start, strict=True)),
+                parameters=dict(zip(self.field.parameters, values, strict=True)),
+                rtol=self.rtol, atol=_FINE * distance.min(axis=0), device=self.device,
+            )  # fmt: skip
+        if found.attrs["interrupted"]:
+            raise KeyboardInterrupt
+        states = found["state"].values.reshape(len(rows), count, 1 + times.size, -1)
+        for number_, time in enumerate(times, 1):
+            mean, covariance = (
+                np.full_like(self.mean, np.nan),
+                np.full_like(self.covariance, np.nan),
+            )
+            mean[good], covariance[good] = self.transform.moments(states[:, :, number_])
+            self.mean, self.covariance, self.now = mean, covariance, float(time)
+            self.status[~np.isfinite(mean).all(1)] = Status.NOT_FINITE
+            yield float(time)
+
+    def _update(self, measurement: Measurement) -> None:
+        """Apply a measurement."""
+        size, count = self.transform.size, self.transform.count
+        points = self._points()
+        device, components = self.device, measurement.component_count
+        out = device.empty((points.shape[0] * count, components), np.float64)
+        assert measurement.h is not None  # see `bank_of`
+        bindings = {
+            H: UserFunction(measurement.h), COMPONENTS: components, VARIABLES: size,
+            PARAMETERS: self.parameters.shape[1],
+        }  # fmt: skip
+        each = np.repeat(self.parameters, count, axis=0)
+        with kernels.readable_errors():
+            device.run(
+                kernels.for_each(expected_at, bindings=bindings), len(out),
+                device.put(points.reshape(-1, size)), measurement.time, device.put(each), out,
+            )  # fmt: skip
+        expected = device.get(out).reshape(-1, count, components)
+        angles = list(measurement.angles)
+        expected[..., angles] = expected[:, :1, angles] + _short_way(
+            expected[..., angles] - expected[:, :1, angles]
+        )
+        value, noise = measurement.value, measurement.covariance
+        centre, spread = self.transform.moments(expected)
+        spread = spread + (noise[self.places] if noise.ndim == 3 else noise)
+        away = (value[self.places] if value.ndim == 2 else value) - centre
+        away[:, angles] = _short_way(away[:, angles])
+        across = self.transform.covariance(points - self.mean[:, None], expected - centre[:, None])
+        precision = np.linalg.inv(spread)
+        square = np.einsum("ka,kab,kb->k", away, precision, away)
+        self.seen.append(
+            {
+                "prior_mean": self.mean, "prior_covariance": self.covariance,
+                "normalised_innovation_squared": square,
+                "log_evidence": -0.5 * (square + np.linalg.slogdet(2 * np.pi * spread)[1]),
+            }
+        )  # fmt: skip
+        gain = across @ precision
+        self.mean = self.mean + np.einsum("kja,ka->kj", gain, away)
+        less = gain @ spread @ np.swapaxes(gain, 1, 2)
+        self.covariance = self.covariance - 0.5 * (less + np.swapaxes(less, 1, 2))
+
+    def seen_values(self, count: int) -> dict[str, np.ndarray]:
+        """What is reported of measurements [filter, measurement, ...]; NaN if not reached."""
+        size = self.transform.size
+        shapes = {
+            "prior_mean": (size,), "prior_covariance": (size, size),
+            "normalised_innovation_squared": (), "log_evidence": (),
+        }  # fmt: skip
+        found = {
+            name: np.full((len(self.mean), count, *shape), np.nan) for name, shape in shapes.items()
+        }
+        for at, row in enumerate(self.seen):
+            for name, one in row.items():
+                found[name][:, at] = one
+        return found
+
+
+def _short_way(angle: np.ndarray) -> np.ndarray:
+    """An angle between -pi and pi [rad]."""
+    return angle - 2 * np.pi * np.floor(angle / (2 * np.pi) + 0.5)
