@@ -146,8 +146,8 @@ def burn(
     bindings_of_state(equation_of_state)
     if not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
-            "the species are neither nuclei nor molecules with NASA polynomials, of which a burning"
-            " cell consists; integrate() has concentrations"
+            "the species are neither nuclei nor molecules with NASA polynomials; burn() needs one "
+            "of these, integrate() also takes concentrations"
         )
     if heating not in (None, "constant-volume"):
         raise ModelError(f"heating is {heating!r}; expected None or 'constant-volume'")
@@ -175,7 +175,7 @@ def burn(
 def _asked(
     network: ReactionNetwork, mechanism: Mechanism, atol: Any, rtol: float
 ) -> tuple[float, ...]:
-    """Absolute tolerances of all species; those not named as if there were a mole per cm3."""
+    """Absolute tolerances of all species; the defaults assume a concentration of 1 mol/cm3."""
     count = len(network.species)
     history = ConditionHistory(np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
     one = Zones(1, history, np.ones((1, count)), FIXED, True)
@@ -198,7 +198,7 @@ def _check_shapes(network: ReactionNetwork, given: dict[str, Any]) -> tuple[int,
 
 
 def _scales(network: ReactionNetwork, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
-    """Grams of a mole of each species, and its energy [erg/mol] that burning may release."""
+    """Mass [g/mol] and energy available to burning [erg/mol] of each species."""
     if mechanism.nuclear:
         return mechanism.mass, mechanism.thermo.mass_excess
     return molar_masses(network), np.array([_formation(one) for one in network.species])
@@ -258,7 +258,7 @@ def _on_host(
 
 
 def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> np.ndarray:
-    """Which cells cannot be burnt as they are given, shape [cell_count]."""
+    """Status of the input of every cell, shape [cell_count]."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(hot) & np.isfinite(dense) & np.isfinite(fractions).all(axis=1)
         sound = (hot > 0.0) & (dense > 0.0) & (fractions.min(axis=1) >= -NEGATIVE)
@@ -277,7 +277,7 @@ def clipped(fractions: np.ndarray) -> np.ndarray:
 def _zones(
     mechanism: Mechanism, hot: np.ndarray, dense: np.ndarray, specific: np.ndarray, heating: int
 ) -> Zones:
-    """Cells as zones; `specific` is in moles a gram."""
+    """Cells as zones; `specific` is in mol/g."""
     amounts = specific * dense[:, None] if mechanism.molecular else specific
     if heating != FIXED:
         amounts = np.concatenate([amounts, hot[:, None]], axis=1)
@@ -350,7 +350,7 @@ def _on_device(
 
 
 NEGATIVE, SUM = 1e-6, 0.01
-"""By how much a mass fraction may be negative, and their sum off from one."""
+"""Largest accepted magnitude of a negative mass fraction, and error of the sum of fractions."""
 INFINITY, NOT_A_NUMBER = float("inf"), float("nan")
 DONE, NOT_FINITE, INVALID_INPUT = (
     int(Status.DONE), int(Status.NOT_FINITE), int(Status.INVALID_INPUT)

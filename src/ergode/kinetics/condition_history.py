@@ -1,12 +1,12 @@
-"""Temperature and density given over time, and how long a step they allow.
+"""Temperature and density given over time, and the largest step that they allow.
 
-Both are linear between knots. They may change by a small fraction only in a step, so no step
-misses a pulse, however slow the reactions are when it begins. A knot at which the slope jumps ends
-a step. A step may cross a knot only if the jump is below the tolerance, as on a finely sampled
-smooth curve.
+Both are linear between knots. A step allows only a small relative change of either, so no step
+misses a pulse, even if reactions are slow when the pulse begins. A step may cross a knot only if
+the jump of the slope is below the tolerance, as on a finely sampled smooth curve; otherwise the
+step ends at the knot.
 
-Time is kept as a knot and the time since it, so that neither the origin of time nor the length of
-the run costs digits.
+Time is stored as a knot and the time since that knot. Precision then depends neither on the origin
+of time nor on the length of the run.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def horizon(times, temperatures, densities, below, since, h, change, tolerance):
             smooth = bend(times, temperatures, k, h) <= tolerance
             smooth = smooth and bend(times, densities, k, h) <= tolerance
         if h * NEARLY < end:
-            # Two equal steps to the knot, not one and a sliver.
+            # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False
         if not smooth:
             return end, k, True

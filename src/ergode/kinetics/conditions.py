@@ -35,14 +35,14 @@ _MASS_LAST = re.compile(r"([A-Za-z]+)-?(\d+)")
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A temperature or density that changes in time, straight between points.
+    """A temperature or density that changes in time, linear between points.
 
     Parameters
     ----------
     times : array_like, shape [point_count]
         Ascending [time].
     values : array_like, shape [point_count] or [zone_count, point_count]
-        Temperatures [K] or densities [g/cm3]; before the first and after the last time they stay.
+        Temperatures [K] or densities [g/cm3]; constant before the first and after the last time.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Trajectory:
         rows = np.asarray(values, np.float64)
         ascends = grid.ndim == 1 and grid.size > 1 and (np.diff(grid) > 0).all()
         if not ascends or not np.isfinite(grid).all():
-            raise ModelError("times of a Trajectory must be two or more that are finite and ascend")
+            raise ModelError("times of a Trajectory must be two or more finite, ascending numbers")
         if rows.shape[-1:] != grid.shape or rows.ndim > 2:
             raise ModelError(
                 f"values of a Trajectory have shape {rows.shape}; expected [{grid.size}] or "
@@ -75,11 +75,11 @@ _UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
 def tabulated(
     name: str, function: Callable[[float], Any], grid: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A function of time as a table that is straight between knots.
+    """Tabulate a function of time for linear interpolation.
 
-    It is looked at on the grid, on 4,096 even intervals and, towards the first time, on a geometric
-    grid of 15 decades; each interval is halved until the function is straight there within
-    `tolerance`, relative, or jumps.
+    The function is sampled on the grid, on 4,096 equal intervals and on a geometric grid of 15
+    decades after the first time. Each interval is halved until linear interpolation is accurate
+    within the relative `tolerance`. An interval below 1e-13 of the run is taken as a jump.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def tabulated(
             )
         open_ = np.zeros(times.size - 1, bool)
         open_[left] = True
-        # Both halves of what was halved are looked at again.
+        # Both halves of an interval are tested in the next pass.
         halves = np.insert(open_, left + 1, True)
         times = np.insert(times, left + 1, middle)
         values = np.insert(values, left + 1, between, axis=1)
@@ -169,10 +169,10 @@ def zones_of(
 ) -> Zones:
     """Check conditions and bring them to one shape.
 
-    `grid` holds the times of the result, from the first to the last of which conditions that
-    change are followed; without it they are those of their own first time. Functions of time are
-    tabulated within a hundredth of `rtol`. `parameters` are other values than the network has, on
-    which its amounts may depend: one, or one for each zone.
+    `grid` holds the times of the result. Conditions that change are followed from the first of
+    these times to the last; without `grid` they keep their first values. Functions of time are
+    tabulated within a hundredth of `rtol`. `parameters` replace values of the network, one value
+    or one for each zone; initial amounts may depend on them.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def zones_of(
         amounts[:, i] = row
     empty = np.flatnonzero(~(amounts.sum(axis=1) > 0))
     if empty.size and (mechanism.nuclear or mechanism.molecular):
-        raise ModelError(f"initial has nothing in zone {empty[0]}; expected some species there")
+        raise ModelError(f"initial is empty in zone {empty[0]}; expected at least one species")
     hot = _on_grid(histories.get("temperature"), times, count, 1e9)
     dense = np.ones((count, times.size))
     if mechanism.nuclear:
@@ -235,7 +235,7 @@ def zones_of(
 def own_amounts(
     network: ReactionNetwork, parameters: Mapping[str, np.ndarray] | None = None
 ) -> list[np.ndarray]:
-    """What the network says there is of each species, shape [1] or that of the parameters."""
+    """The network's initial amount of each species, shape [1] or that of the parameters."""
     values = network.evaluate_parameters(parameters)
     given = (one.initial for one in network.species)
     numbers = (one.evaluate(values) if isinstance(one, Expression) else one for one in given)
@@ -276,7 +276,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
     if heating and not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
-            "polynomials, which it needs"
+            "polynomials"
         )
     rates = mechanism.rates
     needs = rates.parameters[1:].any() or rates.reverse.size or rates.third_body_number.size
@@ -299,7 +299,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
         raise ModelError("density and pressure are given; one follows from the other")
     for name, (times, _) in histories.items():
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
-            raise ModelError(f"{name} is a Trajectory, but it follows from the reactions here")
+            raise ModelError(f"{name} is a Trajectory, but here the reactions determine it")
 
 
 def _values(
@@ -334,7 +334,7 @@ def _values(
 
 
 def _common_times(histories: Mapping[str, Any], grid: np.ndarray | None) -> np.ndarray:
-    """Knots of all that changes, from the first to the last time of the grid."""
+    """Knots of all histories, from the first to the last time of the grid."""
     knots = [times for times, _ in histories.values() if times is not None]
     if not knots:
         return np.zeros(1)
@@ -352,12 +352,12 @@ def _on_grid(history: Any, times: np.ndarray, count: int, default: float) -> np.
     own, rows = history
     if own is not None:
         rows = linear_at(times, own, rows)
-    # A copy: compiled code tells what may be written from what may not.
+    # A copy: a read-only array would have another type in compiled code.
     return np.array(np.broadcast_to(rows, (count, times.size)))
 
 
 def linear_at(times: np.ndarray, knots: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """As `numpy.interp` of every row, shape [row, time]; the time of each is not that of a call."""
+    """`numpy.interp` of every row, shape [row, time], without one call for each row."""
     below = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, knots.size - 1)
     above = np.minimum(below + 1, knots.size - 1)
     length = np.where(above > below, knots[above] - knots[below], 1.0)
@@ -380,7 +380,9 @@ def _composition(network: ReactionNetwork, initial: Any) -> dict[int, np.ndarray
         if i < 0:
             close = get_close_matches(str(key), [one.name for one in network.species], 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise ModelError(f"initial has the species '{key}', which the network does not{hint}")
+            raise ModelError(
+                f"initial has the species '{key}', which the network does not have{hint}"
+            )
         name = network.species[i].name
         if i in found:
             raise ModelError(f"initial has the species '{name}' twice")
@@ -431,17 +433,17 @@ _ATOMIC_WEIGHTS = {
 
 
 def molar_masses(network: ReactionNetwork) -> np.ndarray:
-    """Grams a mole of every molecule, from its atoms."""
+    """Molar mass of every molecule [g/mol], from its atoms."""
     return np.array([molar_mass(one.thermochemistry) for one in network.species])
 
 
 def molar_mass(known: Any) -> float:
-    """Grams a mole of a molecule, from its atoms."""
+    """Molar mass of a molecule [g/mol], from its atoms."""
     if not isinstance(known, NasaPolynomials):
         raise ModelError("a molar mass needs a composition")
     total = 0.0
     for element, count in known.composition.items():
         if element not in _ATOMIC_WEIGHTS:
-            raise ModelError(f"the element '{element}' has no atomic weight here")
+            raise ModelError(f"the element '{element}' is not in the table of atomic weights")
         total += count * _ATOMIC_WEIGHTS[element]
     return total

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray
 
 _DIMS = ("temperature", "pressure", "equivalence_ratio")
-# Atoms of oxygen that an atom needs to burn.
+# Atoms of oxygen that one atom of each element consumes.
 _OXYGEN = {"C": 2.0, "H": 0.5, "O": -1.0}
 _LEAST_RISE = 50.0
 
@@ -141,7 +141,7 @@ def _mixture(moles: Mapping[str, float]) -> str:
 
 
 def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:
-    """Atoms of oxygen that burn a mixture to CO2 and H2O; negative where it brings more."""
+    """Atoms of oxygen needed to burn a mixture to CO2 and H2O; negative for an oxidizer."""
     total = 0.0
     for name, amount in mixture.items():
         if name not in network.index:

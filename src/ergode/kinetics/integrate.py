@@ -57,8 +57,8 @@ _COMMON = [
     Variable("repeated_count", _ZONE, "int64", "1", "steps that were repeated, smaller"),
     Variable(
         "conservation_error", _ZONE, "float64", "1",
-        "how far conserved sums were off, relative: the largest that was put right (implicit), "
-        "or what is left at the end (explicit)",
+        "largest relative error of conserved sums: before correction (implicit), or at the end "
+        "(explicit)",
     ),
     Variable(
         "error_estimate", _ZONE, "float64", "1",
@@ -106,7 +106,7 @@ results.register(
             (SWEPT, "zone", "time", "rule"),
             "float64",
             "1",
-            "what the rules of the network define",
+            "quantities defined by the rules of the network",
             True,
         ),
         *_COMMON,
@@ -296,7 +296,7 @@ def integrate(
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
     check_room(
-        # Twice: as the methods have them, and as the result.
+        # Twice: as the output of kernels, and as the result.
         8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),
         f"an array of amounts of {zones.count:,} zones at {grid.size:,} times",
         "use fewer times or zones",
@@ -504,7 +504,7 @@ def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) 
 
 
 def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Values of all zones as those of zones at each point of a sweep."""
+    """Values with the dimensions of a sweep in front of the zones."""
     return {
         name: np.reshape(value, (*shape, *np.shape(value)[1:])) for name, value in values.items()
     }
@@ -516,7 +516,7 @@ def _quantities(
     amounts: np.ndarray,
     parameters: Mapping[str, np.ndarray],
 ) -> np.ndarray:
-    """What rules define, shape [zone, time, rule]; no rate constant can depend on it."""
+    """Quantities of the rules, shape [zone, time, rule]; no rate constant can depend on them."""
     known: dict[str, Any] = network.evaluate_parameters(
         {name: row[:, None] for name, row in parameters.items()}
     )

@@ -1,4 +1,4 @@
-"""What kernels are made for: the kind of a network, of its conditions and of the method."""
+"""Compile-time options of kernels: kind of network, conditions and method."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DYNAMIC = option(False)
 TIMED = option(False)
 """Whether temperature or density are given over time."""
 SWEPT = option(False)
-"""Whether each zone has factors of its own, which its coefficients are made with."""
+"""Whether each zone has its own prefactors of the coefficients."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
 PARTIAL = option(False)
-"""Whether an explicit method removes the flows of balanced reactions."""
+"""Whether an explicit method removes the flows of equilibrated reactions."""
 QUASI_STEADY = option(False)
 """Whether explicit steps are quasi-steady-state steps; otherwise they are asymptotic."""

@@ -75,7 +75,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything that a kernel is compiled and laid out for, without the zones.
+    """All that determines a kernel and its tables, except the zones.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
 
 
 def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
-    """NaN everywhere but at the first time; no zone has run."""
+    """An outcome before the run: NaN after the first time, and the status `NOT_RUN`."""
     amounts = np.full((zones.count, grid.size, zones.amounts.shape[1]), np.nan)
     amounts[:, 0] = zones.amounts
     return Outcome(
@@ -125,7 +125,7 @@ def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
 
 
 def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
-    """What kernels that compute coefficients are specialised to: kinds of network, never a size."""
+    """Bindings of kernels that compute coefficients: kinds of network, never its size."""
     reversible = mechanism.rates.reverse.size > 0
     return {
         THIRD_BODIES: mechanism.has_third_bodies,
@@ -136,7 +136,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
 
 
 def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
-    """What kernels that integrate are specialised to, whichever the method."""
+    """Bindings of all kernels that integrate."""
     timed = zones.history.times.size > 1
     varies = mechanism.has_third_bodies or mechanism.has_plasma or timed
     return rate_bindings(mechanism, zones.heating) | {
@@ -149,14 +149,14 @@ def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
 def matter_bindings(
     mechanism: Mechanism, zones: Zones, state: str | EquationOfState = "ideal"
 ) -> dict[Any, Any]:
-    """What kernels that may heat a zone are specialised to, besides."""
+    """Additional bindings of kernels that may heat a zone."""
     heats = zones.heating != FIXED and mechanism.nuclear
     return {HEATING: zones.heating} | bindings_of_energy(state if heats else "ideal")
 
 
 @lru_cache(maxsize=64)
 def cpu_kernel(body: Callable[..., Any], bound: tuple[tuple[Any, Any], ...]) -> kernels.Kernel:
-    """A kernel, kept: gathering the source of a user's functions takes time."""
+    """A cached kernel: gathering the source of a user's functions takes time."""
     return kernels.cpu_kernel(body, bindings=dict(bound))
 
 

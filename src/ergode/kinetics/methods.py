@@ -33,11 +33,11 @@ class Method(methods.Method):
     runner : Runner
         Integrates zones on the CPU and on CUDA devices: every method runs on both.
     implicit : bool
-        Whether it follows `rtol` on stiff networks, and a temperature that reactions change.
+        Whether the method is implicit: it follows `rtol` on stiff networks, and can heat zones.
     needs_conserved_sum : bool
-        Whether a conserved sum of species controls the error of its steps.
+        Whether step-size control uses a conserved sum of species.
     max_steps : int
-        Most steps of a zone by default.
+        Default of the largest number of steps of a zone.
     """
 
     runner: Runner
@@ -48,15 +48,15 @@ class Method(methods.Method):
     def why_unsupported(self, heating: int) -> str | None:
         """Why zones of this kind of heating cannot be integrated; None if they can."""
         if heating != FIXED and not self.implicit:
-            return "cannot follow a temperature; use 'rodas4'"
+            return "cannot integrate the temperature; use 'rodas4'"
         return None
 
     def why_uncontrolled(self, mechanism: Mechanism) -> str | None:
         """Why the error of steps is not controlled on this network; None if it is."""
         if self.needs_conserved_sum and not conserves(mechanism):
             return (
-                "the network conserves no sum of its species, and such a sum controls the error of "
-                "steps; use 'rodas4', or compare with it"
+                "step-size control needs a conserved sum of species, and the network has none; "
+                "use 'rodas4', or compare with it"
             )
         return None
 

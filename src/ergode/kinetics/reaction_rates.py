@@ -1,4 +1,4 @@
-"""How fast every reaction goes: coefficients and rates at given conditions."""
+"""Rate coefficients and rates of all reactions at given conditions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ results.register(
         ),
         Variable(
             "rate", ("zone", "reaction"), "float64", "1",
-            "how often it happens: of nuclei [mol/(g s)], of others [mol/(cm3 s)]",
+            "rate of the reaction: nuclei [mol/(g s)], others [mol/(cm3 s)]",
         ),
     ],
 )  # fmt: skip
@@ -47,7 +47,7 @@ def reaction_rates(
     pressure: Any = None,
     screening: Literal["weak", "chugunov"] | None = None,
 ) -> xarray.Dataset:
-    """Coefficients and rates of all reactions, as `integrate` has them at the first time.
+    """Coefficients and rates of all reactions, as `integrate` uses them at the first time.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""Other values of a network's parameters: every point of a sweep has zones of its own.
+"""Sweeps of a network's parameters: every point has its own zones.
 
-A parameter by name enters rate constants that are numbers or formulas, and initial amounts. The
-structure of the network stays, so that all points are integrated by one launch: each zone has its
-own factors of the coefficients (`ConditionHistory.factors`).
+Parameters enter rate constants and initial amounts. The structure of the network is fixed, so one
+launch integrates all points: each zone has its own prefactors (`ConditionHistory.factors`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,9 @@ def layout_of(
     initial: Any,
     reserved: Collection[str],
 ) -> Layout | None:
-    """The points of a sweep, None where nothing is swept; the result has names `reserved`.
+    """The points of a sweep; None if nothing is swept.
+
+    `reserved` are names of the result, which a swept parameter must not have.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def layout_of(
             close = get_close_matches(str(name), network.parameters, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             raise ModelError(
-                f"parameters has '{name}', which the network does not; it has {known}{hint}"
+                f"parameters has '{name}', which the network does not have; it has {known}{hint}"
             )
     every = {"parameters": given, "initial": amounts}
     names = {argument: list(mapping) for argument, mapping in every.items()}
@@ -74,7 +75,7 @@ def swept_zones(
     initial : mapping or None
         Amounts, as the user gave them.
     conditions : mapping
-        What else `zones_of` takes.
+        Other arguments of `zones_of`.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def swept_zones(
         if count > 1:
             raise ModelError(
                 f"initial amounts are swept, and each point has {count} zones; expected one zone, "
-                "or amounts that are the same at all points"
+                "or equal amounts at all points"
             )
         zones = zones_of(network, mechanism, initial=amounts, parameters=rows, **conditions)
     if zones.count != points * count:
@@ -144,8 +145,8 @@ def factors_of(
         if bad.size:
             raise ModelError(
                 f"the rate constant of reaction '{network.reactions.name_of(k)}' is "
-                f"{constants[bad[0]]} at point {bad[0]}; expected finite numbers from 0 on"
+                f"{constants[bad[0]]} at point {bad[0]}; expected finite numbers, 0 or more"
             )
-        # A rate constant without a law of the temperature is one exponential, of zero.
+        # A rate constant is stored as one exponential, exp(0), times its prefactor.
         found[:, rates.slot_start[k]] = constants
     return found

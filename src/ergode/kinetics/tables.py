@@ -10,7 +10,7 @@ NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
 """Mask that tells the compiler that an index is not negative."""
 
 SLOTS = 3
-"""Most reactants of a complex. A complex with fewer is filled up with a species of amount one."""
+"""Largest number of reactants of a complex; empty slots refer to a variable that is one."""
 
 FIXED, VOLUME, PRESSURE = 0, 1, 2
 """The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
@@ -21,7 +21,7 @@ UNSWEPT = np.zeros((1, 1))
 
 
 class ConditionHistory(NamedTuple):
-    """Temperatures and densities of all zones over time, straight between knots.
+    """Temperatures and densities of all zones over time, linear between knots.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Outcome(NamedTuple):
     fastest_heating: np.ndarray
 
     def copied(self) -> Outcome:
-        """Copies, which kernels that still compute do not write to.
+        """Copies, to which running kernels do not write.
 
-        The status is copied first: zones that finish meanwhile are `NOT_RUN`.
+        The status is copied first: zones that finish during the copy stay `NOT_RUN`.
         """
         status = self.status.copy()
         return Outcome(*(array.copy() for array in self))._replace(status=status)
@@ -77,7 +77,7 @@ class Complexes(NamedTuple):
     Attributes
     ----------
     first, second, third : ndarray of uint32, shape [complex_count]
-        Their reactants; the number of variables, where Y is one, stands for none.
+        Reactants of each; an empty slot is the number of variables, where Y is one.
     """
 
     first: np.ndarray
@@ -86,7 +86,7 @@ class Complexes(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """A sparse matrix of species by complexes, and what its values are made of.
+    """A sparse matrix of species by complexes, and the terms of its values.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Flows(NamedTuple):
     source : ndarray of uint32, shape [term_count]
         The coefficient of a term.
     weight : ndarray of float64, shape [term_count]
-        What it is multiplied with: stoichiometry.
+        Stoichiometric factor of a term.
     """
 
     start: np.ndarray
@@ -110,16 +110,16 @@ class Flows(NamedTuple):
 
 
 class Plasma(NamedTuple):
-    """Reactions that feel electrons.
+    """Reactions that depend on electrons: screened ones, and tabulated weak ones.
 
     Attributes
     ----------
     method : int
         `NONE`, `WEAK` or `CHUGUNOV`.
     pair : ndarray of float64, shape [8, group_count]
-        Z and A of two nuclei that meet, and of two more, or zeros, that meet next.
+        Z and A of the two nuclei of an encounter, and of a second encounter, or zeros.
     group_start : ndarray of uint32, shape [group_count + 1]
-        Where the reactions of each such encounter begin.
+        Where the reactions of each group begin in `group_reaction`.
     group_reaction : ndarray of uint32
     weak_reaction : ndarray of uint32, shape [table_count]
         Reactions with a table.
@@ -151,7 +151,7 @@ class Rates(NamedTuple):
     parameters : ndarray of float64, shape [7, set_count]
         Of each exponential, sorted by slot.
     prefactor : ndarray of float64, shape [set_count]
-        What each is multiplied with.
+        Factor of each exponential.
     slot_start : ndarray of uint32, shape [slot_count + 1]
         Where the exponentials of a slot begin.
     order : ndarray of uint32, shape [reaction_count]
@@ -164,10 +164,10 @@ class Rates(NamedTuple):
     third_body_number : ndarray of float64
         Parameters of each, in the order of its kind.
     third_body_of, third_body_slope : ndarray of uint32, shape [reaction_count]
-        Row of `efficiency` that a coefficient depends on, or the number of rows; and the reaction
-        that it depends as, its own or the one it is the reverse of.
+        Row of `efficiency` that a coefficient depends on, or the number of rows if none; and the
+        reaction whose derivative it uses: itself, or its forward reaction.
     efficiency : ndarray of float64, shape [set_count, species_count]
-        How each species counts as a collision partner.
+        Efficiency of each species as a collision partner.
     reverse, forward : ndarray of uint32, shape [reverse_count]
         Reverse reactions by detailed balance, and their forward reactions.
     reverse_start : ndarray of uint32, shape [reverse_count + 1]
@@ -204,7 +204,7 @@ class Rates(NamedTuple):
 
 
 class Thermodynamics(NamedTuple):
-    """What species are apart from their reactions.
+    """Thermodynamic data of species.
 
     Attributes
     ----------
@@ -267,7 +267,7 @@ class Elimination(NamedTuple):
         return places
 
     def levels(self) -> np.ndarray:
-        """How many eliminations each pivot has to wait for, one after another."""
+        """Length of the longest chain of eliminations before each pivot."""
         level = np.zeros(self.size, np.int64)
         for k in range(self.size):
             before = self.column[self.start[k] : self.pivot[k]]
@@ -277,7 +277,7 @@ class Elimination(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """How the Jacobian is put together.
+    """How the Jacobian is assembled.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class Terms(NamedTuple):
 
 
 class System(NamedTuple):
-    """Everything about the network that a zone needs.
+    """All tables of a network for implicit methods.
 
     Attributes
     ----------
@@ -304,8 +304,8 @@ class System(NamedTuple):
     absolute : ndarray of float64, shape [variable_count]
         Absolute tolerances.
     place : ndarray of uint32, shape [variable_count, variable_count]
-        Index of the entry of a row and column of the factors, or of one that is zero and nobody's;
-        of shape [1, 1] where nothing asks for it.
+        Index of the entry of a row and column of the factors; missing entries refer to one that
+        stays zero. Shape [1, 1] where it is not needed.
     """
 
     complexes: Complexes
@@ -320,7 +320,7 @@ class System(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Where a zone's rates are worked out.
+    """Workspace of a zone's rates.
 
     Attributes
     ----------
@@ -330,10 +330,9 @@ class Workspace(NamedTuple):
     energies : ndarray, shape [species_count]
         Internal energies, or enthalpies at constant pressure [erg/mol].
     values, products, derivatives
-        What the entries of the flows make of coefficients; products of amounts, and their
-        derivatives.
+        Values of the entries of the flows; products of amounts, and their derivatives.
     partial, reduced
-        What threads add up together.
+        Scratch memory of sums over threads.
     """
 
     slots: np.ndarray
@@ -355,15 +354,15 @@ class Segments(NamedTuple):
     Attributes
     ----------
     item : ndarray of int64, shape [width, segment_count]
-        The k-th term of every segment: indices of 16 bits each, the first in the lowest. There are
-        as many segments as make whole warps.
+        The k-th term of every segment: indices of 16 bits each, the first in the lowest bits.
+        Segments fill whole warps.
     target : ndarray of int32, shape [segment_count]
-        Row that begins with this segment; -1 if none does; or -2 - place for a part of a row that
-        is too long for one warp, summed up there.
+        Row that begins with this segment; -1 if none does; or -2 - place, where the part of a row
+        that is too long for one warp is stored.
     rest : ndarray of int32, shape [segment_count]
         Number of following segments that belong to the same row.
     joined : int
-        Where segments begin that are a row each.
+        First segment from which every segment is a whole row.
     row : ndarray of int32, shape [long_row_count]
         Rows in several parts, the longest first.
     start, stop : ndarray of int32, shape [long_row_count]
@@ -380,7 +379,7 @@ class Segments(NamedTuple):
 
     @property
     def place_count(self) -> int:
-        """Parts of rows that have several."""
+        """Number of parts of all rows with several parts."""
         return int(self.stop.max(initial=0))
 
 
@@ -441,8 +440,8 @@ class BlockSystem(NamedTuple):
     tail_count : int
         Their matrix is the last `tail_count` squared entries, by rows.
     gather, scatter : Segments
-        What the variables of the tail take from the others on the way forward, and the others from
-        those of the tail on the way back: entry and variable k of x_i -= sum of a_ik x_k / a_kk.
+        Sums from the other variables to the tail (forward substitution), and from the tail to the
+        others (back substitution): entry and variable k of x_i -= sum of a_ik x_k / a_kk.
     factorization : Program
         Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
     forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]

@@ -1,4 +1,4 @@
-"""Tolerances of a step: those that the user gives, and the defaults."""
+"""Tolerances of a step: given by the user, or the defaults."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ergode.kinetics.conditions import Zones, canonical, species_index
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.models.reactions.network import ReactionNetwork
 
-# Absolute tolerances if none are given: at most these, and so many times rtol where that is less.
-# Of mass fractions; of concentrations and of molecules over the largest; of temperatures [K].
+# Default absolute tolerances; they shrink with rtol below `_USUAL_RTOL`: of mass fractions; of
+# concentrations and of molecules, relative to the largest amount; of temperatures [K].
 _NUCLEAR, _RELATIVE, _MOLECULAR, _TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
 _USUAL_RTOL = 1e-4
 
@@ -40,12 +40,12 @@ def positive(name: str, value: Any) -> float:
 
 
 def relative_tolerance(rtol: Any) -> float:
-    """An rtol that can be kept.
+    """A valid rtol.
 
     Raises
     ------
     PlanError
-        It is not one.
+        It is not from 1e-13 to 1.
     """
     found = positive("rtol", rtol)
     if not 1e-13 <= found < 1:
@@ -72,7 +72,7 @@ def asked_tolerances(
         for key, value in atol.items():
             i = names.get(str(key), names.get(canonical(str(key)), -1))
             if i < 0:
-                raise PlanError(f"atol has the species '{key}', which the network does not")
+                raise PlanError(f"atol has the species '{key}', which the network does not have")
             found[i] = positive(f"atol '{key}'", value)
         return found
     if is_finite_number(atol):

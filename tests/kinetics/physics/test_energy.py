@@ -91,7 +91,7 @@ def test_pairs_that_matter_are_warned_of():
         "times": [0, 1e-9], "initial": {"c12": 1.0}, "heating": "constant-volume",
         "equation_of_state": "degenerate", "device": "cpu",
     }  # fmt: skip
-    with pytest.warns(ergode.AccuracyWarning, match="pairs .* at 5.* K and 1e.07"):
+    with pytest.warns(ergode.AccuracyWarning, match="pairs.* at 5.* K and 1e.07"):
         integrate(CARBON, temperature=5e9, density=1e7, **options)
     cells = np.full(3, 5e9), np.full(3, 1e7), np.array([[1.0, 0.0]] * 3)
     with pytest.warns(ergode.AccuracyWarning, match="pairs"):

@@ -1,1 +1,1 @@
-"""A zone on a block of CUDA threads."""
+"""Integration of one zone by a block of CUDA threads."""

@@ -18,21 +18,21 @@ from ergode.kinetics.tables import UNSWEPT, ConditionHistory, Outcome
 _MANY_ZONES_PER_CORE = 64
 """With this many zones or more, each thread of a CUDA device integrates a small network alone."""
 
-# Threads of a block, and most registers of a thread, by the number of species. Where there is at
-# most one zone for each multiprocessor, a block takes as many threads as help it. Otherwise shared
-# memory limits how many blocks run together.
+# Threads of a block, and largest number of registers of a thread, by the number of species. With at
+# most one zone for each multiprocessor, more threads make a block faster. Otherwise shared memory
+# limits the number of blocks that run together.
 _SHAPES: dict[tuple[bool, bool], tuple[tuple[int, int, int], ...]] = {
     (False, False): ((SMALL, 32, 96), (48, 64, 168), (INDEXABLE, 128, 128)),
     (False, True): ((SMALL, 32, 255), (48, 64, 255), (INDEXABLE, 128, 255)),
     (True, False): ((48, 64, 128), (INDEXABLE, 128, 128)),
     (True, True): ((48, 64, 255), (INDEXABLE, 256, 255)),
 }
-"""By whether the method is explicit and zones are few."""
+"""Key: whether the method is explicit, and whether zones are few."""
 _ZONES_AT_ONCE = 1 << 20
 
 
 def shape_for(variable_count: int, explicit: bool, few: bool) -> tuple[int, int]:
-    """Threads of a block, and registers, that serve a network well."""
+    """Threads of a block, and registers of a thread, for a network."""
     sizes = _SHAPES[explicit, few]
     return next((threads, most) for count, threads, most in sizes if variable_count <= count)
 
@@ -234,7 +234,7 @@ def run_on_device(
 
 
 def _begin(zone, amounts, out):  # type: ignore[no-untyped-def]
-    """A zone before it is integrated: its amounts, then nothing known."""
+    """Initialise the outcome of a zone: its amounts at the first time, then NaN."""
     for i in range(out.shape[2]):
         out[zone, 0, i] = amounts[zone, i]
         for point in range(1, out.shape[1]):

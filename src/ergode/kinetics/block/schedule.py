@@ -1,20 +1,20 @@
-"""Tables for a block of threads that share one zone: who does what, and when all must wait.
+"""Tables for a block of threads that share one zone: the work of each thread, and the barriers.
 
-What bounds a step is latency: how often threads wait for memory or for one another, one after
-another. So every table is laid out for its reader - neighbouring threads read neighbouring items,
-an item holds all the indices that a multiplication needs, and none has to be looked up to find the
-next, so that items are read ahead.
+Latency limits the speed of a step: the length of the chain of memory accesses and barriers. Every
+table is therefore laid out in reading order. Neighbouring threads read neighbouring items. An item
+holds all indices of a multiplication, and its position does not depend on other items, so items are
+prefetched.
 
-Sums over rows are cut into segments of a few terms, one for a thread; what is missing to a full
-segment is a term that is zero. The segments of a row are neighbours in one warp, which adds them up
-without waiting for others. Which term of its segment a thread reads first is free: it is chosen so
-that neighbours read different banks of shared memory, where else they would wait for one another.
+Sums over rows are cut into segments of a few terms, one for each thread; short segments are filled
+with terms that are zero. The segments of a row are neighbours in one warp, which adds them without
+a barrier. The order of terms within a segment is free; it is chosen to avoid conflicts of shared
+memory banks.
 
-The last variables to be eliminated, the *tail*, wait for one another one by one: what is left of
-the matrix there is dense, and is inverted in registers. The elimination of the others, and
+The last variables to be eliminated, the *tail*, depend on one another in sequence. Their part of
+the matrix is dense, and is inverted in registers. The elimination of the other variables, and
 substitution, are programs of *rounds*, in which every thread does one multiply-subtract. In the
-elimination a thread keeps what it adds to, and threads wait for one another between levels; in
-substitution, which one warp does, a round begins when the one before has ended.
+elimination a thread keeps its target in a register, and a barrier separates levels. One warp does
+the substitution, round after round.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 15, 4, 8
 """Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
 between the tail and the others."""
 AHEAD = 4
-"""Rounds that are read before they are needed."""
+"""Number of rounds that are prefetched."""
 WARP = 32
 _BANKS = 16
-"""Numbers of eight bytes that half a warp reads from shared memory at once."""
+"""Banks of shared memory: eight-byte numbers that half a warp reads at once."""
 SMALL, _LARGE = 16, 48
 _DEPTH_WEIGHT = 0.5
 """As for `eliminate`."""
@@ -57,7 +57,7 @@ INDEXABLE = 1 << _FIELD
 
 
 def tail_of(species_count: int) -> int:
-    """Most variables that are eliminated last, as a dense matrix."""
+    """Largest number of variables in the dense tail."""
     return SMALL if species_count <= SMALL else _LARGE
 
 
@@ -73,16 +73,16 @@ def segments_of(
     wanted : iterable of int
         Rows to sum; those without terms get an empty segment.
     width : int
-        Terms of a segment at most.
+        Largest number of terms of a segment.
     banks : sequence of int, shape [term_count], optional
-        What each term reads from shared memory.
+        Index in shared memory that each term reads.
 
     Returns
     -------
     Segments
-        Its items are the numbers of terms in the new order; the number of terms stands for none.
+        Its items are indices of terms in the new order; the number of terms stands for none.
     ndarray
-        Old number of each.
+        Old index of each term.
     """
     terms: dict[int, list[int]] = {row: [] for row in wanted}
     for term, row in enumerate(rows):
@@ -164,7 +164,7 @@ def _apart(
         left = [list(segment) for segment in half]
         laid: list[list[int | None]] = [[] for _ in half]
         for turn in range(width):
-            taken: dict[int, int] = {}  # who reads what from a bank
+            taken: dict[int, int] = {}  # the index that is read from each bank
             often = Counter(banks[term] % _BANKS for terms in left for term in terms)
             for lane in sorted(range(len(half)), key=lambda lane: -len(left[lane])):
                 terms = left[lane]
@@ -197,7 +197,7 @@ Item = tuple[int, int, int, int]
 
 
 def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) -> Program:
-    """Spread the items of each level over threads; those with one target stay together."""
+    """Distribute the items of each level over threads; one thread has all items of a target."""
     rounds: list[list[Item]] = []
     begin = [0]
     for level in levels:
@@ -217,7 +217,7 @@ def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) ->
 
 
 def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
-    """What every lane does in each round, so that neighbours seldom meet in a bank."""
+    """The item of every lane in each round, chosen to avoid bank conflicts."""
     count = max(map(len, lanes))
     turns = [[nothing] * len(lanes) for _ in range(count)]
     for start in range(0, len(lanes), WARP // 2):
@@ -240,7 +240,7 @@ def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
 
 
 def _meetings(item: Item, taken: Sequence[Mapping[int, int]]) -> int:
-    """How often an item wants another number of a bank that is taken."""
+    """Bank conflicts of an item, weighted by accesses."""
     met = [
         seen.get(place % _BANKS, place) != place for seen, place in zip(taken, item, strict=True)
     ]
@@ -256,8 +256,8 @@ def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarr
 def rounds_of(items: Sequence[Item], nothing: Item, lanes: int) -> np.ndarray:
     """Rounds of x_i -= a_ik x_k; each round waits for the previous one.
 
-    An item (i, entry, k, 0) may come when all that change k have come, and one at a time for each
-    i; of those that may, the ones that most others wait for come first.
+    An item (i, entry, k, 0) is ready when all items that change k are done; items of one i run one
+    at a time. Of the ready items, those on which most others depend come first.
     """
     waiting: dict[int, list[Item]] = {}
     users: dict[int, list[Item]] = {}
@@ -355,7 +355,7 @@ def block_flows_of(complexes: Complexes, flows: Flows) -> BlockFlows:
 def _sums_of(
     complexes: Complexes, flows: Flows, count: int, width: int
 ) -> tuple[BlockFlows, np.ndarray]:
-    """Sums of flows, and where the value of each entry is."""
+    """Sums of flows, and the place of the value of each entry."""
     start = flows.start.tolist()
     rows = [row for row in range(count) for _ in range(start[row], start[row + 1])]
     sums, order = segments_of(rows, range(count), width, flows.complex.tolist())
@@ -401,7 +401,7 @@ class _Blocked:
         self.level = _levels(size, lambda k: [*self.left[k], *above[k]], range(size))
         self.tail_count = min(size, tail_of(size))
         self.first_of_tail = first = size - self.tail_count
-        # The first entry is no variable's, and zero.
+        # The first entry belongs to no variable; it is zero.
         self.places: dict[tuple[int, int], int] = {}
         for k, row in enumerate(rows):
             for j in row.tolist():

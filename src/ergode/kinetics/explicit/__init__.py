@@ -1,1 +1,1 @@
-"""Explicit methods, made stable by algebra where a species is stiff."""
+"""Explicit methods, algebraically stabilised for stiff species."""

@@ -5,12 +5,12 @@ With dY/dt = F - k Y, a species that loses more than its amount in a step (k dt 
     Y' = (Y + F dt) / (1 + k dt),
 
 the others take Y' = Y + (F - k Y) dt. The step is bounded by the fastest net change, by a tenth of
-the elapsed time and by the step before. The asymptotic formula does not conserve the sum of mass
-fractions. A trial step tells how much that sum moves; the step is then made shorter or longer, and
-repeated once.
+the elapsed time and by the previous step. The asymptotic formula does not conserve the sum of mass
+fractions. A trial step measures the change of that sum; the step is then shortened or lengthened,
+and repeated once.
 
-Neither bound sees the error of Euler's steps. The control bounds the change of an amount in moles,
-0.01 mol/g: of silicon that is 28 % of all mass. `kinetics.error_estimate` states the error.
+These bounds do not control the error of Euler's steps. They limit the change of an amount to
+0.01 mol/g, which for silicon is 28 % of the mass. `kinetics.error_estimate` estimates the error.
 
 M. Guidry, R. Budiardja, E. Feger, J. Billings, W. Hix, O. Messer, K. Roche, E. McMahon, M. He,
 Comput. Sci. Disc. 6, 015001 (2013), eqs. (12)-(14) and section 8; A. Haidar, B. Brock, S. Tomov,
@@ -30,21 +30,21 @@ MASS_TOLERANCE = 1e-7
 
 
 class Control(NamedTuple):
-    """How steps are chosen.
+    """Step-size control.
 
     Attributes
     ----------
     flux_fraction : float
-        How much the amount of a species may change in a step.
+        Largest change of the amount of a species in a step.
     mass_tolerance : float
-        How much the sum of mass fractions may move in a step.
+        Largest change of the sum of mass fractions in a step.
     rtol : float
-        Relative error that a quasi-steady-state step may have.
+        Allowed relative error of a quasi-steady-state step.
     reference : bool
-        Whether the repeated step chooses the formula by the amount after the trial, as the
-        reference code does, and not by the amount at the start.
+        Whether the repeated step chooses the formula by the amount after the trial step, as the
+        reference code does, instead of the amount at the start.
     fractions : bool
-        Whether amounts are mass fractions; others are taken relative to their sum.
+        Whether amounts are mass fractions; other amounts are divided by their sum.
     """
 
     flux_fraction: float
@@ -58,7 +58,7 @@ class Control(NamedTuple):
 
 
 def updated(amount, judged, gain, loss, dt):
-    """Amount of a species after a step; `judged` is the amount that decides the formula."""
+    """Amount of a species after a step; the formula is chosen by the amount `judged`."""
     if judged > 0.0 and loss * dt > judged:
         # k is loss / amount; one division instead of two.
         return amount * ((amount + gain * dt) / (amount + loss * dt))

@@ -99,7 +99,7 @@ def conserved_weight(mechanism: Mechanism) -> np.ndarray:
         return mechanism.mass
     rows = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
     weight = rows.sum(axis=0) if len(rows) else np.zeros(mechanism.structure.species_count)
-    # Species that no reaction changes would hide errors of the others.
+    # Inert species would hide errors of the others.
     return np.asarray(weight * (np.diff(mechanism.structure.net_flows.start) > 0))
 
 

@@ -134,7 +134,7 @@ def begin_zone(system, workspace, out):
 
 def step_bound(history, below, since, ahead, dt):
     """Bounds by conditions: of a step, whether it ends at a knot, and of the usual step."""
-    # Every knot ends a step; the step after it is as long as this one was meant to be.
+    # Every knot ends a step; the next step has the length that this one had before the cut.
     allowed, last, ends = horizon(
         history.times, history.temperature, history.density, below, since, max(ahead, dt),
         CHANGE, -1.0,

@@ -207,7 +207,7 @@ def withdraw(groups, workspace, flow):
             made, taken = max(change, 0.0), max(-change, 0.0)
             gain -= made * workspace.ahead[g] + taken * workspace.back[g]
             loss -= taken * workspace.ahead[g] + made * workspace.back[g]
-        # Cancellation may leave a negative remainder.
+        # Cancellation may leave negative values.
         flow[i] = max(gain, 0.0)
         flow[count + i] = max(loss, 0.0)
     barrier()

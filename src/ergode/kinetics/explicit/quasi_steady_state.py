@@ -65,7 +65,7 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
         gain = alpha * flow[i] + (1.0 - alpha) * early[i]
         amount = max(start[i] + dt * (gain - k * start[i]) / (1.0 + alpha * k * dt), 0.0)
         off = abs(amount - predicted[i]) / (system.absolute[i] + control.rtol * amount)
-        # NaN is the worst.
+        # NaN counts as the largest error.
         worst = worst if worst >= off or worst != worst else off
         y[i] = amount
         part += weight[i] * amount
@@ -76,5 +76,5 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
         for i in no_unroll(range(first, count, stride)):
             y[i] = start[i]
         return 0.0, dt * factor, total
-    # After a step that was cut short, the next may be as long as this one was meant to be.
+    # After a step that was cut short, the next may have the length before the cut.
     return dt, max(dt * factor, whole if factor >= 1.0 else 0.0), total

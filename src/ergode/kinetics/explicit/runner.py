@@ -32,7 +32,7 @@ class ExplicitRunner:
     quasi_steady : bool
         Whether steps are quasi-steady-state steps; otherwise they are asymptotic.
     partial : bool
-        Whether flows of balanced reactions are removed.
+        Whether flows of equilibrated reactions are removed.
     """
 
     quasi_steady: bool
@@ -40,7 +40,7 @@ class ExplicitRunner:
 
     @property
     def bindings(self) -> dict[Any, Any]:
-        """What kernels are specialised to."""
+        """Bindings of the kernels."""
         return {QUASI_STEADY: self.quasi_steady, PARTIAL: self.partial}
 
     def run_on_cpu(

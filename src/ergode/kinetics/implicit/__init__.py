@@ -1,1 +1,1 @@
-"""Implicit methods: one matrix a step."""
+"""Implicit methods: one factorisation for each step."""

@@ -1,12 +1,12 @@
 """Gaussian elimination of a sparse matrix with a known pattern.
 
-The pattern of a network's Jacobian is the same in every zone and step. The order of pivots, the
-fill-in and the places of entries are found once, and the factorisation is a loop over tables. There
-is no pivoting for size: the matrices, I / (h gamma) - J, are close to diagonally dominant. A step
-whose pivot vanishes is repeated with a smaller h.
+The sparsity pattern of a network's Jacobian is equal in all zones and steps. The order of pivots,
+the fill-in and the places of entries are computed once, and the factorisation is a loop over
+tables. Pivots are not chosen by size: the matrices I / (h gamma) - J are close to diagonally
+dominant. A step with a zero pivot is repeated with a smaller h.
 
-Pivots are in the order of minimum degree, which keeps fill-in small. For elimination by many
-threads the order also prefers pivots that wait for few others (`depth_weight`).
+Pivots are in minimum-degree order, which keeps fill-in small. For elimination by many threads the
+order also prefers pivots that depend on few others (`depth_weight`).
 
 I. S. Duff, A. M. Erisman, J. K. Reid: Direct Methods for Sparse Matrices, 2nd ed. (2017),
 chapters 7 (minimum degree) and 10 (symbolic factorisation).
@@ -27,7 +27,7 @@ def eliminate(pattern: np.ndarray, depth_weight: float = 0.0) -> Elimination:
     pattern : ndarray of bool, shape [size, size]
         Entries that may not be zero; the diagonal is added.
     depth_weight : float
-        Additional entries that a pivot of one level less is worth.
+        Additional entries accepted to save one level of dependence.
     """
     size = len(pattern)
     order = _order(pattern | pattern.T, depth_weight)

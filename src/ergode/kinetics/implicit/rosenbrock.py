@@ -83,9 +83,9 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
     int(Status.STEP_TOO_SMALL),
 )  # fmt: skip
 NOT_A_NUMBER, INFINITY = math.nan, math.inf
-# Steps below this fraction of the time since a knot are lost in rounding; the least step of all.
+# Steps below this fraction of the time since a knot are lost in rounding; the smallest step.
 SHORTEST, VANISHED = 1e-15, 1e-280
-# Relative differences for columns of the Jacobian: time (of a step), temperature, all others.
+# Relative increments of finite differences: time (of a step), temperature, all others.
 _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
 
@@ -154,19 +154,19 @@ solve_trial = option(ByTarget(cpu=_solve_alone, cuda=_solve_together))
 
 
 class Turns(NamedTuple):
-    """The turns of a step: each evaluates dy/dt at other amounts or conditions.
+    """The turns of a step: each evaluates dy/dt at perturbed amounts or conditions.
 
-    Turn 0 is the start of the step. Each turn before `warmer` is for one kind of collision partner.
-    The last direction is stage zero.
+    Turn 0 is the start of the step. Each turn before `warmer` perturbs one kind of collision
+    partner. The last direction is stage zero.
 
     Attributes
     ----------
     warmer, denser : int
-        Differences in temperature, and in density.
+        Perturbed temperature, and perturbed density.
     charged : int
-        Difference in the sum of charges; the next turn is in the sum of squared charges.
+        Perturbed sum of charges; the next turn perturbs the sum of squared charges.
     later, last : int
-        Difference in time; the last direction.
+        Perturbed time; the last direction.
     """
 
     warmer: int
@@ -186,7 +186,7 @@ def turns_of(rates):
 
 
 class StepTime(NamedTuple):
-    """The time of a step.
+    """The time span of a step.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
 
 
 def put_direction(system, workspace, vectors, turn, turns, dense, h):
-    """Add what a turn tells of the Jacobian; `vectors.trial` is dy/dt of this turn."""
+    """Add the part of the Jacobian from this turn; `vectors.trial` is dy/dt of this turn."""
     y, change, trial, count = vectors.y, vectors.change, vectors.trial, system.absolute.size
     warmer, denser, charged, later = turns.warmer, turns.denser, turns.charged, turns.later
     if THIRD_BODIES and turn < warmer:

@@ -5,8 +5,8 @@ temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt; at constant pre
 follows from the ideal gas and c_p dT/dt = -sum of h_i dY_i/dt.
 
 Derivatives with respect to amounts are exact, also those of coefficients with collision partners.
-Derivatives with respect to temperature, time, density and sums of charges are one finite difference
-each: one evaluation, whatever the number of reactions.
+Derivatives with respect to temperature, time, density and sums of charges are finite differences:
+one evaluation of dy/dt for each, independent of the number of reactions.
 
 Functions are written once, for a thread and for a block of threads (see `thread_group`).
 """
@@ -45,8 +45,8 @@ def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[
     structure = mechanism.structure
     count = structure.species_count + (heating != FIXED)
     pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
-    # Third bodies and a density that follows from amounts couple every species with every other;
-    # a temperature alone is one row and one column more.
+    # Third bodies, and a density computed from amounts, couple every species with every other.
+    # A temperature alone adds one row and one column.
     if heating == PRESSURE or mechanism.has_third_bodies:
         pattern[:] = True
     elif heating == VOLUME:
@@ -74,7 +74,7 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
     for pair, items in terms.items():
         ordered[places[pair]] = items
     flat = [item for items in ordered for item in items]
-    # Missing entries refer to one beyond all others, which is zero.
+    # Missing entries refer to an extra last entry, which is zero.
     full = heating != FIXED or mechanism.has_third_bodies
     place = np.full((count, count) if full else (1, 1), plan.column.size, np.uint32)
     if full:
@@ -104,7 +104,7 @@ def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
 # --- device functions -----------------------------------------------------------------------------
 
 _SHARE = 1e-3
-"""Relative change of the amount of matter for the derivative of its heat capacity."""
+"""Relative increment of amounts in finite differences of the heat capacity."""
 
 
 def coefficients(

@@ -1,9 +1,9 @@
 """Rosenbrock methods by their coefficients, in the form of `rosenbrock`.
 
 ``rodas4`` is the stiffly accurate pair of order 4(3) of E. Hairer, G. Wanner, "Solving Ordinary
-Differential Equations II", 2nd ed. (1996), section IV.7 and VI.4; ``rosenbrock23`` the pair of
-order 2(3) of L. F. Shampine, M. W. Reichelt, SIAM J. Sci. Comput. 18, 1 (1997), brought to the
-same form by U_1 = h d k_1, U_2 = h d (k_2 - k_1).
+Differential Equations II", 2nd ed. (1996), sections IV.7 and VI.4. ``rosenbrock23`` is the pair of
+order 2(3) of L. F. Shampine, M. W. Reichelt, SIAM J. Sci. Comput. 18, 1 (1997), transformed to
+this form by U_1 = h d k_1, U_2 = h d (k_2 - k_1).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tableau:
 
 
 class Coefficients(NamedTuple):
-    """A tableau as arrays, so that all methods are one kernel."""
+    """A tableau as arrays, so that one kernel serves all methods."""
 
     a: np.ndarray
     c: np.ndarray

@@ -1,9 +1,9 @@
 """Rosenbrock methods on CUDA for many zones of a small network: a thread for every zone.
 
-The tables of the network are constants, and every loop over them is unrolled. Indices become
-addresses, so a zone stays in registers and local memory. The method is `rosenbrock.integrate_zone`
-with four functions replaced. Compiling a kernel for each network takes seconds for small networks;
-for large ones it would take minutes.
+The tables of the network are compile-time constants, and every loop over them is unrolled. Indices
+become addresses, so a zone stays in registers and local memory. The method is
+`rosenbrock.integrate_zone` with four functions replaced. Each network needs its own kernel, which
+compiles in seconds for a small network and would take minutes for a large one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A network as flat tables.
 
 The rates of change of all species are sums over *complexes*, the distinct left-hand sides of
-reactions (`C12 + He4` is one, whatever it becomes):
+reactions (all reactions of `C12 + He4` share one complex):
 
     dY_i / dt = sum over s of  v_is prod of Y_j over j in s,    v_is = sum over r of nu_ir k_r.
 
-This takes a third of the arithmetic of a sum over reactions, and rates of change and the Jacobian
-do not depend on the laws of the coefficients k_r. Y are specific amounts [mol/g]: mass fraction
-over mass number for nuclei, concentration over density for molecules.
+This takes a third of the arithmetic of a sum over reactions. Rates of change and the Jacobian do
+not depend on the laws of the coefficients k_r. Y are specific amounts [mol/g]: mass fraction over
+mass number for nuclei, concentration over density for molecules.
 
 Horn, F., Jackson, R.: General mass action kinetics. Arch. Rational Mech. Anal. 47, 81 (1972).
 """

@@ -64,14 +64,14 @@ def rates_of(
     reactant : sequence of tuple of int
         Reactants of every reaction.
     net : sequence of mapping of int to float
-        What each changes.
+        Net change of species by each reaction.
     screening : int
         `NONE`, `WEAK` or `CHUGUNOV`.
 
     Raises
     ------
     ModelError
-        A coefficient has no meaning here; the message names the reaction.
+        A coefficient is not supported; the message names the reaction.
     """
     table = network.reactions
     values: dict[str, Any] = {}
@@ -84,8 +84,8 @@ def rates_of(
         rate = table.formulas.get(k, float(table.values[k]))
         if table.laws[k] == Law.RATE:
             raise ModelError(
-                f"reaction '{table.name_of(k)}' has a rate of its own; ergode.kinetics knows mass "
-                "action: give its rate_constant, or use ergode.stochastic or a VectorField"
+                f"reaction '{table.name_of(k)}' has a rate=; ergode.kinetics supports mass action "
+                "only: give its rate_constant, or use ergode.stochastic or a VectorField"
             )
         if isinstance(rate, Expression):
             values = values or network.evaluate_parameters()
@@ -93,12 +93,12 @@ def rates_of(
             if not (rate >= 0.0 and np.isfinite(rate)):
                 raise ModelError(
                     f"the rate constant of reaction '{table.name_of(k)}' is {rate}; expected a "
-                    "finite number from 0 on"
+                    "finite number, 0 or more"
                 )
         if table.laws[k] == Law.STOCHASTIC:
             raise ModelError(
-                f"reaction '{table.name_of(k)}' has reactants in different compartments, where "
-                "concentrations do not make a rate"
+                f"reaction '{table.name_of(k)}' has reactants in different compartments; "
+                "a rate constant of concentrations has no meaning there"
             )
         if isinstance(rate, DetailedBalance):
             key = _key(table, k, forward=False)
@@ -119,7 +119,7 @@ def rates_of(
         else:
             raise ModelError(
                 f"reaction '{table.name_of(k)}' has a {type(rate).__name__} coefficient, which "
-                "ergode.kinetics does not know"
+                "ergode.kinetics does not support"
             )
     flat = [item for slot in slots.items for item in slot]
     rows = np.array(third_bodies.rows, np.uint32).reshape(-1, 4)
@@ -151,7 +151,7 @@ def rates_of(
 
 
 class _ThirdBodies:
-    """Gathers what depends on collision partners."""
+    """Gathers coefficients that depend on collision partners."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int]] = []
@@ -197,7 +197,7 @@ class _ThirdBodies:
 
 
 def _starts(parts: Sequence[Sized]) -> np.ndarray:
-    """Where parts of these lengths begin, one after another."""
+    """Offsets of consecutive parts of these lengths."""
     return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.uint32)
 
 
@@ -262,8 +262,8 @@ def _forward(
         if table.formulas.get(candidate, float(table.values[candidate])) == rate.forward:
             return candidate
     raise ModelError(
-        f"reaction '{table.name_of(k)}' is to balance a forward reaction that does not come before "
-        "it in the network"
+        f"reaction '{table.name_of(k)}' has DetailedBalance, but its forward reaction does not "
+        "come before it in the network"
     )
 
 

@@ -36,7 +36,7 @@ class Mechanism:
     mass : ndarray of float64, shape [species_count]
         Mass number of nuclei, or one: mass fraction, or concentration, over specific amount.
     invariants : ndarray of float64, shape [invariant_count, species_count]
-        Weights of sums that no reaction changes, independent of one another.
+        Weights of conserved sums, linearly independent.
     nuclear : bool
         Species are nuclei: amounts are mass fractions.
     molecular : bool
@@ -66,9 +66,9 @@ class Mechanism:
         return plasma.group_start.size > 1 or plasma.weak_reaction.size > 0
 
     def used(self, heating: bool) -> tuple[Rates, Thermodynamics]:
-        """Tables of which what kernels of this network never read is ``()``.
+        """Tables in which arrays that kernels of this network never read are ``()``.
 
-        Every array that a function is handed costs it time to compile.
+        Every array argument of a device function costs compile time.
         """
         rates, thermo = self.rates, self.thermo
         reversible, nuclear = rates.reverse.size > 0, not self.molecular
@@ -101,12 +101,12 @@ _KEPT: dict[tuple[str, str | None], Mechanism] = {}
 
 
 def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
-    """Tables of a network, kept for the next call.
+    """Tables of a network, cached for the next call.
 
     Raises
     ------
     ModelError
-        Something in the network has no meaning for this engine; the message says what.
+        Part of the network is not supported by this engine; the message names it.
     PlanError
         The screening is unknown.
     """
@@ -122,7 +122,7 @@ def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechani
 def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> Mechanism:
     if network.events:
         raise ModelError(
-            "the network has events, which ergode.kinetics does not know; ergode.stochastic does"
+            "the network has events, which ergode.kinetics does not support; use ergode.stochastic"
         )
     network = deterministic(network)
     species = network.species
@@ -130,7 +130,7 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
     molecular = all(isinstance(one.thermochemistry, NasaPolynomials) for one in species)
     if network.rules and (nuclear or molecular):
         raise ModelError(
-            f"the network has the rule '{min(network.rules)}', which ergode.kinetics knows of "
+            f"the network has the rule '{min(network.rules)}'; ergode.kinetics supports rules of "
             "concentrations, not of nuclei or of molecules with NASA polynomials"
         )
     table = network.reactions
@@ -143,7 +143,7 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
             if count != int(count):
                 raise ModelError(
                     f"reaction '{table.name_of(k)}' takes {count:g} {species[i].name}; "
-                    "ergode.kinetics knows whole numbers of reactants"
+                    "ergode.kinetics supports whole numbers of reactants only"
                 )
             left += [int(i)] * min(int(count), SLOTS + 1)
         if len(left) > SLOTS:
@@ -152,7 +152,7 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
             )
         if k in table.delays:
             raise ModelError(
-                f"reaction '{table.name_of(k)}' has a delay, which ergode.kinetics does not know"
+                f"reaction '{table.name_of(k)}' has a delay, which ergode.kinetics does not support"
             )
         reactant.append(tuple(sorted(left)))
         rows = slice(change.indptr[k], change.indptr[k + 1])

@@ -8,12 +8,12 @@ from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import NasaPolynomials
 
-# Where less than this of the thermal energy is released, the error is relative to that share of it.
+# The error is relative to the energy released, or to this share of the thermal energy if larger.
 _LEAST_RELEASED = 1e-3
 
 
 def relative_error(gained: np.ndarray, released: np.ndarray, thermal: np.ndarray) -> np.ndarray:
-    """Largest difference of both over time [zone, time], over the largest that was released."""
+    """Largest difference of energy gained and released, over the largest energy released."""
     off = np.nanmax(np.abs(gained - released), axis=1)
     most = np.nanmax(np.abs(released), axis=1)
     return np.asarray(off / np.maximum(most, _LEAST_RELEASED * thermal))

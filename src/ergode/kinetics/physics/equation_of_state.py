@@ -1,16 +1,17 @@
-"""Energy and pressure of the matter that nuclei burn in: what warms how much.
+"""Equations of state: internal energy and pressure of the matter in which nuclei burn.
 
 An equation of state is two functions of temperature, density and the specific amounts n of nuclei
 and e of electrons [mol/g]: the internal energy u [erg/g] without rest masses, and the pressure.
-Everything else follows by differences: at constant volume
+Derivatives are finite differences. At constant volume
 
     (du/dT) dT/dt = - sum of (m_i + du/dn + Z_i du/de) dY_i/dt
 
 with m_i the mass excess of a nucleus [erg/mol].
 
-``"ideal"`` is nuclei, electrons and radiation, 1.5 R T (n + e) + a T^4 / rho. ``"degenerate"`` has
-electrons of which the cold ones are Chandrasekhar's at any density, to which heat adds the smaller,
-by harmonic sum, of Sommerfeld's first term and the energy of a thin gas; there are no pairs.
+``"ideal"`` has nuclei, electrons and radiation: u = 1.5 R T (n + e) + a T^4 / rho. ``"degenerate"``
+has Chandrasekhar's cold electrons at any density. The thermal energy of electrons interpolates, by
+a harmonic sum, between Sommerfeld's first term and a nondegenerate gas. There are no
+electron-positron pairs.
 
 S. Chandrasekhar: An Introduction to the Study of Stellar Structure (1939), chapter X;
 R. Kippenhahn, A. Weigert, A. Weiss: Stellar Structure and Evolution, 2nd ed. (2012), chapter 15.
@@ -34,22 +35,22 @@ from ergode.models.constants import AVOGADRO, GAS_CONSTANT
 
 IDEAL, DEGENERATE, OTHER = 0, 1, 2
 _KNOWN = {"ideal": IDEAL, "degenerate": DEGENERATE}
-_GRAIN = 4096  # pressures that are worth a thread
+_GRAIN = 4096  # smallest number of pressures for a thread
 
 
 @dataclass(frozen=True)
 class EquationOfState:
-    """Matter of one's own, in which nuclei burn.
+    """An equation of state by functions of the user.
 
     Parameters
     ----------
     energy : function
-        ``energy(temperature, density, nuclei, electrons)``: internal energy without rest masses
-        [erg/g], of numbers - temperature [K], density [g/cm3], specific amounts of nuclei and of
-        electrons [mol/g]. Plain arithmetic and `math`; it is compiled, with what it uses beside
-        its arguments as that was at first.
+        ``energy(temperature, density, nuclei, electrons)`` returns the internal energy without
+        rest masses [erg/g]. Its arguments are numbers: temperature [K], density [g/cm3], specific
+        amounts of nuclei and of electrons [mol/g]. It may use arithmetic and `math`. It is
+        compiled; global variables keep the values of the first use.
     pressure : function
-        The same of the pressure [dyn/cm2].
+        Returns the pressure [dyn/cm2], from the arguments of `energy`.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class EquationOfState:
 
 
 def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
-    """What kernels are specialised to that need the energy alone.
+    """Bindings of kernels that need only the energy.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
 
 
 def bindings_of_state(state: str | EquationOfState) -> dict[Any, Any]:
-    """What kernels are specialised to that need energy and pressure.
+    """Bindings of kernels that need energy and pressure.
 
     Raises
     ------
@@ -127,9 +128,9 @@ def warn_of_pairs(
     density: np.ndarray,
     electrons: np.ndarray,
 ) -> None:
-    """Warn where pairs of electrons and positrons, which ``"degenerate"`` lacks, matter.
+    """Warn where electron-positron pairs matter, which ``"degenerate"`` neglects.
 
-    `electrons` is their specific amount [mol/g].
+    `electrons` is the specific amount of electrons [mol/g].
     """
     if state != "degenerate":
         return
@@ -140,8 +141,8 @@ def warn_of_pairs(
     if (share > _PAIRS_MATTER).any():
         at = np.unravel_index(int(np.argmax(share)), share.shape)
         warn(
-            f"equation_of_state='degenerate' has no pairs of electrons and positrons, which matter "
-            f"at {hot[at]:.3g} K and {dense[at]:.3g} g/cm3: heat capacities and temperatures are "
+            f"equation_of_state='degenerate' has no electron-positron pairs, which matter at "
+            f"{hot[at]:.3g} K and {dense[at]:.3g} g/cm3: heat capacities and temperatures are "
             "wrong there by tens of percent or more; give an EquationOfState",
             AccuracyWarning,
         )
@@ -150,8 +151,8 @@ def warn_of_pairs(
 def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarray:
     """Approximate share of pairs in the heat capacity of electrons, at densities [mol/cm3].
 
-    Positrons are a nondegenerate gas. The chemical potential of electrons is the larger of that of
-    a nondegenerate gas and the Fermi energy. A pair takes twice the rest energy.
+    Positrons are a nondegenerate gas. The chemical potential of electrons is the Fermi energy, or
+    that of a nondegenerate gas if larger. A pair takes twice the rest energy.
     """
     from scipy.special import kve
 

@@ -4,9 +4,9 @@ With q_i the partition function of a nucleus per volume [mol/cm3], its mass exce
 
     rho Y_i = q_i exp(Z_i a + N_i b),  sum of Z_i Y_i = Y_e,  sum of N_i Y_i = 1 - Y_e.
 
-The potentials a of protons and b of neutrons are where the convex function
-sum of Y_i(a, b) - a Y_e - b (1 - Y_e) is least; Newton's method goes there, in steps in which no
-abundance grows by more than a factor of e^2. There is no Coulomb term.
+The potentials a of protons and b of neutrons minimise the convex function
+sum of Y_i(a, b) - a Y_e - b (1 - Y_e). Newton's method finds them; no abundance grows by more than
+a factor of e^2 in a step. There is no Coulomb term.
 
 The distance of a composition from equilibrium is measured without solving for it: in equilibrium,
 ln(rho Y_i / q_i) = Z_i a + N_i b.  The fit of a and b weights each nucleus by its mass.
@@ -37,7 +37,7 @@ _MOST_ITERATIONS = 2_000
 _LARGEST_GROWTH = 2.0
 _TOLERANCE = 1e-13
 NEAR, _HOT = 1e-2, 3e9
-"""Distance from equilibrium that counts as none, and the temperature [K] from which it is asked."""
+"""Largest distance that counts as equilibrium, and the lowest temperature [K] of the test."""
 _CHUNK = 4096
 
 results.register(
@@ -60,7 +60,7 @@ def nuclear_equilibrium(
     Parameters
     ----------
     network : ReactionNetwork
-        Of nuclei with masses, spins and partition functions; its reactions do not matter.
+        Of nuclei with masses, spins and partition functions; its reactions are not used.
     temperature, density : float or array_like, shape [zone_count]
         [K], [g/cm3].
     electron_fraction : float or array_like, shape [zone_count]
@@ -131,10 +131,10 @@ def equilibrium_distance(
     density: ArrayLike,
     mass_fraction: ArrayLike,
 ) -> np.ndarray:
-    """How far compositions are from nuclear statistical equilibrium.
+    """Distance of compositions from nuclear statistical equilibrium.
 
-    Where it is small - `integrate` flags zones below 0.01 as `near_equilibrium` - a network may
-    hand over to a table, or to `nuclear_equilibrium`.
+    Where the distance is small, a table or `nuclear_equilibrium` may replace the network.
+    `integrate` flags zones below 0.01 as `near_equilibrium`.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def equilibrium(
             f"{poorest:g} to {richest:g}"
         )
     weight = _log_volumes(mechanism, temperature) - np.log(density)[:, None]  # ln Y at a = b = 0
-    # Where the most abundant species alone would have all the mass.
+    # Start where the most abundant species has all the mass.
     start = -((weight + np.log(mass)) / mass).max(axis=1)
     potential = np.stack([start, start], axis=1)
     wanted = np.stack([fraction, 1.0 - fraction], axis=1)
@@ -242,7 +242,7 @@ def equilibrium(
         amounts = np.exp(weight + potential @ members)
         off = amounts @ members.T - wanted
         matrix = np.einsum("zs,is,js->zij", amounts, members, members)
-        # A network of symmetric nuclei alone says nothing of the difference of a and b.
+        # Nuclei with Z = N alone do not determine the difference of a and b.
         step = -np.einsum("zij,zj->zi", np.linalg.pinv(matrix, rcond=1e-14), off)
         growth = (step @ members).max(axis=1)
         step *= np.minimum(1.0, _LARGEST_GROWTH / np.maximum(growth, _LARGEST_GROWTH))[:, None]
@@ -255,7 +255,7 @@ def equilibrium(
 def _check_nuclei(network: ReactionNetwork) -> None:
     for one in network.species:
         if not isinstance(one.thermochemistry, Nucleus) or one.mass_number is None:
-            raise ModelError(f"species '{one.name}' is no nucleus with a mass and a spin")
+            raise ModelError(f"species '{one.name}' is not a nucleus with a mass and a spin")
 
 
 def _log_volumes(mechanism: Mechanism, temperature: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Coefficients of all reactions at a temperature and density, from flat tables of their laws.
 
-Every law is a sum of seven-parameter exponentials, that of REACLIB,
+Every law is a sum of the seven-parameter exponentials of REACLIB,
 
     k = exp(a_0 + a_1 / T9 + a_2 / T9^(1/3) + a_3 T9^(1/3) + a_4 T9 + a_5 T9^(5/3) + a_6 ln T9),
 
@@ -10,7 +10,7 @@ ln K_c = sum of nu_i ln q_i, where q_i is the partition function per volume of a
 from NASA polynomials or from a nucleus' mass and spin.
 
 In mass action on specific amounts Y [mol/g] a reaction of n reactants has the coefficient
-k rho^(n - 1), and a collision partner counts with its amount rho Y [mol/cm3].
+k rho^(n - 1). A collision partner has the concentration rho Y [mol/cm3].
 
 R. H. Cyburt et al.: The JINA REACLIB database. Astrophys. J. Suppl. 189, 240 (2010), eq. (1).
 T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 2 (reverse rates).

@@ -1,6 +1,6 @@
 """Effects of electrons on reactions between nuclei: screening, and tabulated weak rates.
 
-Electrons and other nuclei shield the charges of two reacting nuclei, which multiplies their rate by
+Electrons and other nuclei shield the charges of two reacting nuclei. This multiplies their rate by
 exp(H). ``"weak"`` is Debye-Hueckel shielding by all charges, with nondegenerate electrons,
 
     H = Z1 Z2 e^2 / (k T r_D),  r_D^2 = k T / (4 pi e^2 N_A rho sum of (Z_i^2 + Z_i) Y_i),
@@ -10,12 +10,12 @@ strong coupling: with Gamma_e = e^2 (4 pi n_e / 3)^(1/3) / (k T) and Gamma_12 of
 
     H = (C_12 + Gamma_12^2) / (1 + Gamma_12^2) (f(Gamma_1 / t) + f(Gamma_2 / t) - f(Gamma_c / t)),
 
-where f is the free energy of an ion in a one-component plasma. Three nuclei react as two, and then
-their product with the third. A reverse reaction by detailed balance follows its screened forward
-reaction, so screening does not move the equilibrium.
+where f is the free energy of an ion in a one-component plasma. For three nuclei, the factor of the
+first two is multiplied by that of their product with the third. A reverse reaction by detailed
+balance follows its screened forward reaction, so screening does not move the equilibrium.
 
-Electron captures and beta decays depend on the electron density rho Y_e: bilinear in the logarithms
-of a table, and constant beyond its edge.
+Rates of electron captures and beta decays depend on temperature and on the electron density
+rho Y_e. They are interpolated bilinearly in logarithms, and constant beyond the edge of the table.
 
 E. E. Salpeter: Aust. J. Phys. 7, 373 (1954);
 A. I. Chugunov, H. E. DeWitt: Phys. Rev. C 80, 014611 (2009), eqs. (6)-(12), (23)-(25), (A3), (A4);
