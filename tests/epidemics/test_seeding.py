@@ -307,5 +307,5 @@ def test_ages_that_cannot_be_are_refused(contacts):
     refused("drawn by 'child', but", I=ergode.Seeds(1, weight="child"))
     with pytest.raises(ModelError, match="expected one age, or one for each node id"):
         ergode.Seeds([1, 2], age=[1.0, 2.0, 3.0])
-    with pytest.raises(ModelError, match="these are node ids already"):
+    with pytest.raises(ModelError, match="but nodes has node ids"):
         ergode.Seeds([1, 2], weight="child")

@@ -75,9 +75,9 @@ def test_substitution():
     ("text", "message"),
     [
         ("", "not a formula"), ("a +", "not a formula"), ("a[0]", "cannot be read"),
-        ("'x'", "cannot be read"), ("f(a)", "calls 'f', which is unknown"),
+        ("'x'", "cannot be read"), ("f(a)", "calls the unknown function 'f'"),
         ("exp(a, b)", "takes 1 argument"), ("piecewise(a, b)", "takes pairs"),
-        ("binomial(a, 0.5)", "only what an event assigns"),
+        ("binomial(a, 0.5)", "only assignments of events"),
         ("(" * 3000 + "a" + ")" * 3000, r"^.{3,80} is not a formula"),
         ("-" * 3000 + "a", r"^.{3,80} is "),
         ("max(a, key=b)", "named arguments"), ("a.b", "cannot be read"),

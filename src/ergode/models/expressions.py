@@ -1,8 +1,8 @@
 """Formulas as text: arithmetic on names, parsed once, checked, evaluated and rewritten.
 
-The language is Python's arithmetic with the field's habits: ``^`` is a power, ``time`` is the
-model's time, ``piecewise(value, condition, ..., otherwise)`` chooses.  Only what is listed here
-can be written; nothing is ever executed but arithmetic.
+The language is Python's arithmetic with the notation of modelling tools: ``^`` is a power, ``time``
+is the model's time, ``piecewise(value, condition, ..., otherwise)`` selects a value.  A formula can
+use only the functions listed here; nothing but arithmetic is executed.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 FUNCTIONS = frozenset(_FUNCTIONS) | {"piecewise"}
 """Names of the functions that a formula may call."""
 DRAWS = {"binomial": 2, "poisson": 1, "uniform": 2}
-"""Random draws that what an event assigns may call, each with its number of arguments."""
+"""Random draws allowed in assignments of events, each with its number of arguments."""
 
 _NUMBERS = {"pi": math.pi}
 _WORDS = ("and", "if", "else", "not", "or", "True", "False")
 RESERVED = frozenset({*_NUMBERS, *_WORDS, "None"})
-"""Words that a formula reads as something else than the name of a quantity."""
+"""Reserved words, which cannot be names of quantities."""
 
-# Python's other keywords are names like any other: a model may well have a `lambda`. While Python
-# parses a formula they carry a mark, a letter that no name of a model has.
+# Python's other keywords are allowed as names: a model may have a `lambda`. They are marked by a
+# letter that no name of a model has while Python parses a formula.
 _MARK = "\ua60c"
 _KEYWORD = re.compile(rf"\b({'|'.join(sorted(set(keyword.kwlist) - set(_WORDS) - {'None'}))})\b")
 _OPERATORS = (
@@ -55,7 +55,7 @@ _NODES = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Load)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expression:
-    """A formula; two are equal if they differ in blanks and brackets alone.
+    """A formula; two are equal if they differ only in spaces and parentheses.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Expression:
     Raises
     ------
     ModelError
-        It is not arithmetic; the message says what cannot be read.
+        It is not arithmetic; the message names the part that cannot be read.
 
     Examples
     --------
@@ -78,10 +78,10 @@ class Expression:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise ModelError(f"a formula is {self.text!r}; expected a text")
+            raise ModelError(f"a formula is {self.text!r}; expected a string")
         if _parse(self.text)[3] and not self._may_draw:
             raise ModelError(
-                f"formula {quoted(self.text)} draws a random number; only what an event assigns may"
+                f"formula {quoted(self.text)} draws a random number; only assignments of events may"
             )
 
     @property
@@ -108,16 +108,16 @@ class Expression:
         return hash(_parse(self.text)[2])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.text,)  # what is compiled stays here
+        return type(self), (self.text,)  # compiled code is not pickled
 
     @property
     def tree(self) -> ast.expr:
-        """Its syntax; not to be changed."""
+        """Its syntax tree; must not be modified."""
         return _parse(self.text)[0]
 
     @property
     def names(self) -> frozenset[str]:
-        """Names that it uses: names of quantities, and ``time``."""
+        """Names of the quantities it uses, including ``time``."""
         return _parse(self.text)[1]
 
     @cached_property
@@ -150,11 +150,11 @@ class Expression:
         except (ArithmeticError, RecursionError, MemoryError):
             value = None
         if value is None or np.iscomplexobj(value):
-            raise ModelError(f"formula {quoted(self.text)} has no value: its numbers make none")
+            raise ModelError(f"formula {quoted(self.text)} has no value for these numbers")
         return value if isinstance(value, np.ndarray) else float(value)
 
     def substitute(self, replacements: Mapping[str, Expression | float]) -> Expression:
-        """The formula with formulas or numbers in the place of some names."""
+        """The formula with some names replaced by formulas or numbers."""
         if not self.names & set(replacements):
             return self
         lengths = {
@@ -163,14 +163,14 @@ class Expression:
         used = (node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
         if len(self.text) + sum(lengths.get(name, 0) for name in used) > _LONGEST:
             raise ModelError(
-                f"formula {quoted(self.text)} has more than {_LONGEST} characters once what it "
-                "uses is written out"
+                f"formula {quoted(self.text)} has more than {_LONGEST} characters after the "
+                "formulas that it uses are substituted"
             )
         return self.from_tree(_Substitute(replacements).visit(copied(self.tree)))
 
 
 class Effect(Expression):
-    """What an event assigns: a formula that may call one of `DRAWS`.
+    """The formula of an event's assignment, which may call one of `DRAWS`.
 
     Examples
     --------
@@ -184,14 +184,14 @@ class Effect(Expression):
 
 
 def quoted(text: str) -> str:
-    """A formula as messages show it: of a long one the beginning."""
+    """A formula for messages; only the beginning of a long one."""
     return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]} ...'"
 
 
 def number_or_expression(
     value: Any, what: str, kind: type[Expression] = Expression
 ) -> float | Expression:
-    """What a user gave for a quantity: a finite number or a formula, of a kind.
+    """A user's value of a quantity: a finite number, or a formula of the given class.
 
     Raises
     ------
@@ -220,9 +220,9 @@ def number_or_expression(
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
-    """Syntax, names, the one way to write it, and whether it draws."""
+    """Syntax tree, names, canonical text, and whether it draws."""
     try:
-        # Brackets let a formula go over several lines.
+        # Parentheses allow line breaks in a formula.
         if not text.strip():
             raise SyntaxError
         marked = _KEYWORD.sub(rf"\1{_MARK}", text.replace("^", "**"))
@@ -232,7 +232,7 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
         raise
     except (MemoryError, RecursionError):
         raise ModelError(
-            f"formula {quoted(text)} is nested too deeply; bracket a long sum in parts"
+            f"formula {quoted(text)} is nested too deeply; group a long sum with parentheses"
         ) from None
     except (SyntaxError, ValueError, AttributeError, OverflowError):
         raise ModelError(f"{quoted(text)} is not a formula that can be read") from None
@@ -248,7 +248,7 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
 
 
 class _Normalise(ast.NodeTransformer):
-    """Refuses what is not arithmetic; every number is a float, every choice an ``if``.
+    """Refuses all but arithmetic; numbers become floats, ``piecewise`` becomes ``if``.
 
     A chain such as ``a < b < c`` becomes ``a < b and b < c``, and ``+a`` is ``a``.
     """
@@ -287,7 +287,7 @@ class _Normalise(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if name not in FUNCTIONS and name not in DRAWS:
             raise ModelError(
-                f"formula {quoted(self.text)} calls '{name}', which is unknown; known are "
+                f"formula {quoted(self.text)} calls the unknown function '{name}'; expected one of "
                 f"{', '.join(sorted(FUNCTIONS))}"
             )
         arguments = [self.visit(argument) for argument in node.args]
@@ -297,7 +297,7 @@ class _Normalise(ast.NodeTransformer):
             if len(arguments) < 3 or len(arguments) % 2 == 0:
                 raise ModelError(
                     f"formula {quoted(self.text)}: piecewise takes pairs of a value and its "
-                    "condition, and last the value otherwise"
+                    "condition, then the value if no condition is true"
                 )
             result: ast.expr = arguments[-1]
             for k in range(len(arguments) - 3, -1, -2):
@@ -330,7 +330,7 @@ def _pairs(node: ast.Compare) -> ast.expr:
 
 
 class _Vectorise(ast.NodeTransformer):
-    """Conditions by NumPy functions, so that arrays can be evaluated; names out of their way."""
+    """Replaces conditions by NumPy functions, which take arrays, and renames clashing names."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Name("_" + node.id, ast.Load())

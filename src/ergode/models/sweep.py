@@ -1,4 +1,4 @@
-"""Values for many runs of a model at once: numbers, arrays side by side, crossed grids."""
+"""Values for many runs of a model at once: numbers, paired arrays, crossed grids."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ergode.core.errors import ModelError
 from ergode.core.launch import check_room
 
 TRAJECTORY = "trajectory"
-"""Dimension of values side by side, for ensembles of equations."""
+"""Dimension of paired values, for ensembles of equations."""
 POINT = "point"
-"""The same for sweeps of all other models."""
+"""Dimension of paired values, for sweeps of all other models."""
 REPLICATE = "replicate"
 
 
@@ -41,7 +41,7 @@ class Grid(Mapping[str, Any]):
 
 
 def grid(**values: Any) -> Grid:
-    """Cross values: each array becomes a dimension of the result, each number stays one.
+    """Cross values: each array becomes a dimension of the result; a number applies to all points.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Layout:
     coords : dict
         Coordinates of a Dataset: name to (dim, values).
     rows : dict of str to ndarray, shape [trajectory_count]
-        Values of each name; a view that takes no memory where they are all the same.
+        Values of each name; a view without memory of its own where all values are equal.
     """
 
     dims: tuple[str, ...]
@@ -90,7 +90,7 @@ class Layout:
 
     @property
     def beside(self) -> np.ndarray:
-        """Place of each trajectory among those that run side by side, shape [trajectory_count]."""
+        """Index of each trajectory in the paired arrays, shape [trajectory_count]."""
         if TRAJECTORY not in self.dims:
             return np.zeros(self.count, np.int64)
         places = np.unravel_index(np.arange(self.count), self.shape)
@@ -106,31 +106,31 @@ def lay_out(
     along: str = TRAJECTORY,
     owner: str = "the vector field",
 ) -> Layout:
-    """Lay out values side by side or crossed.
+    """Lay out paired or crossed values.
 
     Parameters
     ----------
     expected : mapping of str to sequence of str
         For each argument (``"initial"``, ``"parameters"``) the names it must have.
     given : mapping of str to mapping
-        What the user gave for each.
+        The user's values for each argument.
     beside : sequence of (str, int), optional
-        What else runs side by side with arrays of values: what to call it, and how many there are.
+        Other inputs that are paired with arrays of values: name for messages, and length.
     reserved : collection of str
-        Names that the result has, as by `ergode.core.results.names`: arrays of values are labels
-        of the result, and cannot have them.
+        Names in the result (see `ergode.core.results.names`). Arrays of values label the result,
+        and cannot have these names.
     along : str
-        Dimension of values side by side.
+        Dimension of paired values.
     owner : str
-        Whose names they are, for messages.
+        The model that has the names, for messages.
 
     Raises
     ------
     ModelError
         A name is missing, unknown or reserved, a value is not a finite number or a list of them,
-        or arrays that go side by side differ in length.
+        or paired arrays differ in length.
     PlanError
-        So many points do not fit into memory.
+        The points do not fit into memory.
     """
     values: dict[str, np.ndarray] = {}
     dim_of: dict[str, str] = {}
@@ -141,7 +141,7 @@ def lay_out(
         if sizes.setdefault(dim, size) != size:
             raise ModelError(
                 f"'{name}' has {size} values and '{first[dim]}' has {sizes[dim]}; "
-                "arrays that run side by side have one length - use ergode.grid to cross them"
+                "paired arrays must have equal length - use ergode.grid to cross them"
             )
         first.setdefault(dim, name)
 
@@ -190,7 +190,7 @@ def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) 
             close = get_close_matches(str(name), names, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             raise ModelError(
-                f"{argument} has '{name}', which {owner} does not; it has "
+                f"{argument} has '{name}', which {owner} does not have; it has "
                 f"{', '.join(names) or 'none'}{hint}"
             )
     missing = [f"'{name}'" for name in names if name not in mapping]
@@ -199,16 +199,16 @@ def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) 
 
 
 def refuse_reserved(values: Any, reserved: Collection[str], *, numbers: bool = False) -> None:
-    """Refuse labels that a result has for something else.
+    """Refuse labels that are already used in the result.
 
     Parameters
     ----------
     values : mapping
-        By name; what is none is refused elsewhere.
+        By name; invalid values are refused elsewhere.
     reserved : collection of str
-        Names that the result has.
+        Names in the result.
     numbers : bool
-        Whether single numbers are labels of the result too.
+        Whether single numbers label the result too.
 
     Raises
     ------
@@ -219,8 +219,8 @@ def refuse_reserved(values: Any, reserved: Collection[str], *, numbers: bool = F
         if name in reserved and (numbers or isinstance(value, Iterable) or np.ndim(value)):
             remedy = "" if numbers else ", or give it one value"
             raise ModelError(
-                f"'{name}' cannot label the result, which has something else of that name; rename "
-                f"it in the model{remedy}"
+                f"'{name}' cannot label the result: the name is already used there; rename it in "
+                f"the model{remedy}"
             )
 
 
@@ -245,12 +245,12 @@ def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
 
 
 def replicated(layout: Layout, count: int) -> Layout:
-    """The same trajectories `count` times, along a last dim ``replicate``.
+    """Repeat all trajectories `count` times, along a last dim ``replicate``.
 
     Raises
     ------
     PlanError
-        So many do not fit into memory.
+        The trajectories do not fit into memory.
     """
     dims, shape = (*layout.dims, REPLICATE), (*layout.shape, count)
     _check_room(dims, shape, len(layout.rows))
@@ -273,8 +273,8 @@ def lay_out_arrays(
     shapes : mapping of str to tuple of int
         Shape of each variable.
     initial : mapping of str to array_like
-        For each variable a number, an array of its shape, or one with a first dimension more:
-        an array for each trajectory.
+        For each variable a number, an array of its shape, or an array with the trajectories as an
+        additional first dimension.
     parameters : sequence of str
     given : mapping of str to float or array_like
         Their values.
@@ -297,16 +297,16 @@ def lay_out_arrays(
         try:
             value = np.asarray(initial[name], np.float64)
         except (TypeError, ValueError):
-            raise ModelError(f"initial of '{name}' is no array of numbers") from None
+            raise ModelError(f"initial of '{name}' is not an array of numbers") from None
         if value.ndim == len(shape) + 1 and value.shape[1:] == shape and value.size:
             if isinstance(initial, Grid):
-                raise ModelError(f"initial of '{name}' has an array for each trajectory, which go "
-                                 "side by side and not in ergode.grid")  # fmt: skip
+                raise ModelError(f"initial of '{name}' has an array for each trajectory; these "
+                                 "are paired, and not possible in ergode.grid")  # fmt: skip
             beside.append((name, value.shape[0]))
         elif value.ndim and value.shape != shape:
             raise ModelError(
-                f"initial of '{name}' has shape {value.shape}; expected a number, {shape}, or that "
-                "for every trajectory, which come first"
+                f"initial of '{name}' has shape {value.shape}; expected a number, {shape}, or "
+                f"[trajectory_count] and then {shape}"
             )
         bad = np.argwhere(~np.isfinite(value))
         if bad.size:
@@ -330,6 +330,6 @@ def lay_out_arrays(
 def stacked(
     rows: Mapping[str, np.ndarray], names: Sequence[str], count: int, dtype: Any
 ) -> np.ndarray:
-    """The rows of some names below one another, shape [row, trajectory_count]."""
+    """The rows of some names, stacked, shape [row, trajectory_count]."""
     parts = [np.asarray(rows[name], dtype).reshape(-1, count) for name in names]
     return np.concatenate(parts) if parts else np.zeros((0, count), dtype)

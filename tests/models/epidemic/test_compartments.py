@@ -44,13 +44,15 @@ def test_any_other_number_is_a_rate(rate):
 
 @pytest.mark.parametrize("rate", [0.25, 1, np.float32(0.25), np.float64(0.25)])
 def test_a_bare_rate_does_not_say_who_infects(rate):
-    with pytest.raises(ModelError, match=r"must name who infects, such as .*found a bare number$"):
+    with pytest.raises(ModelError, match=r"must name the infectious .*found a bare number$"):
         Infection("S", "E", rate)
 
 
 def test_what_is_no_mapping_of_rates_is_named():
     for rate in (None, "I", ["I"]):
-        with pytest.raises(ModelError, match="S -> E must name who infects") as caught:
+        with pytest.raises(
+            ModelError, match="S -> E must name the infectious compartments"
+        ) as caught:
             Infection("S", "E", rate)
         assert str(caught.value).endswith(f"found {rate!r}")
     with pytest.raises(ModelError, match="infection S -> E names no infectious compartment"):
@@ -119,7 +121,7 @@ def test_a_progression_leads_to_names_after_a_distribution():
         *(
             (
                 {"compartments": ["S", name]},
-                f"{name!r} is no name of a compartment; expected a text without commas, other than "
+                f"{name!r} cannot name a compartment; expected text without commas, other than "
                 "'cases', which counts infections",
             )
             for name in ("I,J", "cases", "", 1)
@@ -129,7 +131,7 @@ def test_a_progression_leads_to_names_after_a_distribution():
             {"compartments": [str(k) for k in range(256)]},
             "expected 1 to 255 compartments, found 256",
         ),
-        ({"infections": []}, "the model has no infection: nothing would pass along the edges"),
+        ({"infections": []}, "the model has no infection; expected at least one"),
         (
             {"infections": [Infection("S", "X", {"I": 1})]},
             "unknown compartment 'X' in the infection S -> X; the model has S, E, I, R",

@@ -47,7 +47,7 @@ def test_what_the_library_makes_stands_the_checks_of_the_constructor():
         ((PAIR, [0, 1], [2], [1], [1]), r"end\[0\] is 1.0; a meeting must not end"),
         ((PAIR, [0, 2], [1, 2], [3, 4], [2, 2]), r"begin\[1\] is 2.0; meetings of an arc"),
         ((PAIR, [0, 1], [1], [2], [0]), r"amount\[0\] is 0.0"),
-        ((PAIR, [0, 0], [], [], []), r"first\[1\] is 0; each arc has one meeting or more"),
+        ((PAIR, [0, 0], [], [], []), r"first\[1\] is 0; each arc needs one meeting or more"),
         ((BOTH, [0, 1, 3], [1, 1, 2], [2, 2, 3], [1, 1, 1]), "0 -> 1 and 1 -> 0 differ in their"),
         ((BOTH, [0, 1, 2], [1, 1], [2, 3], [1, 2]), "0 -> 1 and 1 -> 0 differ"),
     ],

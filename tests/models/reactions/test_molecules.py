@@ -81,7 +81,7 @@ def test_events_and_rules_keep_their_unit():
 def test_what_is_refused():
     with pytest.raises(ModelError, match="molecules_per_unit is 0"):
         in_molecules(NETWORK, 0)
-    with pytest.raises(ModelError, match="in molecules already"):
+    with pytest.raises(ModelError, match="already in molecules"):
         in_molecules(in_molecules(NETWORK, 10), 10)
 
     class Warm(RateCoefficient):

@@ -72,7 +72,7 @@ def test_what_has_no_value_is_refused_in_one_line(text):
 
 def test_formulas_of_formulas_are_not_written_out_without_end():
     formula = Expression("y + y")
-    with pytest.raises(ModelError, match="characters once what it uses is written out"):
+    with pytest.raises(ModelError, match="characters after the formulas that it uses"):
         for _ in range(60):
             formula = formula.substitute({"y": formula})
 
@@ -128,7 +128,7 @@ def test_reaction_from_text(text, left, right):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("A <-> B",), {"rate_constant": 1}, "both ways"),
+        (("A <-> B",), {"rate_constant": 1}, "is reversible"),
         (("A = B",), {"rate_constant": 1}, "cannot be read"),
         (("A + + B -> C",), {"rate_constant": 1}, "term"),
         (("A -> B",), {}, "no rate"),
@@ -323,7 +323,7 @@ def test_a_table_is_checked():
             ReactionTable(
                 **{**{f: getattr(table, f) for f in table.__dataclass_fields__}, **change}
             )
-    with pytest.raises(ModelError, match="other species"):
+    with pytest.raises(ModelError, match="species of the reaction table"):
         ergode.ReactionNetwork(["A", "C"], table)
 
 

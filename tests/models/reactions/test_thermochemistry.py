@@ -4,7 +4,7 @@ import ergode
 
 
 def test_laws_refuse_what_is_not_a_number():
-    with pytest.raises(ergode.ModelError, match="expected seven each"):
+    with pytest.raises(ergode.ModelError, match="expected seven numbers in each"):
         ergode.Reaclib([(1.0, 2.0)])
     with pytest.raises(ergode.ModelError, match="factor of an Arrhenius coefficient is nan"):
         ergode.Arrhenius(float("nan"))

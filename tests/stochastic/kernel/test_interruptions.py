@@ -165,7 +165,7 @@ def test_draws_are_for_events_alone():
         lambda: Event("poisson(3) > 2", {"A": 1}),
         lambda: ReactionNetwork({"A": 1}, [], rules={"r": "uniform(0, 1)"}),
     ):
-        with pytest.raises(ModelError, match="only what an event assigns"):
+        with pytest.raises(ModelError, match="only assignments of events"):
             make()
     with pytest.raises(ModelError, match="binomial takes 2"):
         Event("time >= 1", {"A": "binomial(3)"})

@@ -353,7 +353,7 @@ def whole_table(i, t, y, p, c):
 BAD = {
     "component of 'x' at 39 failed: index 40 is out of bounds": {"component": beyond},
     "returns (y[i], 1.0); expected a number": {"component": returns_a_pair},
-    "component of 'x' changes what it is given": {"component": changes_state},
+    "component of 'x' changes its arguments": {"component": changes_state},
     "component of 'x' is crossing(t, y, p); expected crossing(i, t, y, p)": {"component": crossing},
     "function 'lorenz_96_in_place' returns nothing": {"component": lorenz_96_in_place},
     "rhs does not set dy[20], of variable 'x'": {"rhs": sets_half},

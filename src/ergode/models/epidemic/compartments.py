@@ -22,7 +22,7 @@ from ergode.models.epidemic.interventions import CASES, Calendar
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times.families import HoldingTime
 
-_SOUND: set[Any] = set()  # graphs of compartments that were checked
+_SOUND: set[Any] = set()  # graphs of compartments that passed the check
 _SOUND_MOST = 1000
 
 
@@ -33,7 +33,7 @@ class CompartmentModel:
     Parameters
     ----------
     compartments : sequence of str
-        Names, in the order of results. A compartment without a progression is final.
+        Names, in the order of results. Nodes stay in a compartment without a progression.
     infections : sequence of Infection
         Transitions along edges.
     progressions : sequence of Progression
@@ -76,7 +76,7 @@ class CompartmentModel:
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
-        # A sweep makes many models that differ in numbers alone.
+        # A sweep makes many models that differ only in numbers.
         graph = (
             self.compartments,
             tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
@@ -97,13 +97,13 @@ class CompartmentModel:
         for name in self.compartments:
             if not isinstance(name, str) or not name or "," in name or name == CASES:
                 raise ModelError(
-                    f"{name!r} is no name of a compartment; expected a text without commas, other "
+                    f"{name!r} cannot name a compartment; expected text without commas, other "
                     f"than '{CASES}', which counts infections"
                 )
         if not 1 <= len(self.compartments) <= 255:
             raise ModelError(f"expected 1 to 255 compartments, found {len(self.compartments)}")
         if not self.infections:
-            raise ModelError("the model has no infection: nothing would pass along the edges")
+            raise ModelError("the model has no infection; expected at least one")
         uses = [
             (name, f"infection {i.susceptible} -> {i.infected}")
             for i in self.infections
@@ -163,9 +163,9 @@ class CompartmentModel:
     def infected(self) -> tuple[str, ...]:
         """Compartments whose nodes are cases, in the order of `compartments`.
 
-        Those that infect, those that an infection leads into, and those from which a node comes
-        into one of them by itself.  Who begins in one of them is a case; who begins elsewhere, such
-        as in R, is none until infected.
+        These are: infectious compartments, targets of infections, and compartments from which
+        progressions lead into one of these.  A node that begins in one of them is a case.  A node
+        that begins elsewhere, such as in R, becomes a case when it is infected.
         """
         susceptible = {i.susceptible for i in self.infections}
         found = {*self.infectious, *(i.infected for i in self.infections)}
@@ -180,7 +180,7 @@ class CompartmentModel:
             found |= more
 
     def leads_to(self, compartment: str) -> tuple[str, ...]:
-        """Infected compartments from which a node comes into `compartment` by itself, and it."""
+        """`compartment`, and infected compartments whose progressions lead into it."""
         infected, found = set(self.infected), {compartment}
         while True:
             more = {
@@ -194,7 +194,7 @@ class CompartmentModel:
 
     @property
     def profiles(self) -> dict[str, Calendar]:
-        """Factor on the infectivity of a compartment by the time since it was entered."""
+        """Factor on the infectivity of a compartment, by the time since entry."""
         return {name: one for i in self.infections for name, one in i.profile.items()}
 
     def _repr_html_(self) -> str:
@@ -264,7 +264,7 @@ class CompartmentModel:
 
     @classmethod
     def si(cls, *, transmission_rate: float) -> CompartmentModel:
-        """Susceptible -> infectious, for ever."""
+        """Susceptible -> infectious, permanently."""
         return cls(["S", "I"], [Infection("S", "I", {"I": transmission_rate})])
 
     @classmethod
@@ -380,8 +380,8 @@ class CompartmentModel:
         infectious : sequence of two holding times
             Time spent infectious with each strain.
         cross_susceptibility : array_like, shape [2, 2]
-            Row a, column b: susceptibility to strain b of one recovered from strain a, relative to
-            one never infected. 0 is full immunity, 1 none.
+            Row a, column b: susceptibility to strain b of a node recovered from strain a, relative
+            to a node that was never infected. 0 is full immunity, 1 none.
 
         Examples
         --------
@@ -434,7 +434,7 @@ class CompartmentModel:
         asymptomatic_probability: float,
         asymptomatic_infectivity: float = 1.0,
     ) -> CompartmentModel:
-        """SEIR with a branch A of carriers without symptoms.
+        """SEIR with a branch A of asymptomatic carriers.
 
         `asymptomatic_infectivity` is their transmission rate relative to that of I.
         """
@@ -460,7 +460,7 @@ class CompartmentModel:
 
 
 def _profile_entry(infection: Infection) -> dict[str, Any]:
-    """The entry for profiles, where there are any: digests of models without stay as they were."""
+    """The digest's entry for profiles; none without profiles, so that older digests stay valid."""
     profiles = {
         name: {"changes": list(one.changes), "factors": list(one.factors)}
         for name, one in infection.profile.items()

@@ -1,7 +1,7 @@
 """Interventions, importations, and transmission factors that follow a calendar.
 
 An intervention starts at a given time, or when a `Trigger` fires.  It lowers the rate of some
-transmissions.  It uses only what is known by then.
+transmissions.  It never uses future events.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ class Calendar:
         factors = np.atleast_1d(np.asarray(self.factors, float))
         if changes.ndim != 1 or changes.shape != factors.shape or not changes.size:
             raise ModelError(
-                f"Calendar: {changes.size} changes and {factors.size} factors; expected as many"
+                f"Calendar: {changes.size} changes and {factors.size} factors; expected equal"
             )
         if not np.isfinite(changes).all() or (np.diff(changes) <= 0).any():
             raise ModelError("Calendar: changes must be finite and ascend")

@@ -52,7 +52,7 @@ class Seeds:
 
     def __post_init__(self) -> None:
         if self.weight is not None and np.ndim(self.nodes):
-            raise ModelError("Seeds: a weight is to draw nodes by; these are node ids already")
+            raise ModelError("Seeds: weight selects random nodes, but nodes has node ids")
         age = np.asarray(self.age)
         if age.dtype.kind not in "iuf" or not (np.isfinite(age) & (age >= 0)).all():
             raise ModelError(f"Seeds: age is {self.age!r}; expected a time of zero or more")

@@ -1,4 +1,4 @@
-"""What moves a node between compartments: infection by a neighbour, progression by itself."""
+"""Transitions between compartments: infection by a neighbour, and spontaneous progression."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Infection:
         edge of weight one [1 / time].
     profile : mapping of str to Calendar, optional
         For an infectious compartment, a factor on that rate by the time since the neighbour
-        entered it: how infectious one is at which age of infection.
+        entered it: infectivity by age of infection.
     """
 
     susceptible: str
@@ -41,7 +41,7 @@ class Infection:
         if not isinstance(self.transmission_rate, Mapping):
             raise ModelError(
                 f"transmission_rate of the infection {self.susceptible} -> {self.infected} must "
-                "name who infects, such as {'I': 0.25}; found "
+                "name the infectious compartments, such as {'I': 0.25}; found "
                 + (
                     "a bare number"
                     if _is_number(self.transmission_rate)
@@ -84,16 +84,16 @@ class Infection:
 
 @dataclass(frozen=True)
 class Progression:
-    """What a node does by itself: stay in `compartment` for a holding time, then move on.
+    """A spontaneous transition: a node leaves `compartment` after a holding time.
 
     Parameters
     ----------
     compartment : str
-        Where the node is.
+        Compartment before.
     to : str or mapping of str to float
-        Where it goes, or the probability of each place it may go.
+        Compartment after, or the probability of each.
     holding_time : HoldingTime
-        How long it stays [time].
+        Time spent in `compartment` [time].
     """
 
     compartment: str
@@ -128,7 +128,7 @@ class Progression:
 
     @property
     def branches(self) -> dict[str, float]:
-        """Where nodes do go: the entries of `to` that are not impossible."""
+        """Compartments that nodes enter: entries of `to` with nonzero probability."""
         assert not isinstance(self.to, str)  # made a mapping above
         return {name: probability for name, probability in self.to.items() if probability > 0}
 

@@ -1,1 +1,1 @@
-"""What is known of a state: priors, measurements, likelihoods."""
+"""State estimation: priors, measurements, likelihoods."""

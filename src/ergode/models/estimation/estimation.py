@@ -18,12 +18,12 @@ from ergode.models.sweep import Layout, lay_out
 
 
 def of_measurements(*dims: str) -> list[Variable]:
-    """What is reported of measurements, along dims in front."""
+    """Variables of results at measurements, with leading dims `each`."""
     each = (*dims, "measurement")
     return [
         Variable(
             "log_evidence", each, "floating", "1",
-            "log probability density of what was measured, given all before",
+            "log probability density of the measurement, given all earlier ones",
         ),
         Variable(
             "prior_mean", (*each, "variable"), "floating", "1", "mean just before a measurement"
@@ -39,8 +39,8 @@ def of_measurements(*dims: str) -> list[Variable]:
 class Estimation:
     """A field, priors in the order of its variables, times, and measurements by time.
 
-    Priors, measured values and arrays of parameters run side by side, along one dim; a grid of
-    parameters is crossed with them.
+    Priors, measured values and arrays of parameters are paired along one dim; a grid of parameters
+    is crossed with them.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def estimation(
     *,
     reserved: Collection[str],
 ) -> Estimation:
-    """Check the user's arguments; `reserved` are names that the result has.
+    """Check the user's arguments; `reserved` are names in the result.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def estimation(
     check_field(field)
     field.refuse_arrays("a density")
     if field.delays:
-        raise ModelError("the field has delays; a density obeys an equation without memory only")
+        raise ModelError("the field has delays; densities need an equation without delays")
     found, is_many = side_by_side(prior)
     priors = [one.by_name(field.variables) for one in found]
     grid = time_grid(times)

@@ -1,4 +1,4 @@
-"""How likely a measurement is where the state is known: shared by grids and particles."""
+"""The likelihood of a measurement at a given state: shared by grids and particles."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ergode.models.estimation.measurement import Measurement
 H = option()
 """The user's function ``h(y, t, p)``, or the logarithm of a likelihood."""
 COMPONENTS = option(1)
-"""How many numbers are measured."""
+"""Number of measured components."""
 ANGLES = option((False,))
-"""Which of them are angles."""
+"""Components that are angles."""
 ANY_LIKELIHOOD = option(False)
 """Whether `H` is a likelihood."""
 
@@ -61,13 +61,13 @@ def bindings_of(measurement: Measurement) -> dict[Any, Any]:
 def numbers_of(
     measurement: Measurement, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What each of several densities needs of a measurement, and the constant it is to add.
+    """A measurement as arrays for several densities, with the constant of the log-likelihood.
 
     Parameters
     ----------
     measurement : Measurement
     places : ndarray of int, shape [density_count]
-        Of each density among those that run side by side.
+        Index of each density in the paired arrays.
 
     Returns
     -------

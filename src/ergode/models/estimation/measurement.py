@@ -26,17 +26,17 @@ class Measurement(HoldsFunctions):
     time : float
         When [time].
     h : function
-        ``h(y, t, p)`` that returns a tuple with what would be measured without noise: plain
-        arithmetic on single numbers, compiled like a vector field. ``y`` and ``p`` are indexed in
-        the order of the field's variables and parameters.
+        ``h(y, t, p)`` returns a tuple: the measurement without noise. It is plain arithmetic on
+        single numbers, compiled like a vector field. ``y`` and ``p`` are indexed in the order of
+        the field's variables and parameters.
     value : array_like, shape [component_count]
-        What was measured; one number if `h` returns one. With an axis in front, shape
-        [filter_count, component_count], each of so many densities side by side has its own.
+        Measured values; one number if `h` returns one. Shape [filter_count, component_count] gives
+        each of several densities its own values.
     covariance : array_like, shape [component_count, component_count] or [component_count]
-        Of the noise; variances alone where components are independent. With an axis in front,
-        shape [filter_count, component_count, component_count], each has its own.
+        Covariance of the noise, or variances of independent components. Shape
+        [filter_count, component_count, component_count] gives each density its own covariance.
     angles : sequence of int
-        Components that are angles [rad]: differences are taken the short way round.
+        Components that are angles [rad]: differences are wrapped to -pi to pi.
     likelihood : function, optional
         Instead of `h`, `value` and `covariance`: ``likelihood(y, t, p)`` that returns a tuple with
         the logarithm of the likelihood of what was measured, up to a constant.
@@ -217,7 +217,7 @@ class Measurement(HoldsFunctions):
 
     @property
     def side_by_side(self) -> int | None:
-        """Number of densities with a value or a covariance of their own; None if all share one."""
+        """Number of densities with their own value or covariance; None if all share one."""
         if self.likelihood is None:
             if self.value.ndim == 2:
                 return len(self.value)
@@ -236,7 +236,7 @@ class Measurement(HoldsFunctions):
 
 
 def in_order(measurements: Any, field: VectorField, times: np.ndarray) -> list[Measurement]:
-    """Measurements by time, each fit for a field and within the times of a run.
+    """Measurements sorted by time, each valid for a field and within the times of a run.
 
     Raises
     ------

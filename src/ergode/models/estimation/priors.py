@@ -16,7 +16,7 @@ from ergode.core.errors import ModelError
 class Prior:
     """A probability density over the variables of a vector field.
 
-    `mean` and `covariance` say where a grid must lie; all but `Samples` have a `log_density`.
+    `mean` and `covariance` determine the grid; all priors but `Samples` have a `log_density`.
     """
 
     mean: Any
@@ -37,23 +37,22 @@ class Prior:
 
     @property
     def each(self) -> Sequence[Prior] | None:
-        """Those that run side by side, where it stands for several."""
+        """The single priors, if it is several; otherwise None."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Prior):
-    """A Gaussian prior, or several side by side.
+    """A Gaussian prior, or several priors.
 
     Parameters
     ----------
     mean : array_like, shape [variable_count], or mapping of str to float
-        In the order of the field's variables, or by their names. With an axis in front, shape
-        [prior_count, variable_count], or by name lists of one length: a prior for each.
+        In the order of the field's variables, or by their names. Several priors have the shape
+        [prior_count, variable_count], or, by name, lists of equal length.
     covariance : array_like, shape [variable_count, variable_count] or [variable_count], or mapping
-        A matrix, or variances alone where components are independent (by name, if `mean` is). With
-        an axis in front, shape [prior_count, variable_count, variable_count], or by name lists: of
-        each prior its own.
+        A matrix, or variances of independent components (by name, if `mean` is). Several priors
+        have the shape [prior_count, variable_count, variable_count], or lists by name.
 
     Raises
     ------
@@ -107,7 +106,7 @@ class Gaussian(Prior):
 
     @property
     def each(self) -> Sequence[Gaussian] | None:
-        """Those that run side by side, where it stands for several."""
+        """The single priors, if it is several; otherwise None."""
         return self._each
 
     def by_name(self, variables: Sequence[str]) -> Gaussian:
@@ -127,7 +126,7 @@ class Gaussian(Prior):
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """Logarithm of the density at points [point_count, variable_count]."""
         away = x - self.mean
-        # Column by column: a large grid's points times a matrix would be a second grid.
+        # Column by column: for a large grid, the product with a matrix would be a second grid.
         square = np.zeros(len(x))
         for i in range(self.mean.size):
             square += away[:, i] * (away @ self._precision[i])
@@ -142,7 +141,7 @@ class Mixture(Prior):
     Parameters
     ----------
     weights : array_like, shape [component_count]
-        Positive; their sum is made one.
+        Positive; normalised to sum one.
     components : sequence of Gaussian
 
     Raises
@@ -203,7 +202,7 @@ class Mixture(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Samples(Prior):
-    """A prior known by samples of it, such as a posterior ensemble: a histogram on the grid.
+    """A prior given by samples, such as a posterior ensemble; on a grid it is a histogram.
 
     Parameters
     ----------
@@ -261,7 +260,7 @@ class Density(Prior):
     function : function
         Maps points [point_count, variable_count] to [point_count]; ``-inf`` is allowed.
     mean, covariance : as for `Gaussian`
-        Where the density lies: the grid is laid around `mean`, some standard deviations wide.
+        Location and extent of the grid: centred at `mean`, several standard deviations wide.
     """
 
     function: Callable[[np.ndarray], ArrayLike]
@@ -283,12 +282,12 @@ class Density(Prior):
 
 
 def side_by_side(prior: Any) -> tuple[list[Prior], bool]:
-    """A prior, or those that run side by side; and whether it is the latter.
+    """A list of priors, and whether the user gave several.
 
     Raises
     ------
     ModelError
-        It is not a prior or a list of some, or one of the list stands for several itself.
+        It is not a prior or a list of priors, or an element of the list is several priors.
     """
     if isinstance(prior, Prior):
         several = prior.each
@@ -306,18 +305,18 @@ def side_by_side(prior: Any) -> tuple[list[Prior], bool]:
 
 
 def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
-    """A Gaussian for each row, where mean or covariance have an axis in front."""
+    """A Gaussian for each row of mean or covariance; None for a single prior."""
     try:
         means, spreads = np.array(mean, np.float64), np.array(covariance, np.float64)
     except (TypeError, ValueError, OverflowError):
-        return None  # said where they are looked at one by one
+        return None  # the check of a single Gaussian has the message
     if means.ndim < 2 and spreads.ndim < 3:
         return None
     count = len(means) if means.ndim == 2 else len(spreads)
     if means.ndim > 2 or spreads.ndim > 3 or (spreads.ndim == 3 and len(spreads) != count):
         raise ModelError(
             f"mean and covariance have shapes {means.shape} and {spreads.shape}; expected one axis "
-            "in front, of one length, for several priors side by side"
+            "in front, of equal length, for several priors"
         )
     if count == 0:
         raise ModelError("mean or covariance of a Gaussian is empty; expected one row or more")
@@ -342,7 +341,7 @@ def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
 
 
 def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray:
-    """A symmetric positive definite matrix, of variances or as it is.
+    """A symmetric positive definite matrix, from a matrix or from variances.
 
     Raises
     ------

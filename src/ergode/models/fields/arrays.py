@@ -1,7 +1,7 @@
-"""Fields whose variables are arrays: their shapes, their functions, and the data that these read.
+"""Fields whose variables are arrays: their shapes, their functions, and the data they read.
 
-A user writes ``y.u[i, j]``, ``c.drive(t)`` and ``c.A[i] @ y``.  What is compiled is a function of
-tuples of arrays, in which names are places: ``y[0][i, j]``, a reading of a table and a dot product.
+A user writes ``y.u[i, j]``, ``c.drive(t)`` and ``c.A[i] @ y``.  The compiled function takes tuples
+of arrays, and names become indices: ``y[0][i, j]``, an interpolation in a table, a dot product.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ergode.models.fields.functions import check_form, check_function, check_par
 from ergode.models.fields.interpolants import Interpolant
 
 _INDICES = ("i", "j", "k")
-# Names in compiled functions that nobody else has.
+# Prefixes of generated names in compiled functions.
 _INTERPOLATED, _DOT = "ergode_interpolated", "ergode_dot"
-# Seconds for trying a function, and most unknowns of one that is tried as a whole.
+# Time limit of trying a function [s], and largest number of unknowns of a complete trial.
 _PATIENCE, _TRIED_WHOLE = 0.2, 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayField:
-    """The variables of a field that are arrays, and what gives their derivatives.
+    """The array variables of a field, and the functions of their derivatives.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class ArrayField:
         else a tuple of arrays; `c` is a tuple.
     in_place, is_single : bool
     dims : tuple of tuple of str
-        Of the values of each variable in results.
+        Dims of each variable in results.
     constants : tuple of ndarray
-        Float64 or int64; of an interpolant its table.
+        Float64 or int64; an interpolant is given by its table.
     recorded : dict of str to Interpolant
-        Those that are read at the time of the run.
+        Interpolants that are evaluated at the time of the run.
     is_backward : bool
-        Whether derivatives are those of a time that runs the other way.
+        Whether derivatives are with respect to reversed time.
     """
 
     names: tuple[str, ...]
@@ -70,7 +70,7 @@ class ArrayField:
 
     @cached_property
     def begins(self) -> np.ndarray:
-        """Place of the first unknown of each variable, and the number of all."""
+        """Index of the first unknown of each variable, and the number of unknowns."""
         sizes = [math.prod(shape) for shape in self.shapes]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -88,14 +88,14 @@ class ArrayField:
 
     @cached_property
     def content(self) -> str:
-        """All that the equations are, for a digest."""
+        """Data that determine the equations, for a digest."""
         data = [(one.shape, one.dtype.str, hashlib.sha256(one.tobytes()).hexdigest())
                 for one in self.constants]  # fmt: skip
         texts = [bundle.formula_text(function) for function in self.functions]
         return json.dumps([self.names, self.shapes, self.in_place, self.is_single, data, texts])
 
     def views(self, state: np.ndarray) -> list[np.ndarray]:
-        """Each variable of a flat `state`, shape [..., unknown], in its own shape."""
+        """The variables of a flat `state`, shape [..., unknown], each in its shape."""
         return [
             state[..., begin : begin + math.prod(shape)].reshape(*state.shape[:-1], *shape)
             for begin, shape in zip(self.begins, self.shapes, strict=False)
@@ -125,10 +125,10 @@ def array_field(
     Raises
     ------
     ModelError
-        A shape, a function or a constant is not as it should be.
+        A shape, a function or a constant is invalid.
     """
     if component is not None and rhs is not None:
-        raise ModelError("component and rhs are both given; a field has one of them")
+        raise ModelError("component and rhs are both given; expected one of them")
     is_single = not isinstance(variables, Mapping)
     shapes = _shapes(variables)
     data = _constants(constants, {*shapes, *parameters})
@@ -179,7 +179,7 @@ def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for name, shape in given.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise ModelError(f"variables has {name!r}; expected names that Python could have")
+            raise ModelError(f"variables has {name!r}; expected Python identifiers")
         lengths = shape if isinstance(shape, tuple | list) else (shape,)
         whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in lengths]
         if not all(whole) or not 1 <= len(lengths) <= 3 or any(n < 1 for n in lengths):
@@ -220,7 +220,7 @@ def _constants(constants: Any, taken: set[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in constants.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise ModelError(f"constants has {name!r}; expected names that Python could have")
+            raise ModelError(f"constants has {name!r}; expected Python identifiers")
         if name in taken:
             raise ModelError(f"'{name}' is a constant and a variable or parameter")
         if isinstance(value, Interpolant):
@@ -249,7 +249,7 @@ def _constants(constants: Any, taken: set[str]) -> dict[str, Any]:
 def _distinct(
     shapes: Mapping[str, tuple[int, ...]], dims: Sequence[tuple[str, ...]], taken: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Dims of results: the names of the indices, with the variable's where lengths differ."""
+    """Dims of results: index names, prefixed by the variable's name where lengths differ."""
     lengths: dict[str, set[int]] = {}
     for shape, names in zip(shapes.values(), dims, strict=True):
         for dim, length in zip(names, shape, strict=True):
@@ -265,7 +265,7 @@ def _distinct(
 
 
 class _Places(ast.NodeTransformer):
-    """Makes places of the names of arrays, and functions of what reads tables and rows."""
+    """Replaces names of arrays by indices, and reads of tables and rows by function calls."""
 
     def __init__(
         self, function: str, roles: Mapping[str, str], variables: tuple[str, ...],
@@ -276,7 +276,7 @@ class _Places(ast.NodeTransformer):
         self.recorded: list[str] = []
 
     def _known(self, node: ast.expr) -> tuple[str, ...]:
-        """Names that may follow a name and a dot."""
+        """Names allowed after a name and a dot."""
         return self.names.get(self.roles.get(node.id, ""), ()) if isinstance(node, ast.Name) else ()
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -339,7 +339,7 @@ class _Places(ast.NodeTransformer):
 def _compiled_form(
     function: FunctionType, tree: ast.FunctionDef, counters: Sequence[str]
 ) -> FunctionType:
-    """What is compiled in place of a user's function."""
+    """The function that is compiled instead of a user's function."""
     ast.fix_missing_locations(tree)
     used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     names = {name: outer_value(function, name) for name in used - {*function.__code__.co_varnames}}
@@ -361,7 +361,7 @@ def _check_in_place(function: FunctionType, tree: ast.FunctionDef) -> None:
 
 
 class _Trial:
-    """Calls functions in Python with numbers that stand for states, to see whether they can."""
+    """Calls functions in Python with trial states, to check that they work."""
 
     def __init__(
         self, shapes: Mapping[str, tuple[int, ...]], is_single: bool, parameter_count: int,
@@ -416,11 +416,11 @@ class _Trial:
             with np.errstate(all="ignore"):
                 value = function(*arguments)
         except ArithmeticError:
-            return None  # not defined for such numbers
+            return None  # not defined for the trial numbers
         except ValueError as error:
             if "read-only" in str(error):
-                raise ModelError(f"{what} changes what it is given; expected numbers that it "
-                                 "returns") from None  # fmt: skip
+                raise ModelError(f"{what} changes its arguments; expected a function that "
+                                 "only returns numbers") from None  # fmt: skip
             return None
         except Exception as error:
             kind = "" if isinstance(error, IndexError) else f"{type(error).__name__}: "
@@ -429,7 +429,7 @@ class _Trial:
 
 
 def _places(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """All places of a small array; of a large one those at the ends and in the middle."""
+    """All indices of a small array; those at the ends and in the middle of a large one."""
     few = math.prod(shape) <= 64
     return product(*(range(n) if few else sorted({0, 1, n // 2, n - 2, n - 1} & {*range(n)})
                      for n in shape))  # fmt: skip

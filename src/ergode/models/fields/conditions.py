@@ -1,7 +1,7 @@
-"""Which values a function can have, where these are few: a condition is one or zero.
+"""The values of a function, if there are only a few: a condition is one or zero.
 
-Read off its text: comparisons, constants, choices between them, what arithmetic makes of them, and
-functions that return such. What depends on its arguments in any other way can be anything.
+They follow from the syntax: comparisons, constants, choices between them, arithmetic on them, and
+calls of functions that return them. Any other dependence on the arguments allows any value.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _CALLED: dict[Any, Callable[..., Any]] = {
 
 
 def check_crosses(function: Any) -> None:
-    """Refuse a function that is zero on one side of where an event would be.
+    """Refuse an event function that is zero on one side of the event.
 
-    What is no function is refused elsewhere.
+    Other objects than functions are refused elsewhere.
 
     Raises
     ------
     ModelError
-        It is a condition, or takes few values of one sign, zero among them.
+        It is a condition, or its values are zero and numbers of one sign.
     """
     function = as_function(function)
     if not isinstance(function, FunctionType):
@@ -66,7 +66,7 @@ def check_crosses(function: Any) -> None:
 
 
 def _values_of(function: FunctionType, tree: ast.FunctionDef, depth: int) -> Values:
-    """The values that a function returns, whatever its arguments are."""
+    """The values that a function returns, for any arguments."""
     reader = _Reader(function, tree, depth)
     returned = [one.value for one in ast.walk(tree) if isinstance(one, ast.Return)]
     return _union(reader.values(value) for value in returned if value is not None)
@@ -101,7 +101,7 @@ class _Reader:
                 self._assigned.setdefault(node.id, []).append(own)
 
     def values(self, node: ast.expr) -> Values:
-        """What an expression can be."""
+        """Possible values of an expression."""
         if isinstance(node, ast.Constant):
             return frozenset((float(node.value),)) if isinstance(node.value, int | float) else None
         if isinstance(node, ast.Compare):
@@ -139,13 +139,13 @@ class _Reader:
         if isinstance(called, FunctionType) and self._depth < _DEEPEST:
             try:
                 return _values_of(called, syntax(called), self._depth + 1)
-            except ErgodeError:  # whose text is not known
+            except ErgodeError:  # its source is not available
                 return None
         made = next((own for one, own in _CALLED.items() if one is called), None)
         return None if made is None else self._made(made, *node.args)
 
     def _called(self, node: ast.expr) -> Any:
-        """What is called, where that is known."""
+        """The called function, if known."""
         if isinstance(node, ast.Attribute):
             owner = self._called(node.value)
             return getattr(owner, node.attr, None) if owner is np else None
@@ -155,7 +155,7 @@ class _Reader:
         return known[0] if known else getattr(builtins, node.id, None)
 
     def _made(self, function: Callable[..., Any], *nodes: ast.expr) -> Values:
-        """Apply a function to the values of some expressions."""
+        """Apply a function to the possible values of expressions."""
         known = [self.values(node) for node in nodes]
         if any(one is None for one in known):
             return None

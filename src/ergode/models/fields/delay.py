@@ -15,11 +15,11 @@ class Delay(HoldsFunctions):
     Parameters
     ----------
     function : function
-        ``delay(t, y, p)`` that returns a number [time]; compiled like the field.
+        ``delay(t, y, p)`` returns a number [time]; it is compiled like the field.
     least, most : float or str
-        What it stays between; numbers or names of parameters [time]. The past is kept as far back
-        as `most`, on points at most a third of `least` apart: the nearer `least` is to the delays
-        that happen, the less work. A trajectory whose delay leaves this range ends with the status
+        Bounds of the delay; numbers or names of parameters [time]. The history is kept over `most`,
+        at points at most a third of `least` apart. Choose `least` close to the smallest delay: this
+        saves work. A trajectory whose delay leaves this range ends with the status
         ``DELAY_OUT_OF_RANGE``.
 
     Examples

@@ -1,4 +1,4 @@
-"""Vector fields from equations that are written down: text, or expressions of SymPy."""
+"""Vector fields from equations as text, or as SymPy expressions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FUNCTIONS = (
 )  # fmt: skip
 _OWN = ("abs", "min", "max")
 _CONSTANTS = {"pi": math.pi}
-# Names that are numbers elsewhere, and no parameters unless somebody says so.
+# Names of constants in other tools; parameters only if they are listed.
 AMBIGUOUS = {
     "I": "SymPy's imaginary unit", "E": "Euler's number in SymPy", "oo": "infinity in SymPy",
     "zoo": "infinity in SymPy", "inf": "infinity", "nan": "not a number",
@@ -35,14 +35,14 @@ def field_from_equations(
     Parameters
     ----------
     equations : mapping of str to str or sympy.Expr
-        For each variable what its derivative is, in Python's arithmetic: with the names of
-        variables and parameters, the time ``t``, ``pi``, and exp, log, sin, cos, tan, sqrt, tanh,
-        abs, min, max and the like. A delayed value is ``x(t - tau)``, with a parameter tau.
+        The derivative of each variable, in Python's arithmetic: names of variables and parameters,
+        the time ``t``, ``pi``, and functions such as exp, log, sin, cos, tan, sqrt, tanh, abs, min
+        and max. A delayed value is ``x(t - tau)``, with a parameter tau.
     parameters : sequence of str, optional
-        Names of the parameters; all that is not something else, in alphabetical order, if not
-        given. A parameter called I, E, oo, zoo, inf or nan must be listed.
+        Names of the parameters; by default all other names, in alphabetical order. A parameter
+        called I, E, oo, zoo, inf or nan must be listed.
     diffusion : mapping of str to str or sympy.Expr, optional
-        The noise of every variable, zero if not given (see `VectorField`).
+        Noise amplitude of each variable; the default is zero (see `VectorField`).
 
     Returns
     -------
@@ -51,7 +51,7 @@ def field_from_equations(
     Raises
     ------
     ModelError
-        An equation is not arithmetic, or uses what there is not; the message names the variable.
+        An equation is not arithmetic, or uses an unknown name; the message names the variable.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def field_from_equations(
     for name in sorted(names if parameters is None else ()):
         if name in AMBIGUOUS:
             raise ModelError(
-                f"the equations use '{name}', which is {AMBIGUOUS[name]} too; if it is a "
+                f"the equations use '{name}', which may mean {AMBIGUOUS[name]}; if it is a "
                 "parameter, list it in parameters="
             )
     known = sorted(names) if parameters is None else list(parameters)
@@ -114,15 +114,15 @@ def function_of_state(expressions: Sequence[Any], field: VectorField, what: str)
     Parameters
     ----------
     expressions : sequence of str or sympy.Expr
-        One for each component that it returns.
+        One for each component of the function.
     field : VectorField
     what : str
-        What the user calls it.
+        Name of the argument, for messages.
 
     Raises
     ------
     ModelError
-        An expression is not arithmetic, or uses what the field does not have.
+        An expression is not arithmetic, or uses a name that the field does not have.
     """
     trees = [_parsed(what, text) for text in expressions]
     delays: list[tuple[str, str]] = []
@@ -160,7 +160,7 @@ def _parsed(name: str, text: Any) -> ast.expr:
 
 
 def _bounded(name: str, tree: ast.Expression) -> ast.expr:
-    """The expression without powers of whole numbers that would take memory and time for ever."""
+    """The expression with large integers and constant powers as floats, to bound memory."""
     for node in reversed(list(ast.walk(tree))):  # parts before the whole
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             if not abs(node.value) < 1e308:
@@ -177,7 +177,7 @@ def _bounded(name: str, tree: ast.Expression) -> ast.expr:
                 value = math.inf
             if not isinstance(value, float) or not math.isfinite(value):
                 raise ModelError(
-                    f"the equation of '{name}' has {ast.unparse(node)!r}, which is no finite number"
+                    f"the equation of '{name}' has {ast.unparse(node)!r}, not a finite number"
                 )
             if abs(value) > _WHOLE:
                 node.left, node.op, node.right = ast.Constant(value), ast.Mult(), ast.Constant(1.0)
@@ -185,7 +185,7 @@ def _bounded(name: str, tree: ast.Expression) -> ast.expr:
 
 
 def _constant(tree: ast.expr) -> float | None:
-    """The value of an expression of numbers alone."""
+    """The value of an expression that contains only numbers."""
     match tree:
         case ast.Constant(int() | float() as number):
             return float(number)
@@ -211,16 +211,15 @@ _ARITHMETIC: dict[type[ast.operator], Any] = {
     ast.Div: operator.truediv, ast.Pow: operator.pow, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }  # fmt: skip
-_WHOLE = 2**53  # whole numbers up to here are floats
-_DEEPEST = 50  # levels of an expression that is written as one
+_WHOLE = 2**53  # integers up to here are exact as floats
+_DEEPEST = 50  # largest nesting depth of one expression
 
 
 def _statements(trees: Sequence[ast.expr], of: _Place) -> tuple[str, str]:
-    """Assignments, and the expressions that they leave, of trees of any depth.
+    """Assignments, and the remaining expressions, of trees of any depth.
 
-    What is deeper than `_DEEPEST` levels becomes variables of its own, so that what walks through
-    the function (Python's own compiler too) does not run out of stack. The order of all operations
-    stays.
+    Subexpressions nested deeper than `_DEEPEST` levels become variables. Recursive code, such as
+    Python's compiler, then does not exhaust the stack. The order of operations does not change.
     """
     lines: list[str] = []
     left = []
@@ -310,7 +309,7 @@ def _gather(
             names.add(part.id)
 
 
-# What is no arithmetic on real numbers, and cannot be written out alone.
+# Operators that are not arithmetic on real numbers.
 _SIGNS: dict[type[ast.AST], str] = {
     ast.BitXor: "^ (a power is **)", ast.BitAnd: "&", ast.BitOr: "|", ast.LShift: "<<",
     ast.RShift: ">>", ast.MatMult: "@", ast.Invert: "~", ast.In: "in", ast.NotIn: "not in",
@@ -335,7 +334,7 @@ def _delay_of(name: str, call: ast.Call) -> str:
         and isinstance(value.right, ast.Name)
     ):
         return value.right.id
-    if (  # as SymPy writes it
+    if (  # the form that SymPy writes
         isinstance(value, ast.BinOp)
         and isinstance(value.op, ast.Add)
         and isinstance(value.left, ast.UnaryOp)
@@ -351,7 +350,7 @@ def _delay_of(name: str, call: ast.Call) -> str:
 
 
 class _Place(ast.NodeTransformer):
-    """Puts indices in place of names."""
+    """Replaces names by indices."""
 
     def __init__(
         self, variables: Sequence[str], delays: Sequence[tuple[str, str]], parameters: Sequence[str]

@@ -52,18 +52,18 @@ def check_function(
     function : object
         Argument of the user.
     arguments : mapping of str to int or None
-        What it is called with: None for a number, else the length of a tuple.
+        Arguments by name: None for a number, otherwise the length of a tuple.
     variables : sequence of str, optional
-        What its own tuple holds; it returns a number if not given.
+        Elements of the tuple that it returns; if not given, it returns a number.
     what : str
         Name of the function in messages.
     tries : bool
-        Whether it can be called with tuples of numbers, to see what it returns.
+        Whether to call it with tuples of numbers, to check what it returns.
 
     Raises
     ------
     ModelError
-        It is not a function, or of another form; the message says which, in one line.
+        It is not a function, or has another form; the message explains it in one line.
     """
     function, tree = check_form(function, arguments, what)
     name = function.__name__
@@ -86,12 +86,12 @@ def check_function(
 def check_form(
     function: Any, arguments: Mapping[str, Any], what: str
 ) -> tuple[FunctionType, ast.FunctionDef]:
-    """A user's function and its syntax tree, if it is one with these arguments.
+    """A user's function and its syntax tree.
 
     Raises
     ------
     ModelError
-        It is not.
+        It is not a function with these arguments.
     """
     function = as_function(function)
     if not isinstance(function, FunctionType):
@@ -107,7 +107,7 @@ def check_parts(function: FunctionType, tree: ast.FunctionDef) -> None:
     Raises
     ------
     ModelError
-        It does not; the message says what it uses.
+        It does not; the message names the unsupported syntax.
     """
     name = function.__name__
     for part in ast.walk(tree):
@@ -116,7 +116,7 @@ def check_parts(function: FunctionType, tree: ast.FunctionDef) -> None:
                 f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
                 f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
             )
-    bundle.formula_text(function)  # that every name is one that can be compiled
+    bundle.formula_text(function)  # raises if a name cannot be compiled
 
 
 def check_signature(function: FunctionType, arguments: Mapping[str, int | None], what: str) -> None:
@@ -129,17 +129,14 @@ def check_signature(function: FunctionType, arguments: Mapping[str, int | None],
     name = function.__name__
     more = ""
     if len(parameters) == 4 and list(arguments) == ["t", "y", "p"]:
-        more = (
-            f" - or say which delays there are, or bind '{parameters[3].name}' with "
-            "functools.partial"
-        )
+        more = f" - or list the delays, or bind '{parameters[3].name}' with functools.partial"
     free = [p for p in parameters[len(arguments) :] if p.kind is not p.VAR_KEYWORD]
     if free and all(p.default is not p.empty for p in free):
         bound = ", ".join(f"{p.name}={p.default!r}" for p in free)
-        more = f"; bind what else it takes: functools.partial({name}, {bound})"
+        more = f"; bind the other arguments: functools.partial({name}, {bound})"
     elif free and len(parameters) > 4:
         names = ", ".join(p.name for p in free)
-        more = f"; bind what else it takes, {names}, with functools.partial"
+        more = f"; bind the other arguments, {names}, with functools.partial"
     raise ModelError(
         f"{what} is {name}{inspect.signature(function)}; expected {name}({', '.join(arguments)})"
         f"{more}"
@@ -147,7 +144,7 @@ def check_signature(function: FunctionType, arguments: Mapping[str, int | None],
 
 
 def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -> None:
-    """Refuse an index beyond the end of an argument, which compiled code would not notice."""
+    """Refuse an index beyond the end of an argument: compiled code does not check bounds."""
     role = dict(zip((one.arg for one in tree.args.args), arguments, strict=True))
     kinds = {"y": "variable", "y1": "variable", "yd": "delay", "p": "parameter"}
     for node in ast.walk(tree):
@@ -164,7 +161,7 @@ def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -
 
 
 def _whole_constant(node: ast.expr) -> int | None:
-    """The whole number that an index is, if it is one."""
+    """An index as an int, if it is a constant integer."""
     try:
         value = ast.literal_eval(node)
     except ValueError:
@@ -188,13 +185,13 @@ def _try(
     arguments: Mapping[str, int | None],
     variables: Sequence[str] | None,
 ) -> None:
-    """Check the return value of the function, which its text does not fully determine."""
+    """Check the return value of the function by calling it."""
     name = function.__name__
     trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
     try:
         value = function(*trial)
     except (ArithmeticError, ValueError, IndexError):
-        return  # not defined for such numbers, or what is asked about next
+        return  # not defined for these numbers, or refused by a later check
     except Exception as error:
         raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
     kind = type(value).__name__

@@ -1,4 +1,4 @@
-"""Tables of a field that are read between their points: recorded forcing, measured laws."""
+"""Interpolated tables of a field: recorded forcing, measured laws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST = {"linear": 2, "cubic": 4}
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """A function of one number that goes through given points; made by `interpolant`.
+    """A function of one number that interpolates given points; made by `interpolant`.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Interpolant:
     kind: Kind
 
     def __call__(self, t: float) -> float:
-        """The value at a time; beyond the knots the first or last piece goes on."""
+        """The value at a time; the first and last pieces are extrapolated."""
         table = self.table
         piece = int(np.clip(np.searchsorted(self.times, t, "right") - 1, 0, len(table) - 2))
         x = t - table[piece, 0]
@@ -42,7 +42,7 @@ class Interpolant:
 
     @cached_property
     def table(self) -> np.ndarray:
-        """Knots and coefficients of the cubics that begin there, shape [point_count, 5]."""
+        """Each knot and the coefficients of the cubic after it, shape [point_count, 5]."""
         table = np.zeros((self.times.size, 5))
         table[:, 0], table[:, 1] = self.times, self.values
         if self.kind == "linear":
@@ -57,8 +57,8 @@ class Interpolant:
 def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> Interpolant:
     """A table of times and values as a function of time, for the `constants` of a `VectorField`.
 
-    The equations call it by its name: ``c.drive(t)``. No step that the tolerances choose crosses a
-    knot, for the solution is not smooth there.
+    The equations call it by its name: ``c.drive(t)``. No adaptive step crosses a knot, because the
+    solution is not smooth there.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
         arrays.append(array)
     if arrays[0].size != arrays[1].size:
         raise ModelError(
-            f"an interpolant has {arrays[0].size} times and {arrays[1].size} values; expected as "
-            "many of both"
+            f"an interpolant has {arrays[0].size} times and {arrays[1].size} values; expected "
+            "equal lengths"
         )
     falls = np.flatnonzero(np.diff(arrays[0]) <= 0)
     if falls.size:

@@ -1,7 +1,7 @@
 """Vector fields of the literature, ready to use.
 
-Each is made by a function of the module, ``ergode.fields.lorenz63()``, and takes its parameters
-where it is used: ``parameters={"sigma": 4, "b": 1, "r": 48}``.
+A function of the module makes each field, such as ``ergode.fields.lorenz63()``. Parameters are
+given where the field is used: ``parameters={"sigma": 4, "b": 1, "r": 48}``.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def _ornstein_uhlenbeck(t: Any, y: Any, p: Any) -> Any:
 
 
 def lorenz63(*, centred: bool = False) -> VectorField:
-    """Convection of Lorenz, chaotic at sigma = 10, rho = 28, beta = 8/3.
+    """Lorenz's model of convection, chaotic at sigma = 10, rho = 28, beta = 8/3.
 
-    With `centred` the third variable is counted from its mean, as in the literature on sparse grids
-    (z = z' + r + sigma): parameters sigma, b and r, chaotic at 4, 1 and 48.
+    With `centred` the third variable is shifted (z = z' + r + sigma), as in the literature on
+    sparse grids. The parameters are then sigma, b and r; it is chaotic at 4, 1 and 48.
 
     References
     ----------
@@ -109,7 +109,7 @@ def lorenz63(*, centred: bool = False) -> VectorField:
 
 @lru_cache(maxsize=64)
 def lorenz96(variable_count: int) -> VectorField:
-    """Lorenz's ring of variables driven by a force, chaotic at forces of about 8.
+    """The Lorenz-96 ring of variables with constant forcing, chaotic at a force of about 8.
 
     x_j' = (x_{j+1} - x_{j-2}) x_{j-1} - x_j + force
 
@@ -138,10 +138,10 @@ def lorenz96(variable_count: int) -> VectorField:
 
 
 def planar_three_body() -> VectorField:
-    """A body without mass among two that circle each other, in their plane and frame.
+    """The planar circular restricted three-body problem, in the rotating frame.
 
-    Lengths in the distance of the two, times in the period over 2 pi; `mu` is the smaller mass as
-    a fraction of both, at (1 - mu, 0).
+    The unit of length is the distance of the two bodies, the unit of time their period over 2 pi.
+    `mu` is the smaller mass as a fraction of the total mass; this body is at (1 - mu, 0).
 
     References
     ----------
@@ -151,12 +151,12 @@ def planar_three_body() -> VectorField:
 
 
 def three_body() -> VectorField:
-    """The same out of the plane as well; see `planar_three_body`."""
+    """The circular restricted three-body problem in space; see `planar_three_body`."""
     return VectorField(_three_body, ["x", "y", "z", "vx", "vy", "vz"], ["mu"])
 
 
 def two_body() -> VectorField:
-    """A body around a centre with the gravitational parameter `mu`."""
+    """The Kepler problem: a body around a centre with the gravitational parameter `mu`."""
     return VectorField(_two_body, ["x", "y", "z", "vx", "vy", "vz"], ["mu"])
 
 
@@ -212,7 +212,7 @@ def rotation() -> VectorField:
 
 
 def ornstein_uhlenbeck() -> VectorField:
-    """Return to a mean: y' = -rate (y - mean); with process noise, Ornstein and Uhlenbeck's."""
+    """Relaxation to a mean: y' = -rate (y - mean); with noise, the Ornstein-Uhlenbeck process."""
     return VectorField(_ornstein_uhlenbeck, ["y"], ["rate", "mean"])
 
 

@@ -26,15 +26,15 @@ class VectorField(HoldsFunctions):
     Parameters
     ----------
     function : function
-        ``f(t, y, p)``, or with delays ``f(t, y, yd, p)``, that returns a tuple with the derivative
-        of each variable [variable / time]. ``y`` and ``p`` are indexed in the order of
-        `variables` and `parameters`; ``yd[k]`` is the variable of the k-th pair of `delays`, that
-        delay ago. It works on single numbers: arithmetic, comparisons, `math`, and other
-        functions of this kind. Whole numbers are real numbers, also those of `int`, except as
-        indices, bounds of ranges and operands of bit operators. An index beyond the end of a table
-        gives NaN. It is compiled, and never called by Python. Its source must be in
-        a file or a notebook cell; a lambda, a closure over numbers and a `functools.partial` will
-        do. The field pickles with this source.
+        ``f(t, y, p)``, or with delays ``f(t, y, yd, p)``, returns a tuple with the derivative of
+        each variable [variable / time]. ``y`` and ``p`` are indexed in the order of `variables` and
+        `parameters`; ``yd[k]`` is the delayed variable of the k-th pair of `delays`. The function
+        works on single numbers: arithmetic, comparisons, `math`, and other functions of this kind.
+        Integers are real numbers, also those from `int`, except as indices, bounds of ranges and
+        operands of bit operators. An index beyond the end of a table gives NaN. The function is
+        compiled, and never called by Python. Its source must be in a file or a notebook cell;
+        lambdas, closures over numbers and `functools.partial` are allowed. The field pickles with
+        this source.
     variables : sequence of str, (str, int or tuple) or mapping of str to int or tuple
         Names of the state variables. With `component` or `rhs` they are arrays: a name and its
         length or shape, such as ``("x", 40)``, or several, ``{"u": (100, 100), "v": (100, 100)}``.
@@ -44,29 +44,28 @@ class VectorField(HoldsFunctions):
         Pairs of a variable and the parameter that is its delay [time], or an `ergode.Delay` that
         depends on the state.
     diffusion : function, optional
-        Of the same form as `function`: makes the equation stochastic, dy_i = f_i dt + g_i dW_i,
-        with a Wiener process of its own for every variable; it returns the g_i
-        [variable / time^(1/2)]. Where one depends on another variable or a delayed value,
+        Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
+        with an independent Wiener process for every variable. It returns the g_i
+        [variable / time^(1/2)]. Where a g_i depends on another variable or on a delayed value,
         trajectories need ``method="euler-maruyama"``.
     component : function or mapping of str to function, optional
-        In place of `function`, for arrays of any size: ``rate(i, t, y, p)`` that returns the
-        derivative of ``y[i]``. It has an index for every dimension, and `y` is the array; where
-        `variables` is a mapping, there is a function for each name, and `y` has the arrays by name:
-        ``y.u[i, j]``. Neighbours that go round: ``y[i - 1]``, ``y[(i + 1) % n]``; clamped ones:
-        ``y[max(i - 1, 0)]``, ``y[min(i + 1, n - 1)]``. An index beyond the array is an error where
-        a trial finds it, and must not happen.
+        Instead of `function`, for arrays of any size: ``rate(i, t, y, p)`` returns the derivative
+        of ``y[i]``. It has an index for every dimension, and `y` is the array. If `variables` is a
+        mapping, there is a function for each name, and `y` has the arrays by name: ``y.u[i, j]``.
+        Periodic neighbours are ``y[i - 1]`` and ``y[(i + 1) % n]``; clamped ones are
+        ``y[max(i - 1, 0)]`` and ``y[min(i + 1, n - 1)]``. Indices must stay within the array; a
+        trial call raises an error for those it finds.
     rhs : function, optional
-        In place of `function`: ``rhs(t, y, dy, p)`` that sets every element of ``dy``, in loops of
-        its own. `y` and `dy` are as for `component`.
+        Instead of `function`: ``rhs(t, y, dy, p)`` sets every element of ``dy`` in its own loops.
+        `y` and `dy` are as for `component`.
     constants : mapping of str to array_like or Interpolant, optional
         Data for `component` and `rhs`, which then take one more argument: ``c.A[i, j]``,
-        ``c.drive(t)``. Integers stay integers. ``c.A[i] @ y`` is the sum of products.
+        ``c.drive(t)``. Integers stay integers. ``c.A[i] @ y`` is a dot product.
 
     Raises
     ------
     ModelError
-        A name is repeated or unknown, or the function is not of this form; the message says
-        where.
+        A name is repeated or unknown, or the function does not have this form.
 
     Examples
     --------
@@ -128,7 +127,7 @@ class VectorField(HoldsFunctions):
 
     @cached_property
     def arrays(self) -> ArrayField | None:
-        """What there is to know of variables that are arrays; None if they are not."""
+        """Description of array variables; None for single variables."""
         if self.component is None and self.rhs is None:
             return None
         given = vars(self)["_given"]
@@ -136,7 +135,7 @@ class VectorField(HoldsFunctions):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state.pop("arrays", None)  # it follows from the others
+        state.pop("arrays", None)  # computed from the other attributes
         return state
 
     @property
@@ -150,7 +149,7 @@ class VectorField(HoldsFunctions):
         Raises
         ------
         ModelError
-            They are, and `what` is for single variables.
+            They are arrays, and `what` is for single variables.
         """
         if self.arrays is not None:
             raise ModelError(
@@ -207,7 +206,7 @@ class VectorField(HoldsFunctions):
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """Data of the equations, by what messages call them."""
+        """Data of the equations, by their names in messages."""
         if self.arrays is None:
             return {}
         names = dict(self.constants or {})
@@ -216,7 +215,7 @@ class VectorField(HoldsFunctions):
 
     @property
     def title(self) -> str:
-        """What messages call it, by its functions."""
+        """Name of the field in messages, from its functions."""
         own = (self.function,) if self.arrays is None else self.arrays.functions
         names = dict.fromkeys(getattr(one, "__name__", "function") for one in own)
         return f"the field of {', '.join(map(repr, names))}, or a function used with it,"
@@ -228,7 +227,7 @@ class VectorField(HoldsFunctions):
 
     @property
     def digest(self) -> str:
-        """Hexadecimal digest of all that is compiled, kept in the attributes of every result."""
+        """Hexadecimal digest of the compiled code, in the attributes of every result."""
         delays = [
             (name, [bundle.formula_text(delay.function), delay.least, delay.most])
             if isinstance(delay, Delay)
@@ -246,12 +245,12 @@ class VectorField(HoldsFunctions):
 
 
 def check_field(field: Any) -> None:
-    """Refuse what is no vector field.
+    """Refuse anything but a vector field.
 
     Raises
     ------
     ModelError
-        It is not one.
+        It is not a vector field.
     """
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")

@@ -1,1 +1,1 @@
-"""How long something stays as it is: distributions, in Python and inside kernels."""
+"""Holding times: probability distributions, in Python and inside kernels."""

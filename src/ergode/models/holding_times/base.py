@@ -1,4 +1,4 @@
-"""What every holding time is: a distribution that can be asked, drawn from, and put in a kernel."""
+"""The base class of holding times: moments, density, quantiles, samples, and kernel data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ergode.models.networks.checks import seed_word, whole
 
 
 class HoldingTimeCode(NamedTuple):
-    """A holding time as a kernel reads it; see `models.holding_times.kernels`.
+    """A holding time as plain data for kernels; see `models.holding_times.kernels`.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class HoldingTime(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Name and canonical parameters, as plain values; equal for equal distributions."""
+        """Name and canonical parameters as plain values; equal for equal distributions."""
 
     def pdf(self, t: ArrayLike) -> Any:
         """Probability density at times `t` [1 / time]; zero at negative times."""
@@ -85,7 +85,7 @@ class HoldingTime(ABC):
         return _evaluate(self._hazard, t, 0.0)
 
     def quantile(self, p: ArrayLike) -> Any:
-        """Time that is not exceeded with probability `p` [time].
+        """Quantile: the time that is not exceeded with probability `p` [time].
 
         Raises
         ------
@@ -111,7 +111,7 @@ class HoldingTime(ABC):
         device: str | Device = "cpu",
         precision: Precision = "float64",
     ) -> np.ndarray:
-        """Independent draws, the same on every device.
+        """Independent draws, equal on every device.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class HoldingTime(ABC):
         device : str or Device
             Where to draw.
         precision : {"float64", "float32"}
-            What to draw in.
+            Precision of the draws.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class HoldingTime(ABC):
         Raises
         ------
         ModelError
-            `size` or `seed` is not such a whole number.
+            `size` or `seed` is not a whole number in this range.
         PlanError
             The device is not present, or the precision is unknown.
 
@@ -212,7 +212,7 @@ def finite_number(owner: str, name: str, value: Any, *, signed: bool = False) ->
 def chosen_parameters(
     owner: str, given: dict[str, Any], *allowed: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Which of the allowed combinations of keywords was given."""
+    """The allowed combination of keywords that was given."""
     present = {name for name, value in given.items() if value is not None}
     for names in allowed:
         if present == set(names):
@@ -223,10 +223,10 @@ def chosen_parameters(
 
 
 def check_derived(owner: str, **values: float) -> None:
-    """Derived parameters must be finite and positive too: inputs may be absurdly far apart."""
+    """Refuse derived parameters that are not finite and positive: extreme inputs may overflow."""
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
             raise ModelError(
-                f"{owner}: {name} comes out as {value!r}; the given parameters are too far apart "
+                f"{owner}: the derived {name} is {value!r}; the given parameters are too far apart "
                 "for floating point"
             )

@@ -18,16 +18,16 @@ class Empirical(HoldingTime):
     Parameters
     ----------
     times : array_like, shape [row_count]
-        Times, not negative and not decreasing [time]. A time that is repeated is an atom: the
+        Times, not negative and not decreasing [time]. A repeated time is an atom: the cumulative
         probability jumps there.
     cdf : array_like, shape [row_count]
-        Probability that the holding time is at most each of them: from 0, not decreasing, to 1.
+        Cumulative probability at each time: from 0, not decreasing, to 1.
 
     Raises
     ------
     ModelError
-        Tables of different or too short length, values that are not finite, out of order or out
-        of range (named with their index), or a table that is all at time zero.
+        Arrays differ in length or are too short; a value is not finite, out of order or out of
+        range (the message gives its index); or all times are zero.
 
     Notes
     -----
@@ -50,7 +50,7 @@ class Empirical(HoldingTime):
         t, p = _column("times", times), _column("cdf", cdf)
         if t.size != p.size:
             raise ModelError(
-                f"Empirical: times has {t.size} values and cdf {p.size}; expected as many"
+                f"Empirical: times has {t.size} values and cdf {p.size}; expected equal lengths"
             )
         if t.size < 2:
             raise ModelError(f"Empirical: the table has {t.size} rows; expected at least 2")
@@ -82,7 +82,7 @@ class Empirical(HoldingTime):
         Parameters
         ----------
         samples : array_like
-            Observed times, not negative [time]; equal ones become an atom.
+            Observed times, not negative [time]; equal times become an atom.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Empirical(HoldingTime):
         if values.size == 1:
             values = np.repeat(values, 2)
         values = np.sort(values)
-        # Of rows with equal times the first and the last are enough.
+        # Rows with equal times: the first and the last define the jump.
         ends = np.ones(values.size, bool)
         ends[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
         return cls(values[ends], np.linspace(0.0, 1.0, values.size)[ends])
@@ -135,7 +135,7 @@ class Empirical(HoldingTime):
 
     @property
     def variance(self) -> float:
-        # Within a row the time is uniform: the variance of its width, plus that of the middles.
+        # The time is uniform within a row: variance within rows, plus variance of their midpoints.
         middle = 0.5 * (self.times[1:] + self.times[:-1])
         width = np.diff(self.times)
         return float(np.diff(self.cdf) @ ((middle - self.mean) ** 2 + width**2 / 12.0))

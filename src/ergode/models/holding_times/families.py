@@ -1,8 +1,8 @@
 """Holding times: how long a node stays in a compartment.
 
-Each distribution is made from the parameters that papers give, keeps one canonical pair, and
-answers for its mean, density, survival, hazard and quantiles on NumPy arrays.  `sample` draws
-with the kernels of the engines, and `code` is the plain data that an engine needs.
+Each distribution accepts the parametrisations used in papers, and stores one canonical pair.  Mean,
+density, survival, hazard and quantiles take NumPy arrays.  `sample` draws with the kernels of the
+engines, and `code` is the plain data that an engine needs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, init=False, repr=False)
 class Family(HoldingTime):
-    """Distributions that differ in one or two parameters: the fields, in a kernel's order."""
+    """Distributions with one or two parameters: the fields, in the order of kernels."""
 
     _name: ClassVar[str]
     _kind: ClassVar[int]
@@ -137,8 +137,8 @@ class LogNormal(Family):
     Raises
     ------
     ModelError
-        Another combination of parameters; one that is not a finite number, above zero (but for
-        `mu`); a median that is not below the mean.
+        Another combination of parameters; one that is not finite, or (except `mu`) not above zero;
+        or a median that is not below the mean.
 
     Notes
     -----
@@ -186,8 +186,8 @@ class LogNormal(Family):
                 middle = finite_number(owner, "median", median)
                 if middle >= average:
                     raise ModelError(
-                        f"LogNormal: median {middle:g} is not below mean {average:g}, as that of "
-                        "every log-normal is; exchange them, or use Deterministic"
+                        f"LogNormal: median {middle:g} is not below mean {average:g}, as for every "
+                        "log-normal distribution; exchange them, or use Deterministic"
                     )
                 location = math.log(middle)
                 spread = math.sqrt(2.0 * math.log1p((average - middle) / middle))
@@ -325,7 +325,7 @@ def _log_second_moment(x: float) -> float:
     """log(mean of T^2 / (mean of T)^2) = log Gamma(1 + 2x) - 2 log Gamma(1 + x), x = 1 / shape."""
     if x > 0.05:
         return math.lgamma(1.0 + 2.0 * x) - 2.0 * math.lgamma(1.0 + x)
-    # The difference cancels for small x; its power series (DLMF 5.7.3) does not:
+    # The difference cancels for small x; its power series (DLMF 5.7.3) does not. The series is
     # the sum over k of (-x)^k zeta(k) (2^k - 2) / k.
     zeta = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.0369277551433699,
             1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822,
@@ -444,14 +444,14 @@ class Gamma(Family):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Erlang(Gamma):
-    """Sum of `stages` exponential stages: a gamma distribution of whole shape.
+    """Sum of `stages` exponential stages: a gamma distribution with integer shape.
 
     Parameters
     ----------
     stages : int
         Number of stages, one or more; with
     mean : float
-        Mean of the whole [time]; or
+        Mean of the sum [time]; or
     rate : float
         Rate of each stage [1 / time].
 

@@ -14,11 +14,11 @@ kind            a              b               table
 `EMPIRICAL`                                    times, cumulative probabilities
 =============== ============== =============== =======================================
 
-Every function takes these seven first.  A kernel that meets only some kinds is compiled with
-``bindings=flags(kinds)``, and the others are left out of it.
+Every function takes these seven first.  A kernel that needs only some kinds is compiled with
+``bindings=flags(kinds)``, which leaves out the others.
 
-Draws invert the survival function, since a uniform draw is finest near zero and that is where
-long times should come from; a gamma draw rejects instead (`core.math.random.gamma`).
+Draws invert the survival function: a uniform draw has its finest resolution near zero, which then
+gives the long times.  A gamma draw uses rejection instead (`core.math.random.gamma`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ EMPIRICAL = 5
 
 KINDS = range(6)
 
-# False in kernels that do not meet the kind.  Each is tested by itself, in an `if` of its own,
-# because numba drops such a branch before it compiles what is in it.
+# False in kernels without the kind.  Each has its own `if`, because numba then prunes the branch
+# before compiling it.
 # ruff: noqa: SIM102
 HAS_LOG_NORMAL = option(True)
 HAS_WEIBULL = option(True)
@@ -92,7 +92,7 @@ def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entit
     w0, w1, _, _ = draw_words(seed, replicate, entity, purpose, index)
     if HAS_LOG_NORMAL:
         if kind == LOG_NORMAL:
-            # A normal draw is as fine in either tail.
+            # A normal draw resolves both tails equally.
             return exp(fma(b, normal(w0, w1), a))
     u = uniform(w0, w1)
     if HAS_EMPIRICAL:
@@ -108,7 +108,7 @@ def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entit
 
 
 def quantile(kind, a, b, table_times, table_cdf, start, stop, p):
-    """Time that is not exceeded with probability p."""
+    """Quantile: the time that is not exceeded with probability p."""
     if HAS_DETERMINISTIC:
         if kind == DETERMINISTIC:
             return a
@@ -155,7 +155,7 @@ def _weibull_from_log_survival(log_survival, shape, scale):
 
 
 def pdf(kind, a, b, table_times, table_cdf, start, stop, t):
-    """Probability density at time t [1 / time]; a certain time has an infinite one."""
+    """Probability density at time t [1 / time]; infinite at a deterministic time."""
     if t < 0.0:
         return real(0.0)
     if HAS_DETERMINISTIC:
@@ -207,7 +207,7 @@ def survival(kind, a, b, table_times, table_cdf, start, stop, t):
 def hazard(kind, a, b, table_times, table_cdf, start, stop, t):
     """Rate of ending at time t, given that it has not ended before: pdf / survival [1 / time].
 
-    Stable where both vanish; infinite past the end of a distribution that has one.
+    Accurate where both underflow; infinite past the end of a bounded distribution.
     """
     if t < 0.0:
         return real(0.0)
@@ -237,8 +237,8 @@ def hazard(kind, a, b, table_times, table_cdf, start, stop, t):
 def ending_probability(kind, a, b, table_times, table_cdf, start, stop, t, step):
     """Probability of ending within (t, t + step], given that it has not ended by t >= 0.
 
-    That is 1 - survival(t + step) / survival(t), for a step of any length; written so that it
-    keeps its accuracy where the step is short, and where both survivals vanish.
+    This is 1 - survival(t + step) / survival(t), for a step of any length. It is accurate for short
+    steps, and where both survivals underflow.
     """
     if HAS_DETERMINISTIC:
         if kind == DETERMINISTIC:
@@ -258,7 +258,7 @@ def ending_probability(kind, a, b, table_times, table_cdf, start, stop, t, step)
             return (after - before) / (1.0 - before)
     if HAS_WEIBULL:
         if kind == WEIBULL:
-            # y^shape ((1 + step / t)^shape - 1) is how far the cumulative hazard grows.
+            # y^shape ((1 + step / t)^shape - 1) is the increase of the cumulative hazard.
             grown = _weibull_power(step / b, a)
             if t > 0.0:
                 grown = _weibull_power(t / b, a) * expm1(a * log1p(step / t))
@@ -271,7 +271,7 @@ def _gamma_ending(t, step, shape, scale):
     y = (t + step) / scale
     if x <= shape + 1.0:
         return (gamma_p(y, shape) - gamma_p(x, shape)) / gamma_q(x, shape)
-    # Survival is density over hazard: the ratio of densities is closed, that of hazards stable.
+    # Survival is density / hazard; the densities' ratio has a closed form, the hazards' is stable.
     ratio = log(gamma_hazard(x, shape) / gamma_hazard(y, shape))
     return -expm1(ratio + fma(shape - 1.0, log1p(step / t), -step / scale))
 

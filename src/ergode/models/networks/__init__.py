@@ -1,1 +1,1 @@
-"""Who can infect whom: contact networks, how they are drawn, and where they come from."""
+"""Contact networks: storage, random generators, conversion and temporal contacts."""

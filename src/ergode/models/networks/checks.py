@@ -30,7 +30,7 @@ def node_count_of(value: Any) -> int:
     if isinstance(value, bool | np.bool_) or count < 1:
         raise ModelError(f"node_count is {value!r}; a network has at least one node")
     if count > NODES_MOST:
-        raise ModelError(f"node_count is above {NODES_MOST}, more than fit into any memory")
+        raise ModelError(f"node_count is above {NODES_MOST}, the largest possible")
     check_room(8 * count, f"a network of {count:,} nodes", "use a smaller node_count")
     return count
 
@@ -49,14 +49,14 @@ def node_ids(values: ArrayLike, name: str) -> np.ndarray:
     array = one_dimensional(values, name)
     if array.size == 0:
         return np.empty(0, np.int64)
-    if array.dtype.kind == "f":  # what np.loadtxt returns
+    if array.dtype.kind == "f":  # np.loadtxt returns floats
         bad = ~((np.abs(array) < 2**53) & (array == np.trunc(array)))
         reject(bad, array, name, "node ids are whole numbers")
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise ModelError(
             f"{name} holds {array.dtype}; expected integers. For nodes with names use "
-            "ContactNetwork.from_networkx or ergode.read_contacts, which number them"
+            "ContactNetwork.from_networkx or ergode.read_contacts, which assign ids"
         )
     return array
 
@@ -70,7 +70,7 @@ def check_range(ids: np.ndarray, name: str, node_count: int) -> None:
 def arc_weights(values: ArrayLike, name: str, count: int, like: str) -> np.ndarray:
     array = one_dimensional(values, name)
     if array.size != count:
-        raise ModelError(f"{name} has {array.size} elements and {like} {count}; expected as many")
+        raise ModelError(f"{name} has {array.size} elements and {like} {count}; expected equal")
     if array.size and array.dtype.kind not in "biuf":
         raise ModelError(f"{name} holds {array.dtype}; expected numbers")
     with np.errstate(over="ignore"):
@@ -84,20 +84,20 @@ def arc_weights(values: ArrayLike, name: str, count: int, like: str) -> np.ndarr
 def layer_indices(values: Any, layers: tuple[str, ...], count: int) -> np.ndarray | None:
     if values is None:
         if layers:
-            raise ModelError(f"layers {layers} are named, but layer, the layer of each arc, is not")
+            raise ModelError(f"layers {layers} is given, but layer, the layer of each arc, is not")
         return None
     if len(set(layers)) != len(layers) or not 0 < len(layers) <= LAYERS_MOST:
         raise ModelError(f"layers is {layers}; expected 1 to {LAYERS_MOST} different names")
     array = node_ids(values, "layer")
     if array.size != count:
-        raise ModelError(f"layer has {array.size} elements and targets {count}; expected as many")
+        raise ModelError(f"layer has {array.size} elements and targets {count}; expected equal")
     bad = (array < 0) | (array >= len(layers))
     reject(bad, array, "layer", f"layers are numbered 0 to {len(layers) - 1}")
     return array.astype(np.uint8)
 
 
 def check_layers(networks: Any) -> None:
-    """Raise unless the networks of layers are given by their names."""
+    """Raise unless the networks of layers are given by name."""
     if not isinstance(networks, Mapping):
         raise ModelError(
             f"layers are given as {type(networks).__name__}; expected a dictionary with a network "

@@ -1,4 +1,4 @@
-"""Who can infect whom: a network of contacts in compressed rows."""
+"""A network of contacts in compressed rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ContactNetwork:
     Parameters
     ----------
     node_count : int
-        Number of nodes; they are called 0 ... node_count - 1.
+        Number of nodes; node ids are 0 ... node_count - 1.
     offsets : array_like of int, shape [node_count + 1]
         Row `i` is ``targets[offsets[i]:offsets[i + 1]]``. Kept as int32 where the number of arcs
         fits, else int64.
@@ -114,7 +114,7 @@ class ContactNetwork:
 
     @classmethod
     def _trusted(cls, node_count: int, rows: csr.Rows, **others: Any) -> ContactNetwork:
-        """A network of arrays that this package made, and need not check."""
+        """A network from arrays made by this package, without checks."""
         network = object.__new__(cls)
         offsets, targets, weights = rows
         others.setdefault("attributes", {})
@@ -136,7 +136,7 @@ class ContactNetwork:
         if loop.size:
             raise ModelError(
                 f"targets[{loop[0]}] makes node {source[loop[0]]} its own contact; remove "
-                "self-loops, or use ContactNetwork.from_edges, which does"
+                "self-loops, or use ContactNetwork.from_edges, which removes them"
             )
         order = self.targets.astype(np.int64)
         if self.layer is not None:
@@ -146,11 +146,11 @@ class ContactNetwork:
             raise ModelError(
                 f"targets[{unsorted[0] + 1}] does not increase within the row of node "
                 f"{source[unsorted[0]]}; sort rows and merge duplicates, or use "
-                "ContactNetwork.from_edges, which does"
+                "ContactNetwork.from_edges, which does both"
             )
         if self.directed:
             return
-        # The reverse of every arc, in order: for a mirrored network, the arcs again.
+        # The reversed arcs in order; for an undirected network they equal the arcs.
         arcs = self._transposition()
         back_source, back_target = self.targets[arcs], source[arcs]
         same = (source == back_source) & (self.targets == back_target)
@@ -162,7 +162,7 @@ class ContactNetwork:
             first = int(np.argmin(same))
             arc = int(source[first]), int(self.targets[first])
             reverse = int(back_source[first]), int(back_target[first])
-            # Of two sorted lists, the smaller element is the one that the other list lacks.
+            # At the first difference of two sorted lists, the smaller element is missing in one.
             one, other = arc if arc <= reverse else reverse[::-1]
             raise ModelError(
                 f"the network is undirected, but the arc {one} -> {other} has no equal arc back; "
@@ -183,7 +183,7 @@ class ContactNetwork:
         """Network of a list of edges.
 
         Self-loops are removed. An edge given twice (for an undirected network in either order) is
-        one edge: without weights the duplicate is dropped, with weights they are added.
+        one edge: without weights the duplicate is dropped, with weights the weights are added.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class ContactNetwork:
             if node_count > max(10_000_000, 100 * source.size):
                 raise ModelError(
                     f"the largest node id is {node_count - 1:,} but there are {source.size:,} "
-                    "edges; if so many nodes are meant, give node_count"
+                    "edges; if this is intended, give node_count"
                 )
         node_count = checks.node_count_of(node_count)
         checks.check_range(source, "source", node_count)
@@ -247,8 +247,8 @@ class ContactNetwork:
     def from_networkx(cls, graph: networkx.Graph, weight: str | None = None) -> ContactNetwork:
         """Network of a networkx graph; see `ergode.models.networks.convert.from_networkx`.
 
-        `weight` names the edge attribute that holds weights.  Node names are kept, and node
-        attributes that are a number on every node.
+        `weight` names the edge attribute that holds weights.  Node names are kept, and so are node
+        attributes with a number on every node.
         """
         from ergode.models.networks import convert
 
@@ -259,7 +259,7 @@ class ContactNetwork:
         """Network of an igraph graph; see `ergode.models.networks.convert.from_igraph`.
 
         `weight` names the edge attribute that holds weights.  The vertex attribute ``"name"`` is
-        kept as node names, and vertex attributes that are a number on every vertex.
+        kept as node names, and so are vertex attributes with a number on every vertex.
         """
         from ergode.models.networks import convert
 
@@ -284,7 +284,7 @@ class ContactNetwork:
 
     @classmethod
     def erdos_renyi(cls, node_count: int, mean_degree: float, seed: int = 0) -> ContactNetwork:
-        """Every pair in contact with one probability; see `random_pairs`."""
+        """Every pair is in contact with equal probability; see `random_pairs`."""
         from ergode.models.networks import random_pairs
 
         return random_pairs.erdos_renyi(node_count, mean_degree, seed)
@@ -298,7 +298,7 @@ class ContactNetwork:
         *,
         probabilities: ArrayLike | None = None,
     ) -> ContactNetwork:
-        """Every pair in contact with a probability of their two blocks; see `random_pairs`."""
+        """Pairs in contact with a probability by their blocks; see `random_pairs`."""
         from ergode.models.networks import random_pairs
 
         return random_pairs.stochastic_block_model(
@@ -309,7 +309,7 @@ class ContactNetwork:
     def spatial(
         cls, node_count: int, mean_degree: float, seed: int = 0, *, periodic: bool = True
     ) -> ContactNetwork:
-        """Points in the unit square, in contact when near; see `random_pairs`."""
+        """Points in the unit square, in contact within a radius; see `random_pairs`."""
         from ergode.models.networks import random_pairs
 
         return random_pairs.spatial(node_count, mean_degree, seed, periodic=periodic)
@@ -330,7 +330,7 @@ class ContactNetwork:
 
     @classmethod
     def random_regular(cls, node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
-        """A random network of one degree; see `ergode.models.networks.random_degrees`."""
+        """A random regular network; see `ergode.models.networks.random_degrees`."""
         from ergode.models.networks import random_degrees
 
         return random_degrees.random_regular(node_count, degree, seed)
@@ -367,12 +367,12 @@ class ContactNetwork:
 
     @cached_property
     def largest_degree(self) -> int:
-        """Most arcs that leave a node."""
+        """Largest number of arcs that leave a node."""
         return int(self.degrees().max(initial=0))
 
     @cached_property
     def largest_in_degree(self) -> int:
-        """Most arcs that enter a node."""
+        """Largest number of arcs that enter a node."""
         if not self.directed:
             return self.largest_degree
         return int(np.bincount(self.targets, minlength=1).max())
@@ -397,7 +397,7 @@ class ContactNetwork:
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Each contact once, as two arrays of node ids of shape [edge_count].
 
-        Sorted by the first, then the second; in an undirected network the first is the smaller.
+        Sorted by the first id, then the second; in an undirected network the first id is smaller.
         """
         source = self._sources()
         if self.directed:
@@ -421,7 +421,7 @@ class ContactNetwork:
         Raises
         ------
         ModelError
-            The network has no names, or not this one.
+            The network has no node names, or a name is unknown.
 
         Examples
         --------

@@ -75,7 +75,7 @@ def from_scipy(matrix: Any, directed: bool | None = None) -> ContactNetwork:
     if directed:
         return network
     mirror = network.reversed()
-    # Fields that make a directed network equal to its mirror image make it undirected.
+    # A directed network that equals its transpose is undirected.
     if network == mirror:
         return network._with(directed=False)
     if directed is None:

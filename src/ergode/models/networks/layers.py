@@ -28,17 +28,17 @@ def from_layers(
 ) -> ContactNetwork:
     """One network of named layers.
 
-    The arcs of all layers share one set of rows; `layer` says of each which layer it is in. A pair
-    of nodes may be in contact once in each layer, and each such contact transmits by itself. Node
-    attributes are joined.
+    The arcs of all layers share one set of rows; `layer` has the layer of each arc. A pair of nodes
+    may be in contact once in each layer, and each such contact transmits independently. Node
+    attributes are merged.
 
     Parameters
     ----------
     networks : mapping of str to ContactNetwork
         The layers, in order: the same nodes, all directed or all undirected.
     factors : mapping of str to float, optional
-        Multiplies the weights, and so the transmission rate, of a layer (1 where not named). It is
-        folded into `weights` here; what changes over time belongs to the simulation.
+        Multiplies the weights, and so the transmission rate, of a layer (default 1). The factors
+        are constant; factors that change in time are arguments of the simulation.
 
     Returns
     -------
@@ -47,8 +47,8 @@ def from_layers(
     Raises
     ------
     ModelError
-        Layers differ in nodes or direction, have layers themselves, disagree on an attribute, or a
-        factor is not a finite number that is not negative, or names no layer.
+        Layers differ in nodes, direction or a node attribute, or have layers themselves; or a
+        factor is not a finite number of 0 or more, or names no layer.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def from_layers(
         _check_like(first, names[0], part, name)
         for key, values in part.attributes.items():
             if key in attributes and not np.array_equal(attributes[key], values):
-                raise ModelError(f"attribute '{key}' of layer '{name}' differs from that before it")
+                raise ModelError(f"attribute '{key}' of layer '{name}' differs from earlier layers")
             attributes[key] = values
     weighted = any(part.weights is not None for part in parts) or any(multipliers != 1)
 
@@ -110,19 +110,19 @@ def _check_like(first: ContactNetwork, first_name: str, part: ContactNetwork, na
     if part.node_count != first.node_count:
         raise ModelError(
             f"layer '{name}' has {part.node_count} nodes and '{first_name}' {first.node_count}; "
-            "layers connect the same nodes"
+            "all layers must have the same nodes"
         )
     if part.directed != first.directed:
         raise ModelError(f"one of the layers '{first_name}' and '{name}' is directed, one is not")
     if part.layers:
-        raise ModelError(f"layer '{name}' has layers itself; give them side by side")
+        raise ModelError(f"layer '{name}' has layers itself; give its layers separately")
     mine, theirs = first.node_names, part.node_names
     if (mine is None) != (theirs is None) or (mine is not None and (mine != theirs).any()):
         raise ModelError(f"layers '{first_name}' and '{name}' name their nodes differently")
 
 
 def _empty_rows(offsets: np.ndarray, ids: Any) -> _Rows:
-    """Rows that begin at `offsets`, their arcs unknown."""
+    """Rows that begin at `offsets`, with uninitialised arcs."""
     size = int(offsets[-1])
     return _Rows(offsets, np.empty(size, ids), np.empty(size, np.float32), np.empty(size, np.uint8))
 

@@ -1,7 +1,7 @@
 """Random contact networks of given degrees: grown, paired at random, or rewired from a lattice.
 
-Every draw is keyed by (seed, node or edge, attempt), so a network is a function of its arguments
-alone, whatever the number of threads.
+Every draw is keyed by (seed, node or edge, attempt), so a network depends only on its arguments,
+not on the number of threads.
 
 References
 ----------
@@ -25,8 +25,8 @@ from ergode.core.math.random import GENERATOR, draw_words, uniform_53
 from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
 
-# Draws of different kinds in one generator differ in the word that elsewhere names the replicate.
-# Kinds 0 and 1 are those of `generators`; a restart of `random_regular` adds to the last.
+# The word of the key that elsewhere is the replicate tells kinds of draws apart. Kinds 0 and 1 are
+# those of `generators`; a restart of `random_regular` adds to the last kind.
 _ATTACHING = 2
 _REWIRING = 3
 _HEAPS = 4
@@ -78,7 +78,7 @@ def barabasi_albert(node_count: int, m: int, seed: int = 0) -> ContactNetwork:
     target = np.empty(links * (count - links), ids)
     source[:links] = np.arange(1, links + 1)
     target[:links] = 0
-    # Each node's links depend on all before it: one thread, in order.
+    # Links of a node depend on all earlier nodes, so one thread runs in order.
     _ATTACH.compiled("cpu")(links + 1, count, checks.seed_word(seed), links, source, target)
     return ContactNetwork._trusted(count, csr.build_rows(source, target, count, directed=False))
 
@@ -86,14 +86,14 @@ def barabasi_albert(node_count: int, m: int, seed: int = 0) -> ContactNetwork:
 def configuration_model(degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
     """Random network with (nearly) given degrees: the erased configuration model.
 
-    Each node gets as many stubs as its degree, stubs are paired uniformly at random, and then
-    self-loops and all but one of parallel edges are erased; so a node may end with a smaller degree
-    than wanted. The share erased vanishes with `node_count` where degrees have a finite variance.
+    Each node gets as many stubs as its degree. Stubs are paired uniformly at random. Then
+    self-loops are erased, and parallel edges are merged, so a degree may be smaller than given. The
+    erased share vanishes for large `node_count` if degrees have a finite variance.
 
     Parameters
     ----------
     degrees : array_like of int, shape [node_count]
-        Wanted degree of each node, from 0 to `node_count` - 1; their sum must be even.
+        Target degree of each node, from 0 to `node_count` - 1; the sum must be even.
     seed : int
         Names the network among all such networks.
 
@@ -131,10 +131,10 @@ def configuration_model(degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
 def random_regular(node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
     """Random regular network: all nodes have equal degree.
 
-    Stubs are paired at random. About `degree`^2 / 4 pairs, whatever `node_count`, are self-loops or
-    parallel edges; these are switched with random edges. The network is therefore always simple
-    and regular. It is uniform among such networks up to the effect of the switches, which
-    vanishes as `node_count` grows.
+    Stubs are paired at random. About `degree`^2 / 4 pairs, independent of `node_count`, are
+    self-loops or parallel edges; these are switched with random edges. The network is therefore
+    always simple and regular. It is uniform among such networks up to the effect of the switches,
+    which vanishes as `node_count` grows.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def random_regular(node_count: int, degree: int, seed: int = 0) -> ContactNetwor
             "has two ends"
         )
     seed_word = checks.seed_word(seed)
-    # Above half of all pairs there is little room to switch: draw the pairs *not* in contact.
+    # With more than half of all pairs in contact, switching is slow: draw the complement.
     dense = 2 * d >= count
     table = _regular_table(count, count - 1 - d if dense else d, seed_word)
     if dense:
@@ -185,12 +185,12 @@ def random_regular(node_count: int, degree: int, seed: int = 0) -> ContactNetwor
 def watts_strogatz(
     node_count: int, k: int, rewiring_probability: float, seed: int = 0
 ) -> ContactNetwork:
-    """Small world: a ring in which each node meets its `k` nearest, with some edges rewired.
+    """Small world: a ring with contacts to the `k` nearest nodes, with some edges rewired.
 
-    As in the paper, edges are visited lap by lap, beginning with those to the nearest neighbour
-    clockwise. With the given probability the far end is moved to a node drawn uniformly from all
-    nodes that are not yet in contact with the near end. The number of edges stays
-    `node_count` `k` / 2.
+    As in the paper, edges are visited lap by lap: first those to the nearest clockwise neighbour,
+    then to the second nearest, and so on. With the given probability the far end is moved to a node
+    drawn uniformly from all nodes that are not yet in contact with the near end. The number of
+    edges remains `node_count` `k` / 2.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def watts_strogatz(
         target[lap::half] = (np.arange(count) + lap + 1) % count
     if probability > 0:
         far_ends = np.full(count, half, ids)  # how many edges have their far end at each node
-        # Whether an edge may be made depends on those made before it: one thread, in order.
+        # An edge depends on all earlier edges, so one thread runs in order.
         seed_word = checks.seed_word(seed)
         _REWIRE.compiled("cpu")(0, half, seed_word, count, half, probability, target, far_ends)
     return ContactNetwork._trusted(count, csr.build_rows(source, target, count, directed=False))
@@ -247,7 +247,7 @@ def _paired(degrees: np.ndarray, seed: np.uint64, restart: int) -> csr.Rows:
 
 
 def _shuffled(values: np.ndarray, seed: np.uint64, restart: int) -> np.ndarray:
-    """The values in a uniformly random order: dealt into random heaps, each then shuffled."""
+    """A uniformly random permutation: values go to random heaps, and each heap is shuffled."""
     bits = min(_HEAP_BITS_MOST, max(0, int(values.size // _HEAP_SIZE).bit_length()))
     heap = np.empty(values.size, np.int32)
     run = devices.resolve("cpu").run
@@ -275,7 +275,7 @@ def _regular_table(count: int, d: int, seed: np.uint64) -> np.ndarray:
         if not stuck[0]:
             csr.sort_rows(np.arange(count + 1, dtype=np.int64) * d, table)
             return table
-        restart += 1  # only in networks of a few nodes
+        restart += 1  # happens only in networks of a few nodes
 
 
 def _below(w0, w1, count):
@@ -286,7 +286,7 @@ def _below(w0, w1, count):
 def _attach(start, stop, seed, links, source, target):
     for node in range(start, stop):
         edge = links * (node - links)
-        ends = 2 * edge  # every edge so far is in this list of ends twice, once by each
+        ends = 2 * edge  # the list of ends has both ends of every edge so far
         for link in range(links):
             attempt = 0
             found = False
@@ -347,7 +347,7 @@ def _switch(start, stop, seed, kind, stubs, table, d, filled, stuck):
     """Join each pair of free stubs (u, v) to the ends of a random edge (x, y), which is removed."""
     half = stubs.size // 2
     for pair in range(start, stop):
-        # Pairing across the sorted list keeps apart the stubs of one node.
+        # Pairing the two halves of the sorted list avoids pairs of one node's stubs.
         u, v = stubs[pair], stubs[pair + half]
         joined = False
         for attempt in range(_SWITCH_ATTEMPTS):

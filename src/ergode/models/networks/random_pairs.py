@@ -1,12 +1,12 @@
-"""Random contact networks in which pairs meet independently: by chance, by block, by distance.
+"""Random contact networks with independent pairs: uniform, by block, by distance.
 
-Every draw is keyed by (seed, task or node), so a network is a function of its arguments alone,
-whatever the number of threads.
+Every draw is keyed by (seed, task or node), so a network depends only on its arguments, not on the
+number of threads.
 
 References
 ----------
 V. Batagelj, U. Brandes, "Efficient generation of large random networks", Phys. Rev. E 71, 036113
-(2005): instead of asking every pair, draw the number of pairs to skip.
+(2005): draw the number of pairs to skip, instead of testing every pair.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ergode.core.math.random import GENERATOR, draw_words, uniform_53
 from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
 
-# Draws of different kinds in one generator differ in the word that elsewhere names the replicate.
+# The word of the key that elsewhere is the replicate tells kinds of draws apart.
 _PAIRS = 0
 _POINTS = 1
 
@@ -37,8 +37,8 @@ _SPARE_DEVIATIONS = 10.0
 def erdos_renyi(node_count: int, mean_degree: float, seed: int = 0) -> ContactNetwork:
     """Network G(n, p): every pair of nodes is in contact with probability p.
 
-    The probability is exactly p = `mean_degree` / (`node_count` - 1), so `mean_degree` is the
-    expected, not the realised one.
+    The probability is exactly p = `mean_degree` / (`node_count` - 1). `mean_degree` is the
+    expected mean degree; the realised one differs.
 
     Parameters
     ----------
@@ -152,10 +152,10 @@ def stochastic_block_model(
 def spatial(
     node_count: int, mean_degree: float, seed: int = 0, *, periodic: bool = True
 ) -> ContactNetwork:
-    """Random geometric network: points in the unit square, in contact when near.
+    """Random geometric network: points in the unit square, in contact within a radius.
 
     The radius is chosen so that the expected mean degree is exactly `mean_degree`. Nodes are
-    numbered along strips of the square, so that neighbours are near in memory too.
+    numbered along strips of the square, so that neighbours are also close in memory.
 
     Parameters
     ----------
@@ -191,10 +191,10 @@ def spatial(
     seed_word = checks.seed_word(seed)
     check_switch("spatial", "periodic", periodic)
     radius = _radius(mean / (count - 1) if count > 1 else 0.0, periodic)
-    # Cells no narrower than the radius, and about one point each where contacts are rarer.
+    # Cells are no narrower than the radius, and have about one point each in sparse networks.
     side_count = max(1, min(int(1 / radius) if radius else count, math.isqrt(count)))
     if side_count < 3:
-        side_count = 1  # else a cell would be its own neighbour across the joined sides
+        side_count = 1  # otherwise a cell would be its own neighbour across periodic sides
     run = devices.resolve("cpu").run
     x, y = np.empty(count), np.empty(count)
     ids = csr.index_dtype(count)
@@ -251,7 +251,7 @@ def _block_probabilities(sizes: np.ndarray, degrees: np.ndarray) -> np.ndarray:
 
 
 def _radius(probability: float, periodic: bool) -> float:
-    """Distance within which two random points lie with the given probability."""
+    """Radius within which two random points lie with the given probability."""
     if periodic:
         return math.sqrt(probability / math.pi)
     if probability == 0:
@@ -293,7 +293,7 @@ class _Tasks:
     ) -> None:
         if probability == 0:
             return
-        # (Of a triangle half of the pairs count; tasks are listed only if the edges have room.)
+        # (A triangle has half of the pairs; tasks are listed only if the edges fit into memory.)
         _check_contacts(int(per_row * (rows[1] - rows[0]) / 2))
         size = max(1, int(min(_EDGES_PER_TASK / per_row, rows[1] - rows[0])))
         for first, last in devices.spans(int(rows[1] - rows[0]), size):
@@ -309,7 +309,7 @@ def _check_contacts(count: int) -> None:
 
 
 def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
-    """Draw the pairs of all tasks; compressed rows of them."""
+    """Draw the pairs of all tasks, as compressed rows."""
     bounds = np.array(tasks.bounds, np.int64).reshape(-1, 4)
     probabilities = np.array(tasks.probabilities)
     first, last, left, right = bounds.T
@@ -319,7 +319,7 @@ def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
     with np.errstate(divide="ignore"):
         scale = 1.0 / np.log1p(-probabilities)  # -0.0 for probability 1: nothing is skipped
     expected = pairs * probabilities
-    # A task overflows its room once in 10^20; all tasks are then drawn again with more room.
+    # A task overflows its buffer once in 10^20; all tasks then repeat with larger buffers.
     likely = expected + _SPARE_DEVIATIONS * np.sqrt(expected) + 30
     room = np.minimum(pairs, np.ceil(likely).astype(np.int64))
     ids = csr.index_dtype(node_count)
@@ -341,9 +341,9 @@ def _draw_pairs(task, seed, bounds, pairs, scale, places, source, target, found)
     left = bounds[task, 2]
     triangle = left < 0
     width = right - left
-    column = row  # of the last pair looked at, in a triangle
+    column = row  # column of the last pair, in a triangle
     place, end = places[task], places[task + 1]
-    position = np.int64(-1)  # of that pair, among all of the task
+    position = np.int64(-1)  # index of that pair among all pairs of the task
     index = 0
     while True:
         w0, w1, w2, w3 = draw_words(seed, _PAIRS, task, GENERATOR, index)
@@ -373,7 +373,7 @@ def _draw_pairs(task, seed, bounds, pairs, scale, places, source, target, found)
             break
     found[task] = place - places[task]
     for rest in range(place, end):
-        source[rest] = 0  # unused room: self-loops are dropped with the rest
+        source[rest] = 0  # unused entries become self-loops, which are dropped
         target[rest] = 0
 
 

@@ -1,4 +1,4 @@
-"""Contacts that come and go."""
+"""Temporal contacts: pairs of nodes with the times of their meetings."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class TemporalContacts:
     Raises
     ------
     ModelError
-        An argument has the wrong type or shape, meetings of an arc are not in order, or the network
-        is undirected and the two arcs of a pair have different meetings.
+        An argument has the wrong type or shape, meetings of an arc are not in order, or the two
+        arcs of a pair in an undirected network have different meetings.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class TemporalContacts:
         if first[0] != 0:
             raise ModelError(f"first begins with {first[0]}; expected 0")
         alone = np.diff(first) < 1
-        checks.reject(alone, first[1:], "first", "each arc has one meeting or more", 1)
+        checks.reject(alone, first[1:], "first", "each arc needs one meeting or more", 1)
         names = ("begin", "end", "amount")
         times = [_times(getattr(self, name), name, first[-1], "first ends at") for name in names]
         begin, end, amount = times
@@ -94,7 +94,7 @@ class TemporalContacts:
         counts = np.diff(self.first)
         same = counts == counts[back]
         if same.all():
-            # The meetings of the reverse arcs, in the order of the arcs.
+            # Meetings of the reverse arcs, in the order of the arcs.
             shift = self.first[:-1][back] - self.first[:-1]
             other = np.arange(self.begin.size) + np.repeat(shift, counts)
             equal = np.ones(other.size, bool)
@@ -128,18 +128,17 @@ class TemporalContacts:
         Parameters
         ----------
         source, target : array_like of int, shape [meeting_count]
-            Who met.
+            Ids of the two nodes of each meeting.
         begin : array_like of float, shape [meeting_count]
-            When a meeting begins [time].
+            Begin of each meeting [time].
         end : array_like of float, optional
-            When it ends. If not given, meetings are instantaneous.
+            End of each meeting [time]. If not given, meetings are instantaneous.
         contact_time : array_like of float, optional
-            For instantaneous meetings: the contact time that each stands for [time], a number or
-            one each. A meeting of contact time c transmits with probability 1 - exp(-rate x c):
-            from whom is infectious at that moment, to whom is susceptible then. A stay in a
-            compartment holds from its first moment on, the first of ``times`` included, and no
-            longer at its last, which is the first of the next stay; but who is infected at a moment
-            is at that moment, for others, as before.
+            For instantaneous meetings: the contact time of each meeting [time], or one number for
+            all. A meeting of contact time c transmits with probability 1 - exp(-rate x c), from a
+            node that is infectious at that moment to a node that is susceptible then. At the moment
+            of a progression a node is already in its new compartment, and at the first of ``times``
+            in its initial one. A node infected at some moment is infected only after that moment.
         node_count : int, optional
             Number of nodes; one more than the largest id if not given.
         directed : bool
@@ -148,7 +147,7 @@ class TemporalContacts:
         Raises
         ------
         ModelError
-            Lengths differ, an id or a time is not possible, or a meeting ends before it begins.
+            Lengths differ, an id or a time is invalid, or a meeting ends before it begins.
 
         Examples
         --------
@@ -204,10 +203,10 @@ class TemporalContacts:
 
     @classmethod
     def from_layers(cls, contacts: Mapping[str, TemporalContacts]) -> TemporalContacts:
-        """Meetings in named layers - lessons, breaks - as one.
+        """Temporal contacts with named layers, such as lessons and breaks.
 
-        What happens to a layer, a `LayerClosure` or a `Calendar`, happens to its meetings. Two
-        nodes may meet in several layers, at one time too; each such meeting transmits by itself.
+        A `LayerClosure` or a `Calendar` of a layer acts on its meetings. Two nodes may meet in
+        several layers, even at one time; each such meeting transmits independently.
 
         Parameters
         ----------
@@ -217,7 +216,7 @@ class TemporalContacts:
         Raises
         ------
         ModelError
-            A layer is something else, or layers differ in what they must share (see
+            A layer is not TemporalContacts, or the layers do not match (see
             `ContactNetwork.from_layers`).
 
         Examples
@@ -244,7 +243,7 @@ class TemporalContacts:
         times = np.empty((3, first[-1]))
         layer = np.repeat(of_arc, counts)
         for k, part in enumerate(contacts.values()):
-            # The arcs of a layer keep their order among all arcs.
+            # Arcs of a layer keep their order among all arcs.
             times[:, layer == k] = part.begin, part.end, part.amount
         return cls(network, *map(_read_only, (first, *times)))
 
@@ -260,7 +259,7 @@ class TemporalContacts:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything it holds, in hexadecimal."""
+        """SHA-256 of all contents, in hexadecimal."""
         identity = hashlib.sha256(self.network.digest.encode())
         for array in (self.first, self.begin, self.end, self.amount):
             identity.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
@@ -292,7 +291,7 @@ class TemporalContacts:
 def _times(values: Any, name: str, count: int, like: str = "source has") -> np.ndarray:
     array = checks.one_dimensional(values, name)
     if array.size != count:
-        raise ModelError(f"{name} has {array.size} elements and {like} {count}; expected as many")
+        raise ModelError(f"{name} has {array.size} elements and {like} {count}; expected equal")
     if array.size and array.dtype.kind not in "iuf":
         raise ModelError(f"{name} holds {array.dtype}; expected numbers")
     array = array.astype(np.float64)
@@ -301,7 +300,7 @@ def _times(values: Any, name: str, count: int, like: str = "source has") -> np.n
 
 
 def _same_pair(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Whether each meeting is of the pair before it."""
+    """Whether each meeting has the pair of the previous meeting."""
     same = np.zeros(source.size, bool)
     same[1:] = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
     return same
@@ -313,13 +312,13 @@ def _joined(
     """Sorted meetings; touching or overlapping ones are merged."""
     if not source.size:
         return source, target, start, stop
-    # The latest end so far within the pair: a running maximum that begins anew with each pair. It
-    # is taken of whole numbers, so that both arcs of a pair find the same.
+    # The latest end so far within the pair: a running maximum that restarts with each pair. It uses
+    # integers, so that both arcs of a pair get equal results.
     ends, number = np.unique(stop, return_inverse=True)
     base = np.cumsum(~same) * ends.size
     latest = ends[np.maximum.accumulate(number + base) - base]
     begins = np.ones(source.size, bool)
-    # Times that differ by rounding alone touch.
+    # Times that differ only by rounding touch.
     near = 1e-9 * (float(stop.max() - start.min()) + 1.0)
     begins[1:] = ~(same[1:] & (start[1:] <= latest[:-1] + near))
     heads = np.flatnonzero(begins)

@@ -1,1 +1,1 @@
-"""Networks of reactions: species, reactions, rates, and what follows from them."""
+"""Networks of reactions: species, reactions, rates, and derived quantities."""

@@ -11,10 +11,10 @@ from ergode.core.errors import ModelError
 
 
 def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
-    """Independent whole weights w with w S = 0.
+    """Independent integer weights w with w S = 0.
 
-    Each species' row is reduced by the rows that have gone before, in whole numbers and therefore
-    exactly; one that vanishes is a law, and which rows were added up are its weights.
+    Gaussian elimination in integers, which is exact: each species' row is reduced by earlier rows.
+    A row that becomes zero is a conservation law; its weights are the multipliers of the rows.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
     Returns
     -------
     list of dict of int to int
-        Weights by index of the species, ascending, without common divisor; all positive where
-        that is found.
+        Weights by index of the species, ascending, without common divisor; positive if a positive
+        combination was found.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
     """
     matrix = stoichiometry.tocsr()
     if (matrix.data != np.rint(matrix.data)).any():
-        raise ModelError("conserved quantities need a stoichiometry of whole numbers")
+        raise ModelError("conserved quantities need integer stoichiometry")
     pivots: dict[int, tuple[dict[int, int], dict[int, int]]] = {}
     laws = []
     for species in range(matrix.shape[0]):
@@ -61,7 +61,7 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
 
 
 def _without_negatives(laws: list[dict[int, int]]) -> list[dict[int, int]]:
-    """Laws with positive weights, such as totals, where adding one to another leads to them."""
+    """Conservation laws with positive weights, such as totals, where sums of two laws give them."""
     positive = [law for law in laws if min(law.values()) > 0]
     result = []
     for law in laws:

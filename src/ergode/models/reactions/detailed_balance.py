@@ -1,4 +1,4 @@
-"""Networks of nuclei whose equilibrium is that of thermodynamics."""
+"""Networks of nuclei with thermodynamically consistent reverse rates."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Side = tuple[tuple[str, float], ...]
 
 
 def balanced(network: ReactionNetwork) -> ReactionNetwork:
-    """The network with every reverse rate from its forward one, by detailed balance.
+    """The network with every reverse rate computed from its forward rate, by detailed balance.
 
-    The reaction that releases energy keeps its coefficient. Its reverse, which is added where it is
-    missing, gets a `DetailedBalance` with masses, spins and partition functions of the nuclei.
-    Libraries fit both directions without partition functions; such a network burns to a slightly
+    The reaction that releases energy keeps its coefficient. Its reverse gets a `DetailedBalance`
+    with masses, spins and partition functions of the nuclei; a missing reverse is added. Libraries
+    fit both directions without partition functions, and such a network burns to a slightly
     different composition than nuclear statistical equilibrium. Parts of one rate become one
-    reaction. Weak reactions change the sum of charges and stay as they are. Reactions with more
-    than three products are left out: their reverses would have more than three reactants, and one
-    direction alone would keep the network from equilibrium.
+    reaction. Weak reactions, which change the sum of charges, are unchanged. Reactions with more
+    than three products are left out: their reverses would have more than three reactants, and
+    without a reverse the network would not reach equilibrium.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
     Raises
     ------
     ModelError
-        A species is no nucleus with a mass, or a strong reaction has another coefficient.
+        A species is not a nucleus with a mass, or a strong reaction has another coefficient.
 
     References
     ----------
@@ -64,7 +64,7 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
     species = {one.name: one for one in network.species}
     for one in network.species:
         if not isinstance(one.thermochemistry, Nucleus) or one.charge_number is None:
-            raise ModelError(f"species '{one.name}' is no nucleus with a mass, a spin and a charge")
+            raise ModelError(f"species '{one.name}' has no mass, spin or charge of a nucleus")
     parts: dict[tuple[Side, Side], list[Reaction]] = {}
     for reaction in network.reactions:
         parts.setdefault((_side(reaction.reactants), _side(reaction.products)), []).append(reaction)
@@ -89,8 +89,8 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
         reactions += _pair(forward, parts[forward], back if forward == key else parts[key])
     if left_out:
         warn(
-            f"left out {len(left_out)} reactions with more than {_MOST_REACTANTS} products, the "
-            f"first being '{left_out[0]}'",
+            f"left out {len(left_out)} reactions with more than {_MOST_REACTANTS} products, such "
+            f"as '{left_out[0]}'",
             AccuracyWarning,
         )
     return ReactionNetwork(
@@ -102,7 +102,7 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
 def _pair(
     forward: tuple[Side, Side], ahead: Sequence[Reaction], back: Sequence[Reaction]
 ) -> list[Reaction]:
-    """A reaction of one coefficient, and its reverse."""
+    """A reaction with one coefficient, and its reverse."""
     left, right = (dict(side) for side in forward)
     name = ahead[0].name
     coefficient = _together(ahead)

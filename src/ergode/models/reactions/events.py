@@ -1,4 +1,4 @@
-"""Events: what happens at once when a condition becomes true."""
+"""Events: assignments at the moment when a condition becomes true."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Event:
     ----------
     trigger : str
         The condition, of species, parameters, compartments and ``time``, such as ``"P > 30"`` or
-        ``"time >= 22.5"``. A time is met exactly, whatever the grid of results.
+        ``"time >= 22.5"``. Such a time is met exactly, independent of the times of results.
     assignments : mapping of str to float or str
         New values by name of a species (in the sense of its `quantity`) or a parameter.
         All are computed before the first is assigned. A formula may draw random numbers:
-        ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``, each call a draw of its own.
+        ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``; every call is a new draw.
     delay : float or str
         Time from the trigger to the assignments.
     priority : float or str, optional
         Simultaneous events run in the order of descending priority.
     persistent : bool
-        Whether a delayed event is executed even if the condition has become false meanwhile.
+        Whether a delayed event is executed even if the condition becomes false during the delay.
     initially_true : bool
         Value of the condition before the beginning. If False, a condition that is true at the
         beginning triggers the event at once.
     values_from_trigger : bool
-        Whether a delayed event assigns values of its formulas at the trigger, or after the delay.
+        Whether a delayed event evaluates its formulas at the trigger; otherwise after the delay.
     name : str, optional
     rounding : {"stochastic", "nearest", "down"}, optional
         How a stochastic simulation rounds assigned amounts to whole molecules: ``"stochastic"``

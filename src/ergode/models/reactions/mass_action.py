@@ -1,14 +1,14 @@
-"""Mass action and the formula that says the same: each written as the other, exactly.
+"""Exact conversion between mass action and rate formulas.
 
 The rate of a reaction [amount / time] with the deterministic constant k, in a compartment of size
 V, is k V^(1 - m) times the number of ordered choices of its m reactants; with Gillespie's c it is
 c times the number of choices.  In a formula a species is its amount n, or its concentration
-n / V, as its `quantity` says; so n (n - 1) is ``S * (S - 1)`` or ``V^2 * S * (S - 1 / V)``.
+n / V, depending on its `quantity`; so n (n - 1) is ``S * (S - 1)`` or ``V^2 * S * (S - 1 / V)``.
 
-A formula is taken for mass action only if it is the same function of the amounts.  For one
-reactant of each kind it is so in either sense.  For two alike, ``k * S * (S - 1) / 2`` is, and
-``k * S * S`` is not: its propensity is k n^2.  As a rate of change of concentrations, in a model
-without chance, the latter is; so `deterministic` takes it for that.
+A formula is converted to mass action only if it is the same function of the amounts.  With one
+reactant of each species, stochastic and deterministic mass action agree.  With two reactants of one
+species, ``k * S * (S - 1) / 2`` is stochastic mass action, and ``k * S * S`` is not: its propensity
+is k n^2.  The latter is deterministic mass action, and `deterministic` converts it.
 
 References
 ----------
@@ -31,13 +31,13 @@ from ergode.models.reactions.reaction import Law, Reaction
 from ergode.models.reactions.species import Species
 
 _LARGEST_POWER = 32
-_MOST_ALIKE = 20  # molecules of one kind that a law of mass action is looked for
+_MOST_ALIKE = 20  # largest number of equal reactants in the search for mass action
 _SMALLEST, _LARGEST = 1e-300, 1e300
-_WHOLE = 2**53  # whole numbers below are floats
+_WHOLE = 2**53  # integers below are exact as floats
 
 
 def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
-    """The rate of a reaction [amount / time] as one formula in the words of its network.
+    """The rate of a reaction [amount / time] as one formula in the names of its network.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
             if count != int(count):
                 raise ModelError(
                     f"reaction '{_called(reaction)}' takes {count:g} '{member.name}'; mass action "
-                    "is for whole numbers: give its rate"
+                    "needs whole numbers: give its rate"
                 )
             ways *= math.factorial(int(count))
             factors.atoms += [(_falling(member, j), 1) for j in range(int(count))]
@@ -95,7 +95,7 @@ def recognise(
     *,
     powers: bool = False,
 ) -> dict[str, float | Expression]:
-    """What to give `Reaction` for a law: mass action where it is that exactly, else the whole.
+    """Keyword argument of `Reaction` for a law: mass action if that is exact, otherwise ``rate``.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def recognise(
     fixed : collection of str
         Names of parameters and compartments.
     powers : bool
-        Read the law as one of concentrations without chance: ``S^2`` for two alike.
+        Read the law as deterministic, of concentrations: ``S^2`` for two equal reactants.
 
     Returns
     -------
@@ -175,10 +175,10 @@ def recognise(
 
 
 def both_ways(law: Expression, fixed: Collection[str]) -> tuple[Expression, Expression] | None:
-    """The two rates of which a law is the difference, or None if it is none.
+    """The two rates whose difference is the law; None if it is not a difference.
 
-    Such as ``V * (kf * A - kr * B)``, which is ``V * kf * A`` less ``V * kr * B``. What lacks a
-    constant, as ``P * (P - 1)`` does, is not taken apart.
+    For example, ``V * (kf * A - kr * B)`` is ``V * kf * A`` less ``V * kr * B``. A term without a
+    constant, such as ``P * (P - 1)``, is not split.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def both_ways(law: Expression, fixed: Collection[str]) -> tuple[Expression, Expr
 def _take_apart(
     tree: ast.expr, fixed: frozenset[str], ahead: list[ast.expr], back: list[ast.expr]
 ) -> None:
-    """Add the terms of a sum to those that are added and those that are taken off."""
+    """Collect the positive and the negative terms of a sum."""
     match tree:
         case ast.BinOp(left, ast.Add(), right):
             _take_apart(left, fixed, ahead, back)
@@ -227,7 +227,7 @@ def _take_apart(
 
 
 def _without_minus(tree: ast.expr) -> ast.expr | None:
-    """A product that begins with a minus, without it."""
+    """A product that begins with a minus sign, without the sign."""
     match tree:
         case ast.UnaryOp(ast.USub(), operand):
             return operand
@@ -238,7 +238,7 @@ def _without_minus(tree: ast.expr) -> ast.expr | None:
 
 
 def _parts(tree: ast.expr, fixed: frozenset[str]) -> tuple[ast.expr, ast.expr] | None:
-    """The two sides of a factor that is a difference of what changes."""
+    """The two terms of a factor that is a difference of variable terms."""
     match tree:
         case ast.BinOp(left, ast.Sub(), right):
             changes = not _names(left) <= fixed and not _names(right) <= fixed
@@ -252,11 +252,11 @@ def _parts(tree: ast.expr, fixed: frozenset[str]) -> tuple[ast.expr, ast.expr] |
 
 
 def deterministic(network: ReactionNetwork) -> ReactionNetwork:
-    """The network as one of concentrations without chance, with all the mass action it then has.
+    """The network for deterministic integration, with mass action where possible.
 
-    Whole rates such as ``k * cell * A^2`` for ``2 A -> B`` become ``rate_constant="k"``, which
-    is the same rate of change of concentrations (but not the same propensity); and Gillespie's c
-    becomes the k that it is for many molecules, c V^(m - 1) over the factorials.
+    Rates such as ``k * cell * A^2`` for ``2 A -> B`` become ``rate_constant="k"``, which gives the
+    same rate of change of concentrations (but another propensity). Gillespie's c becomes the k of
+    many molecules, c V^(m - 1) over the factorials.
 
     Examples
     --------
@@ -314,7 +314,7 @@ class _Product:
 
     @classmethod
     def of(cls, value: float | Expression) -> _Product:
-        """The product that a coefficient is, its formula left whole."""
+        """A coefficient as a product with its formula as one factor."""
         product = cls()
         if isinstance(value, Expression):
             product.atoms.append((value.tree, 1))
@@ -323,7 +323,7 @@ class _Product:
         return product
 
     def multiply(self, tree: ast.expr, power: int) -> bool:
-        """Take in a factor, in its own factors; False if it is not finite."""
+        """Multiply by a formula, split into factors; False if the result is not finite."""
         match tree:
             case ast.BinOp(left, ast.Mult(), right):
                 return self.multiply(left, power) and self.multiply(right, power)
@@ -355,7 +355,7 @@ class _Product:
         return result
 
     def tree(self) -> ast.expr:
-        """The formula of the product: what multiplies first, then what divides."""
+        """The formula of the product: numerators first, then denominators."""
         top = [(tree, power) for tree, power in self.atoms if power > 0]
         bottom = [(tree, -power) for tree, power in self.atoms if power < 0]
         whole, part = _as_floats(self.number)
@@ -372,7 +372,7 @@ class _Product:
 
 
 def _as_floats(number: Fraction) -> tuple[float, float]:
-    """A number as a quotient of floats: one over a whole number where it is that."""
+    """A number as a quotient of floats: 1 / n if it is the reciprocal of an integer."""
     one = float(number)
     if number.numerator < _WHOLE and number.denominator < _WHOLE:
         above, below = float(number.numerator), float(number.denominator)
@@ -387,7 +387,7 @@ def _constant(
     volumes: Mapping[str, int],
     sizes: set[str],
 ) -> tuple[float | Expression, int]:
-    """A rate constant from its factors, and how many of these are sizes of compartments."""
+    """A rate constant from its factors, and the number of compartment sizes among them."""
     powers = dict(left)
     for name, power in volumes.items():
         powers[name] = (ast.Name(name, ast.Load()), power + powers.get(name, (None, 0))[1])
@@ -404,7 +404,7 @@ def _power(tree: ast.expr, power: int) -> ast.expr:
 
 
 def _falling(member: Species, j: int) -> ast.expr:
-    """What is left of a species when j of it are taken, as a formula."""
+    """Formula of the amount of a species after j molecules are taken."""
     symbol = ast.Name(member.name, ast.Load())
     if j == 0:
         return symbol
@@ -415,7 +415,7 @@ def _falling(member: Species, j: int) -> ast.expr:
 
 
 def _volumes(members: Iterable[tuple[Species, float]]) -> dict[str, int]:
-    """Power of every size that turns a product of what species are called into one of amounts."""
+    """Powers of compartment sizes that convert a product of species' names to amounts."""
     powers: dict[str, int] = {}
     for member, count in members:
         if member.quantity == "concentration" and member.compartment is not None:

@@ -1,4 +1,4 @@
-"""From amounts in moles, or any other unit, to numbers of molecules."""
+"""Conversion of amounts from moles, or another unit, to numbers of molecules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ergode.models.reactions.reaction import Law, Reaction
 from ergode.models.reactions.species import Species
 
 SYSTEM_SIZE = "molecules_per_unit"
-"""The parameter that the network in molecules has more."""
+"""Name of the parameter that the conversion adds."""
 
 
 def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> ReactionNetwork:
@@ -32,7 +32,7 @@ def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> Reactio
     network : ReactionNetwork
     molecules_per_unit : float
         Molecules in one unit of amount: 6.02214076e14 for nanomoles. It becomes a parameter of
-        the network, which may be swept; the larger, the closer to the deterministic model.
+        the network, which may be swept; a larger value is closer to the deterministic model.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> Reactio
             f"molecules_per_unit is {molecules_per_unit!r}; expected a positive number"
         )
     if SYSTEM_SIZE in network.parameters:
-        raise ModelError(f"the network has a parameter '{SYSTEM_SIZE}'; it is in molecules already")
+        raise ModelError(f"the network is already in molecules: it has '{SYSTEM_SIZE}'")
     network = deterministic(network)
     species = {member.name: member for member in network.species}
     units = {name: Expression(f"{name} / {SYSTEM_SIZE}") for name in species if name.isidentifier()}

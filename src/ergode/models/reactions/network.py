@@ -1,4 +1,4 @@
-"""Networks of reactions: what `ergode.stochastic` and `ergode.kinetics` simulate."""
+"""Networks of reactions, for `ergode.stochastic` and `ergode.kinetics`."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ class ReactionNetwork:
     species : sequence of Species, or mapping of str to float
         A mapping gives the initial amount of each name.
     reactions : sequence of Reaction, or ReactionTable
-        A large network is best built as a table.
+        For a large network a table is faster.
     parameters : mapping of str to float or str
-        Numbers that formulas may use, or formulas of other parameters; those follow where events
-        assign to a parameter that they use.
+        Numbers that formulas may use, or formulas of other parameters. Such a formula is evaluated
+        again when an event changes a parameter that it uses.
     compartments : sequence of Compartment, or mapping of str to float
         A mapping gives the size of each name.
     rules : mapping of str to str
-        Quantities that are defined by a formula at every time, by name: usable in other formulas,
-        and reported with the results.
+        Quantities defined by a formula at every time, by name. Other formulas may use them, and
+        results contain them.
     events : sequence of Event
     name : str, optional
 
     Raises
     ------
     ModelError
-        A name is unknown, repeated or defined by itself; the message says where.
+        A name is unknown, repeated, or defined by itself; the message gives the place.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class ReactionNetwork:
             else ReactionTable.gather(sequence("reactions", reactions, "Reaction"), names)
         )
         if table.species is not names and table.species != names:
-            raise ModelError("the reaction table refers to other species than the network has")
+            raise ModelError("the species of the reaction table are not those of the network")
         formulas = {}
         for key, value in by_name("parameters", parameters, "values").items():
             check_name(key, "parameter")
@@ -127,7 +127,7 @@ class ReactionNetwork:
         self.__dict__.update(attributes)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a ReactionNetwork does not change; make another for a new {name}")
+        raise AttributeError(f"a ReactionNetwork is frozen; make a new one to change {name}")
 
     def __repr__(self) -> str:
         name = f" '{self.name}'" if self.name else ""
@@ -154,7 +154,7 @@ class ReactionNetwork:
     # ---- checks
 
     def _check_names(self) -> None:
-        kinds = dict.fromkeys(RESERVED, "a word of the language of formulas")
+        kinds = dict.fromkeys(RESERVED, "a reserved word of formulas")
         kinds[TIME] = "the time"
         for kind, names in (
             ("species", (member.name for member in self.species)),
@@ -202,8 +202,8 @@ class ReactionNetwork:
         name = min(value.names - usable)
         if name in self._known:
             raise ModelError(
-                f"{what}, '{value.text}', uses '{name}', which changes in time; expected parameters"
-                " and compartments alone"
+                f"{what}, '{value.text}', uses '{name}', which changes in time; expected only "
+                "parameters and compartments"
             )
         close = get_close_matches(name, usable, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -245,18 +245,18 @@ class ReactionNetwork:
 
     @cached_property
     def parameter_order(self) -> tuple[str, ...]:
-        """Parameters and compartments, each after those that define it."""
+        """Parameters and compartments in order of evaluation."""
         values = dict(self.parameters) | {c.name: c.size for c in self.compartments}
         return _order(values, "parameter")
 
     @cached_property
     def rule_order(self) -> tuple[str, ...]:
-        """Rules, each after those that define it."""
+        """Rules in order of evaluation."""
         return _order(self.rules, "rule")
 
     @cached_property
     def following(self) -> tuple[str, ...]:
-        """Parameters that depend, directly or through other parameters, on what events assign."""
+        """Parameters that depend, directly or through others, on assignments of events."""
         moving = {name for event in self.events for name in event.assignments}
         found = []
         for name in self.parameter_order:
@@ -268,7 +268,7 @@ class ReactionNetwork:
 
     @cached_property
     def held(self) -> np.ndarray:
-        """Whether reactions leave a species as it is (boundary or constant), shape [species]."""
+        """Whether reactions do not change a species (boundary or constant), shape [species]."""
         return np.array([member.boundary or member.constant for member in self.species], bool)
 
     @cached_property
@@ -288,7 +288,7 @@ class ReactionNetwork:
 
     @cached_property
     def reactant_orders(self) -> scipy.sparse.csr_matrix:
-        """How many of every species a reaction takes, shape [species, reaction]."""
+        """Stoichiometry of reactants, shape [species, reaction]."""
         return self._matrix("reactant")
 
     def _matrix(self, side: str) -> Any:
@@ -305,7 +305,7 @@ class ReactionNetwork:
         return scipy.sparse.csr_matrix(entries, shape=shape).T.tocsr()
 
     def evaluate_parameters(self, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Numbers of all parameters and compartments, with some replaced by `values`.
+        """Values of all parameters and compartments, with some replaced by `values`.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class ReactionNetwork:
         return known
 
     def conserved_quantities(self) -> list[dict[str, int]]:
-        """Sums of species that no reaction changes: independent, with small whole weights.
+        """Conserved sums of species: independent, with small integer weights.
 
         Raises
         ------
@@ -352,12 +352,12 @@ class ReactionNetwork:
         return [{self.species[free[i]].name: k for i, k in law.items()} for law in laws]
 
     def propensities(self) -> Propensities:
-        """The propensity of every reaction, as it will be simulated, to look at."""
+        """The propensity of every reaction as simulated; it prints as a table."""
         return Propensities(self)
 
     @property
     def digest(self) -> str:
-        """Hexadecimal digest of all that is simulated, kept in the attributes of every result."""
+        """Hexadecimal digest of the model, in the attributes of every result."""
         # Parameters and rules are mappings that a user may change between two calls.
         changing = repr((sorted(self.parameters.items()), sorted(self.rules.items())))
         if changing not in self._digests:

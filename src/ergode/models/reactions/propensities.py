@@ -21,8 +21,8 @@ _SHOWN_MOST = 60
 class Propensities(Sequence[str]):
     """Propensity of every reaction [1 / time] as a formula in amounts of molecules.
 
-    Volumes and combinations are written out; ``print`` shows a table. In a formula of the user's
-    a species means what its `quantity` says.
+    Volumes and combinations are written out; ``print`` shows a table. In the user's own formulas
+    the name of a species is its amount or concentration, depending on its `quantity`.
     """
 
     def __init__(self, network: ReactionNetwork) -> None:
@@ -78,7 +78,7 @@ def _text(value: Expression | RateCoefficient) -> str:
 
 
 def reactants_of(network: ReactionNetwork, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Index and stoichiometry of each species that reaction `k` takes."""
+    """Index and stoichiometry of each reactant of reaction `k`."""
     table = network.reactions
     part = slice(table.reactant_starts[k], table.reactant_starts[k + 1])
     return table.reactant_species[part], table.reactant_counts[part]

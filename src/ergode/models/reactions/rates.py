@@ -16,14 +16,14 @@ Efficiencies = tuple[tuple[str, float], ...]
 class RateCoefficient(ABC):  # noqa: B024 (what a coefficient computes is its own kind's to say)
     """A deterministic mass-action rate constant that is a function of conditions.
 
-    A `Reaction` accepts one as `rate_constant`, beside numbers and formulas.  Subclasses are
-    frozen dataclasses of numbers; their ``repr`` is complete.
+    A `Reaction` accepts it as `rate_constant`, like numbers and formulas.  Subclasses are frozen
+    dataclasses of numbers; their ``repr`` is complete.
     """
 
 
 @dataclass(frozen=True)
 class Reaclib(RateCoefficient):
-    """A sum of exponentials of seven parameters, as JINA REACLIB has them.
+    """A sum of seven-parameter exponentials, the form of JINA REACLIB.
 
     k = prefactor * sum of exp(a0 + a1 / T9 + a2 / T9^(1/3) + a3 T9^(1/3) + a4 T9 + a5 T9^(5/3)
     + a6 ln T9), in mol, cm and s.
@@ -33,7 +33,7 @@ class Reaclib(RateCoefficient):
     sets : sequence of seven floats each
         Resonant and non-resonant parts.
     prefactor : float
-        One over the factorial of the number of every kind of reactant: 0.5 for two alike.
+        Product of 1 / n! over the reactant species: 0.5 for two equal reactants.
 
     References
     ----------
@@ -52,7 +52,9 @@ class Reaclib(RateCoefficient):
     def __post_init__(self) -> None:
         sets = tuple(tuple(float(a) for a in one) for one in self.sets)
         if not sets or any(len(one) != 7 or not all(map(math.isfinite, one)) for one in sets):
-            raise ModelError(f"sets of a Reaclib coefficient is {self.sets!r}; expected seven each")
+            raise ModelError(
+                f"sets of a Reaclib coefficient is {self.sets!r}; expected seven numbers in each"
+            )
         object.__setattr__(self, "sets", sets)
 
 
@@ -63,7 +65,7 @@ class Arrhenius(RateCoefficient):
     Parameters
     ----------
     factor : float
-        Pre-exponential factor [(cm3/mol)^(order - 1) / s]; negative ones occur in sums.
+        Pre-exponential factor [(cm3/mol)^(order - 1) / s]; negative in some sums.
     exponent : float
     activation_temperature : float
         Activation energy over the gas constant [K].
@@ -94,9 +96,9 @@ class ThreeBody(RateCoefficient):
     ----------
     rate : Arrhenius
     efficiencies : mapping of str to float
-        How each species counts as a partner.
+        Efficiency of each species as a collision partner.
     default : float
-        How those count that are not named.
+        Efficiency of all other species.
     """
 
     rate: Arrhenius
@@ -109,21 +111,21 @@ class ThreeBody(RateCoefficient):
 
 @dataclass(frozen=True)
 class Falloff(RateCoefficient):
-    """Between a low-pressure and a high-pressure limit: falloff after Lindemann, Troe or SRI.
+    """Falloff between a low-pressure and a high-pressure limit (Lindemann, Troe or SRI).
 
     k = high P / (1 + P) F with P = low [partners] / high.
 
     Parameters
     ----------
     low, high : Arrhenius
-        Limits; the low one has a concentration more.
+        Limits; the low one is of one order more.
     efficiencies, default
         As for `ThreeBody`.
     troe : tuple of float, optional
         Troe's a, T***, T* and, if there is one, T** [K].
     sri : tuple of float, optional
         a, b [K], c [K], d and e of SRI's F = d (a exp(-b / T) + exp(-T / c))^x T^e, with
-        x = 1 / (1 + log10(P)^2). With neither of both F is one (Lindemann).
+        x = 1 / (1 + log10(P)^2). Without `troe` and `sri`, F is one (Lindemann).
 
     References
     ----------
@@ -148,13 +150,13 @@ class Falloff(RateCoefficient):
 
 @dataclass(frozen=True)
 class PressureLog(RateCoefficient):
-    """Coefficients at several pressures, ln k straight in ln p between them ("PLOG").
+    """Coefficients at several pressures, with ln k linear in ln p between them ("PLOG").
 
     Parameters
     ----------
     points : sequence of (float, Arrhenius)
-        Pressure [dyn/cm2] and coefficient, in any order; those of one pressure are added up. Below
-        the first and above the last pressure the coefficient stays.
+        Pressure [dyn/cm2] and coefficient, in any order; coefficients of one pressure are added.
+        Below the first and above the last pressure the coefficient is constant.
 
     Examples
     --------
@@ -179,7 +181,7 @@ class Chebyshev(RateCoefficient):
     Parameters
     ----------
     temperatures, pressures : tuple of two floats
-        Range that the polynomials were made for [K], [dyn/cm2]; beyond it they go on.
+        Range of the fit [K], [dyn/cm2]; the polynomials extrapolate beyond it.
     coefficients : sequence of sequence of float
         a[t][p] of the polynomials of degree t in reciprocal temperature and p in log pressure, in
         log10 of mol, cm and s.
@@ -216,8 +218,8 @@ class WeakTable(RateCoefficient):
     temperature : sequence of float
         log10 of the temperature [K], ascending.
     rate : sequence of sequence of float
-        log10 of the rate [1/s] at each electron density and temperature. Beyond the table it is
-        that of the nearest edge.
+        log10 of the rate [1/s] at each electron density and temperature. Beyond the table the rate
+        at the nearest edge is used.
     """
 
     electron_density: tuple[float, ...]
@@ -241,14 +243,14 @@ class WeakTable(RateCoefficient):
 
 @dataclass(frozen=True)
 class DetailedBalance(RateCoefficient):
-    """What the reverse of a reaction must have for equilibrium to be thermodynamics' own.
+    """Coefficient of a reverse reaction by detailed balance, for thermodynamic equilibrium.
 
     Every species of the reaction needs its `thermochemistry`.
 
     Parameters
     ----------
     forward : RateCoefficient
-        Of the same reaction the other way round.
+        Coefficient of the forward reaction.
     """
 
     forward: RateCoefficient

@@ -52,7 +52,7 @@ class Reaction:
     ----------
     reactants, products : mapping of str to float, or sequence of str
         Stoichiometry by name of the species; in a sequence a name may be repeated. Instead of
-        both, the first argument may be all of it as text: ``"2 A + B -> C"``.
+        both, the first argument may be the whole reaction as text: ``"2 A + B -> C"``.
     rate_constant : float, str or RateCoefficient, optional
         Deterministic mass action, with concentrations: for ``A + B`` the rate is k [A] [B], for
         ``2 A`` it is k [A]^2. A formula may use parameters and compartments.
@@ -69,7 +69,7 @@ class Reaction:
     Raises
     ------
     ModelError
-        There is not exactly one of the three rates, or something cannot be read.
+        Not exactly one of the three rates is given, or an argument cannot be read.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Reaction:
         if isinstance(reactants, str):
             if products is not None:
                 raise ModelError(
-                    f"{what} has a text and products; expected 'A + B -> C', or both sides apart"
+                    f"{what} has a text and products; expected 'A + B -> C', or separate sides"
                 )
             left, right = _sides(reactants)
         else:
@@ -150,7 +150,7 @@ def _sides(text: str) -> tuple[dict[str, float], dict[str, float]]:
     for arrow in ("<->", "<=>", "<-->"):
         if f" {arrow} " in text:
             raise ModelError(
-                f"reaction '{text}' goes both ways; write two reactions with '->', each with its "
+                f"reaction '{text}' is reversible; write two reactions with '->', each with its "
                 "own rate"
             )
     sides = re.split(r"\s*->\s*", text.strip())
@@ -170,8 +170,8 @@ def _read_side(side: str, text: str) -> dict[str, float]:
             raise ModelError(f"reaction '{text}' has the term '{times[0]}'; {_advice(times)}")
         if not match or match[2] == "+":
             raise ModelError(
-                f"reaction '{text}' has the term '{term.strip()}'; expected a species, or a number "
-                "and a species apart, such as '2 A'"
+                f"reaction '{text}' has the term '{term.strip()}'; expected a species, or a "
+                "number, a space and a species, such as '2 A'"
             )
         counts[match[2]] = counts.get(match[2], 0.0) + float(match[1] or 1)
     return counts
@@ -211,7 +211,7 @@ def _constant(values: Any, dtype: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ReactionTable(Sequence[Reaction]):
-    """Reactions as flat arrays; what a network stores, and how a large one is built.
+    """Reactions as flat arrays: the storage of a network, and input for large networks.
 
     Attributes
     ----------
@@ -222,13 +222,13 @@ class ReactionTable(Sequence[Reaction]):
     reactant_species, product_species : ndarray of int32
         Index of the species of each entry.
     reactant_counts, product_counts : ndarray of float64
-        Its stoichiometry.
+        Stoichiometry of each entry.
     laws : ndarray of uint8, shape [reaction_count]
-        What each value means (see `Law`).
+        Meaning of each value (see `Law`).
     values : ndarray of float64, shape [reaction_count]
-        Numbers of the reactions; NaN where it is a formula.
+        Rate or rate constant of each reaction; NaN if it is a formula.
     formulas : mapping of int to Expression or RateCoefficient
-        The formulas of those, by index of the reaction.
+        Formulas, by index of the reaction.
     delays : mapping of int to float or Expression
         Delays of products, by index of the reaction.
     names : sequence of str, or None
@@ -258,7 +258,7 @@ class ReactionTable(Sequence[Reaction]):
             if not fits or counts.shape != members.shape or (np.diff(starts) < 0).any():
                 raise ModelError(f"{side}s of the reaction table do not fit {count} reactions")
             if members.size and not 0 <= members.min() <= members.max() < len(self.species):
-                raise ModelError(f"{side}_species has an index that no species has")
+                raise ModelError(f"{side}_species has an index out of range")
             if counts.size and not (counts.min() > 0 and np.isfinite(counts).all()):
                 raise ModelError(f"{side}_counts has a stoichiometry that is not positive")
             for name, array in (("starts", starts), ("species", members), ("counts", counts)):
@@ -303,7 +303,7 @@ class ReactionTable(Sequence[Reaction]):
                             hint = f"; {_advice(glued)}"
                         raise ModelError(
                             f"reaction '{reaction.name or reaction}' has the species {name!r}, "
-                            f"which the network does not{hint}"
+                            f"which the network does not have{hint}"
                         )
                     members.append(index[name])
                     counts.append(count)

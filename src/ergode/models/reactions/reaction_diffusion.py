@@ -1,4 +1,4 @@
-"""Reactions in space: a network in every voxel of a grid, and jumps between neighbours."""
+"""Reaction-diffusion: a network in every voxel of a grid, and jumps between neighbours."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def on_grid(
     Parameters
     ----------
     network : ReactionNetwork
-        Mass action whose constants are numbers, without compartments, rules and events.
+        Mass action with numbers as constants, without compartments, rules and events.
     shape : sequence of int
         Voxels along each axis.
     diffusion : mapping of str to float
-        Diffusion coefficient D by name of the species [length^2 / time]; others stay.
+        Diffusion coefficient D by name of the species [length^2 / time]; others do not diffuse.
     spacing : float
         Edge of a voxel [length].
     periodic : bool
@@ -43,13 +43,13 @@ def on_grid(
     Returns
     -------
     ReactionNetwork
-        With species such as ``"A[3,4]"``, voxel after voxel, each of which begins with what the
-        network's species begin with.
+        With species such as ``"A[3,4]"``, voxel after voxel. Every voxel has the initial amounts of
+        the network.
 
     Raises
     ------
     ModelError
-        The network is more than that, or a name or a number cannot be.
+        The network is not supported, or a name or a number is invalid.
 
     Examples
     --------
@@ -63,9 +63,9 @@ def on_grid(
     if not counts or min(counts) < 1 or not spacing > 0:
         raise ModelError(f"shape is {shape!r} and spacing {spacing!r}; expected positive numbers")
     if network.compartments or network.rules or network.events or table.delays:
-        raise ModelError("a network in space has no compartments, rules, events or delays")
+        raise ModelError("a network in space cannot have compartments, rules, events or delays")
     if table.formulas or (table.laws == Law.RATE).any():
-        raise ModelError("a network in space has mass action alone, with numbers as constants")
+        raise ModelError("a network in space needs mass action with numbers as constants")
     for name, value in diffusion.items():
         if name not in network.index:
             raise ModelError(f"diffusion has '{name}', which is not a species of the network")

@@ -49,28 +49,29 @@ class Species:
     Parameters
     ----------
     name : str
-        An identifier where formulas are to use it; any text otherwise, such as ``"H3O+"``.
+        An identifier if formulas use it; otherwise any text, such as ``"H3O+"``.
     initial : float or str
-        What there is at the beginning, in the sense of `quantity`; a formula of parameters and
-        compartments is possible.
+        Initial amount or concentration (see `quantity`); a formula of parameters and compartments
+        is possible.
     compartment : str, optional
         Name of its compartment; None is a volume of one.
     quantity : {"amount", "concentration"}
-        What `initial` means, and what the name stands for in formulas: an amount [molecules], or
-        an amount over the size of the compartment.
+        Meaning of `initial`, and of the name in formulas: an amount [molecules], or an amount
+        over the size of the compartment.
     boundary : bool
-        Reactions do not change it, though it may be a reactant or a product; events may.
+        Whether reactions do not change it, although it may be a reactant or a product. Events may
+        change it.
     constant : bool
-        Nothing changes it.
+        Whether neither reactions nor events change it.
     mass_number : int, optional
         Nucleons A of a nucleus.
     charge_number : int, optional
         Protons Z of a nucleus, or the charge of an ion.
     thermochemistry : NasaPolynomials or Nucleus, optional
-        What detailed balance and the release of energy need.
+        Needed for detailed balance and the release of energy.
     label : str, optional
-        What to call it in print where `name` is a code, such as ``"ATP"`` for ``"s12"``; nothing
-        that is simulated depends on it.
+        Name in printed output where `name` is a code, such as ``"ATP"`` for ``"s12"``; simulations
+        do not depend on it.
 
     Examples
     --------
@@ -117,11 +118,11 @@ def check_name(name: Any, kind: str) -> None:
             "digit"
         )
     if name in RESERVED:
-        raise ModelError(f"a {kind} is called '{name}', which formulas read as something else")
+        raise ModelError(f"a {kind} is called '{name}', a reserved word of formulas")
 
 
 def species_of(given: Any) -> tuple[Species, ...]:
-    """Species from a sequence of them, or from a mapping of names to what there is of each."""
+    """Species from a sequence of species or names, or from a mapping of names to amounts."""
     if isinstance(given, Mapping):
         items = []
         for name, value in given.items():
@@ -143,7 +144,7 @@ def species_of(given: Any) -> tuple[Species, ...]:
 
 
 def compartments_of(given: Any) -> tuple[Compartment, ...]:
-    """Compartments from a sequence of them, or from a mapping of names to sizes."""
+    """Compartments from a sequence of compartments, or from a mapping of names to sizes."""
     if isinstance(given, Mapping):
         given = [
             size if isinstance(size, Compartment) else Compartment(name, size)

@@ -12,14 +12,14 @@ from ergode.core.errors import ModelError
 
 @dataclass(frozen=True)
 class NasaPolynomials:
-    """Heat capacity, enthalpy and entropy of a molecule as seven coefficients on two ranges.
+    """Heat capacity, enthalpy and entropy of a molecule: seven coefficients on two ranges.
 
     Parameters
     ----------
     low, high : tuple of seven floats
         c_p / R = a0 + a1 T + ... + a4 T^4, and the constants of enthalpy and entropy.
     middle : float
-        Where the ranges meet [K].
+        Temperature at which the ranges meet [K].
     composition : mapping of str to float
         Atoms of each element.
 
@@ -47,7 +47,7 @@ class NasaPolynomials:
 
 @dataclass(frozen=True)
 class Nucleus:
-    """A nucleus: its mass and its states.
+    """Thermochemistry of a nucleus: mass excess, spin and partition function.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Nucleus:
     spin : float
         Spin of the ground state.
     temperatures : tuple of float
-        Where `partition` is given [K], ascending.
+        Temperatures of `partition` [K], ascending.
     partition : tuple of float
         Partition function relative to the ground state; the default is one.
     """
@@ -70,7 +70,7 @@ class Nucleus:
         if len(self.temperatures) != len(self.partition):
             raise ModelError(
                 f"{len(self.temperatures)} temperatures and {len(self.partition)} values of a "
-                "partition function; expected as many"
+                "partition function; expected equal lengths"
             )
         if self.partition and min(self.partition) <= 0:
             raise ModelError(f"a partition function is {min(self.partition)}; expected more than 0")
