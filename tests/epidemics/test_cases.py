@@ -151,7 +151,7 @@ def test_an_importation_into_a_later_stage_begins_there():
     counts = run(model, initial={}, importations=visits(10, "I"), method="sellke")
     final = counts["count"].isel(time=-1)
     assert (final.sel(compartment="E") == 0).all() and (final.sel(compartment="I") >= 8).all()
-    with pytest.raises(ergode.ModelError, match="into 'R', but by no infection"):
+    with pytest.raises(ergode.ModelError, match="into 'R', but no infection"):
         run(model, initial={}, importations=visits(1, "R"))
 
 

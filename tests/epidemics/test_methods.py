@@ -75,5 +75,5 @@ def test_options_of_steps_are_for_methods_that_take_steps(name):
     if METHODS[name].steps:
         assert simulate(sir, CONTACTS, method=name, **options).attrs["step"] == 0.5
     else:
-        with pytest.raises(ergode.PlanError, match="is for methods that go in steps"):
+        with pytest.raises(ergode.PlanError, match="is for methods with time steps"):
             simulate(sir, CONTACTS, method=name, **options)

@@ -183,7 +183,7 @@ def test_a_calendar_acts_on_all_contacts():
         (lambda: ergode.Importation("I", rate=1.0, start=5, stop=2), "stops at 2, before"),
         (lambda: ergode.Importation("I", times=[1.0], start=0.5), "go with a rate"),
         (lambda: ergode.Trigger([], 5), "count is \\[\\]; expected a compartment"),
-        (lambda: refused(interventions=[ergode.Isolation("S")]), "in 'S', who infect nobody"),
+        (lambda: refused(interventions=[ergode.Isolation("S")]), "in 'S', which is not infectious"),
         (lambda: refused(times=10), "times is 10, a number"),
         (lambda: refused(layer_factors={"home": ergode.Calendar([0], [1])}), "has none"),
     ],

@@ -1,7 +1,7 @@
 """Gillespie's direct method for memoryless epidemics: method ``"gillespie"``, on the CPU.
 
-Every node has a total rate: of leaving its compartment by itself, and of being infected along the
-arcs into it.  The time to the next jump is exponential, with the sum of all rates.  A node is
+Every node has a total rate: of its progression, and of infection along the arcs into it.  The time
+to the next jump is exponential, with the sum of all rates.  A node is
 chosen in proportion to its rate.  Rates are kept in a binary tree of sums, in float64, so that a
 jump costs O(log n) for each neighbour.
 
@@ -81,7 +81,7 @@ def gillespie_cpu(start, stop, tables, seed, rows, counts, work):
 
 
 def _tables_of_row(tables, rows, row):
-    """The tables of the point that a row is of."""
+    """The tables of the point of a row."""
     if SWEPT:
         return JumpTables(
             tables.offsets, tables.targets, tables.weights,

@@ -32,7 +32,7 @@ _EVERY_DEVICE = ("cpu", "cuda")
 class Method(methods.Method):
     """One way to run an epidemic."""
 
-    reason: str  # why it was chosen: by "auto" if it is exact, else by name
+    reason: str  # reason of the choice: by "auto" if exact, otherwise by name
     exact: bool
     why_unsupported: Callable[[CompartmentModel, Scenario, bool], str | None]
     """Why it cannot run a model under a scenario, with or without ages of seeds; or None."""
@@ -41,7 +41,7 @@ class Method(methods.Method):
     devices: tuple[str, ...] = _EVERY_DEVICE
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
-    steps: bool = False  # it takes time steps, and the options of those
+    steps: bool = False  # it takes time steps and their options
     sweeps: tuple[str, ...] = ()
     """Devices on which several points run in one launch.
 
@@ -112,12 +112,12 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
     if model.profiles:
         return f"infectivity changes within a compartment, {one_sum}"
     if scenario.meetings:
-        return f"contacts come and go, {one_sum}"
+        return f"contacts are temporal, {one_sum}"
     if scenario.importations:
-        return "importations have moments of their own, which steps do not have"
+        return "importations happen at exact times, within steps"
     for one in scenario.interventions:
         if isinstance(one.start, Trigger):
-            return "a trigger has a moment of its own, which steps do not have"
+            return "a trigger fires at an exact time, within a step"
         if isinstance(one, Isolation | ContactTracing):
             name = type(one).__name__
             return f"{name} changes whom a node infects while it is in a compartment, {one_sum}"
@@ -293,7 +293,7 @@ def options_of(method: Method, **options: Any) -> dict[str, Any]:
     for name, value in options.items():
         if not isinstance(value, str | None) or value != usual.get(name):
             raise PlanError(
-                f"{name}={value!r} is for methods that go in steps (method='renewal-leap'), "
-                f"and the method '{method.name}' takes none"
+                f"{name}={value!r} is for methods with time steps (method='renewal-leap'), "
+                f"but the method '{method.name}' takes no steps"
             )
     return {}

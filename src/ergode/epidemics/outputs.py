@@ -36,7 +36,7 @@ results.register(
         ),
         Variable(
             "cases", (SWEPT, "replicate", "time", STRATA), "int32", "1",
-            "infections up to a time, those infected at first and importations among them",
+            "cumulative infections, including seeds and importations",
         ),
         _STATUS,
     ],
@@ -251,7 +251,7 @@ class _LineList:
                 names[name] = ("case", value[1][places[self._shape.swept.index(value[0])]])
             elif np.ndim(value) == 0:
                 names[name] = value
-        # The grid is no dimension of the list, but reproduction numbers are counted on it.
+        # The grid is not a dimension of the list, but reproduction numbers use it.
         return results.dataset(
             "epidemics",
             "line_list",

@@ -1,6 +1,6 @@
 """Points of a sweep: the model and the initial condition of each, from the user's functions.
 
-Points may differ only in numbers, so that they share kernels, and most of them one launch.
+Points may differ only in numbers. They therefore share kernels, and most points share one launch.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def _check_alike(points: Points) -> None:
             k = next(k for k, part in enumerate(expected) if found[k] != part)
             raise ModelError(
                 f"{points.named(number)}{_PARTS[k]} of the model are {found[k]}, and "
-                f"{expected[k]} at the first point; points differ in numbers alone"
+                f"{expected[k]} at the first point; points may differ only in numbers"
             )
 
 

@@ -122,7 +122,7 @@ class PointRuns:
             )  # fmt: skip
         except (ModelError, PlanError):
             for number in numbers.tolist():
-                self._ensemble(number)  # says which it is
+                self._ensemble(number)  # its error names the point
             raise
 
     def _ensemble(self, point: int) -> Ensemble:

@@ -75,7 +75,7 @@ def seeding_of(
     ------
     ModelError
         An unknown compartment, a node id out of range or named twice, a count or fraction out of
-        range, more nodes than there are, an age that no node reaches.
+        range, more seeds than nodes, or an age that no holding time reaches.
     """
     _check_names(model, initial)
     nodes: list[np.ndarray] = []
@@ -172,8 +172,7 @@ def _check_age(model: CompartmentModel, name: str, age: float) -> None:
     for progression in model.progressions:
         if progression.compartment == name and not progression.holding_time.survival(age) > 0.0:
             raise ModelError(
-                f"initial['{name}'] are there for {age:g} already, which no holding time of "
-                f"'{name}' exceeds"
+                f"initial['{name}'] has the age {age:g}, which no holding time of '{name}' exceeds"
             )
 
 
@@ -281,7 +280,7 @@ class Seeder:
             soonest = np.take_along_axis(when, chosen, axis=1)
             if not np.isfinite(soonest).all():
                 raise ModelError(
-                    "initial draws more nodes by weight than are left by those drawn before"
+                    "initial draws more nodes by weight than remain after earlier draws"
                 )
             listed[:, begin:end] = np.take_along_axis(chosen, np.argsort(soonest, axis=1), axis=1)
             np.put_along_axis(free, chosen, False, axis=1)
@@ -322,8 +321,8 @@ def _weights_of(
         wanted, free = next(sizes), np.count_nonzero(left & (weight > 0))
         if wanted > free:
             raise ModelError(
-                f"initial['{name}'] draws {wanted} nodes by '{attribute}', but only {free} of "
-                "those not named have a weight above zero"
+                f"initial['{name}'] draws {wanted} nodes by '{attribute}', but only {free} "
+                "unnamed nodes have a weight above zero"
             )
     return weights
 
@@ -414,7 +413,7 @@ def seeding_of_row(seeding, rows, row):
 
 
 def _named_up_to(seeding, node):
-    """How many named nodes have an id of at most `node`."""
+    """Number of named nodes with an id of at most `node`."""
     low, high = 0, seeding.named_count
     while low < high:
         middle = (low + high) >> 1

@@ -62,7 +62,7 @@ def simulate(
         and returns a model. All points must have equal compartments, infections, progressions and
         families of holding times.
     contacts : ContactNetwork or TemporalContacts
-        Who may infect whom; weights multiply the transmission rate. With temporal contacts, nodes
+        Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
         infect only while they meet.
     parameters : mapping of str to float or array_like, optional
         Values of the parameters that the functions `model` and `initial` take. Arrays of equal

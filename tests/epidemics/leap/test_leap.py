@@ -283,18 +283,21 @@ def test_a_leap_says_what_it_leaves_out(model, contacts):
         ({"transition": "exact"}, "transition 'exact' is unknown; expected 'conditional'"),
         ({"pressure": "pull"}, "pressure 'pull' is unknown; expected 'gather', 'push' or 'auto'"),
         ({"method": "markov-leap"}, "holding time of 'E' is not exponential"),
-        ({"method": "first-passage", "step": 0.1}, "step=0.1 is for methods that go in steps"),
+        ({"method": "first-passage", "step": 0.1}, "step=0.1 is for methods with time steps"),
         ({"output": "line_list"}, "keeps no line lists"),
         ({"interventions": [ergode.Isolation("I")]}, "Isolation changes whom a node infects while"),
         (
             {"interventions": [ergode.LayerClosure(start=ergode.Trigger("I", 5))]},
-            "a trigger has a moment of its own",
+            "a trigger fires at an exact time",
         ),
         (
             {"interventions": [ergode.Vaccination(infectivity_reduction=0.3)]},
             "Vaccination with an infectivity_reduction changes whom",
         ),
-        ({"importations": [ergode.Importation("I", rate=1.0)]}, "importations have moments"),
+        (
+            {"importations": [ergode.Importation("I", rate=1.0)]},
+            "importations happen at exact times",
+        ),
         ({"step": 1e-9}, "more than 2\\^30"),
     ],
 )
@@ -322,5 +325,5 @@ def test_initial_compartment_that_infects_is_refused(contacts):
         ["S", "I", "J"],
         [ergode.Infection("S", "I", {"I": 1.0}), ergode.Infection("I", "J", {"S": 1.0})],
     )
-    with pytest.raises(ergode.PlanError, match="everyone starts in 'S', which infects"):
+    with pytest.raises(ergode.PlanError, match="nodes start in 'S', which is infectious"):
         simulate(odd, contacts, initial={"I": 5}, times=[0, 1], method="renewal-leap")

@@ -75,7 +75,7 @@ def final_size(
         Probability that a contact transmits.
     initial_fraction : float
         Fraction of all nodes infected at the start, drawn at random. If it is zero, the result is
-        the size of an outbreak that takes off.
+        the size of a large outbreak.
 
     Returns
     -------

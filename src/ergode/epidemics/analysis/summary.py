@@ -68,7 +68,7 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         attrs=counts.attrs,
     )
     result["attack_rate"].attrs = {"units": "1", "long_name": "fraction of nodes that were a case"}
-    result["peak_count"].attrs = {"units": "1", "long_name": "most nodes infectious at once"}
+    result["peak_count"].attrs = {"units": "1", "long_name": "largest number of infectious nodes"}
     result["peak_time"].attrs = {"units": "time", "long_name": "first time of the peak"}
     return result
 

@@ -246,7 +246,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             return True
         nodes.work[0] += 1
         event = _event_at(queue, slot, nodes)
-        # Once all moves of a moment are done, so that their order does not matter.
+        # After all moves of a moment, so that their order does not matter.
         if HAS_TRIGGERS and moved_at[0] < event.time:
             pull_triggers(tables.interventions, nodes.starts, nodes.population, moved_at[0])
             moved_at[0] = NEVER
@@ -410,7 +410,7 @@ def _note_move(event, move, entry, tables, nodes, cases, run):
 
 
 def _enter(queue, event, move, entry, tables, nodes, run):
-    """Begin the stay of a node in its new compartment; queue what ends it."""
+    """Begin the stay of a node in its new compartment; queue the events that may end it."""
     time, node, compartment = event.time, move.node, move.compartment
     stages, end, stays, opened = tables.stages, tables.end, nodes.stay, nodes.opened
     index = stay_index(compartment, stays[node])

@@ -45,7 +45,7 @@ def new_queue(capacity, bucket_count):
 
 @no_refcount
 def clear(queue):
-    """Forget all events."""
+    """Remove all events."""
     for at in range(queue.bucket.size):
         queue.bucket[at] = _NONE
     queue.counter[HEAP] = 0
@@ -180,7 +180,7 @@ def _sift_in(queue, time, slot):
 
 
 def _sift_out(queue):
-    """Take the first off the heap."""
+    """Remove the first element of the heap."""
     count = queue.counter[HEAP] - 1
     queue.counter[HEAP] = count
     time = queue.heap_time[count]

@@ -63,9 +63,9 @@ class Event(NamedTuple):
 class Move(NamedTuple):
     """The one node that an event may move."""
 
-    node: Any  # -1 if nobody moves
-    compartment: Any  # where to
-    infector: Any  # -1 for nobody
+    node: Any  # -1 if no node moves
+    compartment: Any  # after the move
+    infector: Any  # -1 if none
     is_case: Any
 
 

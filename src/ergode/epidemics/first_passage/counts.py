@@ -33,12 +33,12 @@ SHARED_ENTRIES = 8192
 
 
 def _column(compartment, node, stratum, stratum_count):
-    """Where a node in a compartment is counted."""
+    """Column of counts of a node in a compartment."""
     return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
 
 
 class Grid(NamedTuple):
-    """When and where nodes are counted."""
+    """Grid and columns of the counts."""
 
     times: Any  # ascending, real [time_count]
     per_step: Any  # grid points per unit of time

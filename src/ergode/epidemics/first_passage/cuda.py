@@ -148,7 +148,7 @@ def search_cuda(
 
 
 def _clear(words, earliest, segment_count, work, first, stride):
-    """Nobody is reached."""
+    """Mark all nodes as not reached."""
     for v in range(first, words.size, stride):
         words[np.uint32(v)] = word_of(NEVER)
     if first < 3:
@@ -253,7 +253,7 @@ def _take(words, v, degree, scanning, segments, segment_count, slot):
 
 
 def _cut(v, degree, segments, segment_count, slot):
-    """Leave a hub to the whole grid, in segments."""
+    """Queue a hub in segments for the whole grid."""
     parts = np.int32((degree + SEGMENT - 1) // SEGMENT)
     at = cuda.atomic.add(segment_count, slot, parts)
     for part in range(parts):

@@ -1,8 +1,8 @@
 """The exact epidemic as a shortest-path problem: method ``"first-passage"``.
 
-Where nobody becomes susceptible again, an epidemic needs no clock.  For every node, draw how long
-it stays in each compartment once it is infected.  For every arc (directed edge) i -> j, draw an
-exponential threshold x.  Node i infects j when the cumulative force of infection along the arc,
+Without reinfection, an epidemic needs no clock.  For every node, draw its holding time in each
+compartment after infection.  For every arc (directed edge) i -> j, draw an exponential threshold x.
+Node i infects j when the cumulative force of infection along the arc,
 
     the integral of transmission rate x arc weight over i's time since infection,
 
@@ -124,7 +124,7 @@ NEVER = float("inf")
 # ---- CPU: each thread runs one replicate at a time, with its nodes in lanes
 
 # A block of words has one entry in `nearest`, the earliest pending word in it: a pass looks at
-# blocks, then at groups (a few vector registers), and at single words only where there is work.
+# blocks, then at groups (a few vector registers), and at single words only where words are pending.
 _BLOCK_BITS = 10
 _BLOCK = 1 << _BLOCK_BITS
 _GROUP = 32

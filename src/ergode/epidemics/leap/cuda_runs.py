@@ -42,7 +42,7 @@ class CudaRuns:
     ) -> None:
         self._layout = layout
         device = layout.device
-        # A way of summing that never pays is not compiled: short steps change few nodes, and
+        # A way of summing that is never faster is not compiled: short steps change few nodes, and
         # switching needs a single force of infection per node.
         switches = switches and layout.channel_count == 1
         self._gathers = layout.mode == GATHER or (layout.mode == AUTO and switches)
@@ -56,7 +56,7 @@ class CudaRuns:
         room = device.shared_bytes_most - _STATIC_BYTES
         local = self._gathers and 4 * self._planes <= room
         self._shared_bytes = 4 * self._planes if local else 0
-        # A block with much shared memory has its multiprocessor to itself.
+        # A block with much shared memory is alone on its multiprocessor.
         self._threads = 1024 if 2 * self._shared_bytes > room else 256
         self._bindings = layout.bindings | {
             options.GATHERS: self._gathers,

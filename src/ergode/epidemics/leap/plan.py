@@ -77,7 +77,7 @@ def schedule_of(
     if close.size:
         raise PlanError(
             f"times[{close[0]}] and times[{close[0] + 1}] are closer than 2^-30 of the whole grid, "
-            "which steps that differ cannot tell apart"
+            "too close for adaptive steps"
         )
     ticks = max(1, int(step / tick))
     return Schedule(real(tick), real(1 / tick), grid, ticks, real(tolerance or 0.0), 0), False
@@ -113,7 +113,7 @@ def rules_of(
     else:
         into = np.bincount(targets, weights, minlength=node_count)
         largest = float(into.max(initial=0.0)) * float(per_arc.max())
-        unit = (largest or 1.0) / _PRESSURE_MOST  # nobody may infect anybody
+        unit = (largest or 1.0) / _PRESSURE_MOST  # `largest` is zero without transmission
         present = weights[weights > 0] if weights is not None else np.ones(1)
         least = float(present.min()) if present.size else 1.0
         smallest, exact = (float(rates.min()) * least / unit if rates.size else 1.0), False

@@ -79,7 +79,7 @@ def check_model(model: CompartmentModel, transition: str) -> None:
         )
     if model.infections[0].susceptible in model.infectious:
         raise PlanError(
-            f"everyone starts in '{model.infections[0].susceptible}', which infects others; "
+            f"nodes start in '{model.infections[0].susceptible}', which is infectious; "
             "tau-leaping needs a susceptible compartment that is not infectious"
         )
     if transition == "left-end":

@@ -215,7 +215,7 @@ def _modulated(four, pressure, weighed, step, nodes, tables):
 
 
 def _thresholds(four, held, step, nodes):
-    """What is kept of a lane's nodes: a tick, and what they can still take; else zeros."""
+    """Stored ticks of a lane's nodes, and the rests of their thresholds; zeros if not stored."""
     since_when = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
     left_now = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
     if THRESHOLDS:
@@ -241,7 +241,7 @@ def _thresholds(four, held, step, nodes):
 
 
 def _leaving(four, since_when, step, nodes, tables):
-    """Probabilities of a lane's nodes to leave their compartments by themselves."""
+    """Probabilities of a lane's nodes to progress within the step."""
     if THRESHOLDS:
         leaves = tuple(due_by(four.compartment[j], since_when[j], step.end) for j in range(4))
     elif SAMPLED:
@@ -330,10 +330,10 @@ def draw_hits(four, step, pressure, weighed, leaving, nodes, probabilities):
 
 
 def _move(four, hits, pressure, weighed, leaves, step, sizes, nodes, shared, tables, moves):
-    """Move those of a lane's nodes that `hits` says.
+    """Move those of a lane's nodes that are set in `hits`.
 
-    Returns the new compartments, nodes whose infectivity may have changed, and how many changes of
-    infectivity there are.
+    Returns the new compartments, nodes whose infectivity may have changed, and the number of
+    changes of infectivity.
     """
     new_word = four.word
     turned = np.uint32(0)
@@ -421,7 +421,7 @@ def probability_to_leave(compartment, since, node, start, ticks, stages, probabi
 
 
 def infectious_four(mask, word):
-    """How many of a lane's four nodes are in a source."""
+    """Number of a lane's four nodes that are in a source."""
     count = np.int32(0)
     for j in unroll(range(4)):
         compartment = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
@@ -455,7 +455,7 @@ def leaves_by(compartment, since, node, end):
 
 
 def destination(node, compartment, pressure, weighed, leaving, step, sizes, nodes, tables):
-    """Where a node that moves goes, and whether it was infected."""
+    """New compartment of a node that moves, and whether it was infected."""
     seed, replicate, number = nodes.seed, nodes.replicate, step.number
     if not is_infection(weighed, step.exposure, leaving, seed, replicate, np.int64(node), number):
         return np.int64(
@@ -491,7 +491,7 @@ def _units(node, infection, layer, step, sizes, nodes, tables):
 
 
 def _infected_by_weight(node, compartment, part, step, sizes, nodes, tables):
-    """Where an infection leads, in proportion to the weighed forces of infection."""
+    """Compartment after an infection, drawn in proportion to the weighed forces of infection."""
     total = real(0.0)
     for infection in unroll(range(len(SUSCEPTIBLE))):
         if compartment == SUSCEPTIBLE[infection]:

@@ -1,4 +1,4 @@
-"""When two times are equal: one rule for all methods, devices and precisions.
+"""Equality of times: one rule for all methods, devices and precisions.
 
 Sums of floats round: 1.1 + 2.2 is a little more than 3.3.  Two times that differ by less than
 `ROUNDING` are therefore treated as equal.  An event at a grid time counts in the row of this time,
@@ -88,4 +88,4 @@ def _later_64(time):
 
 
 later = ByPrecision(float32=_later_32, float64=_later_64)
-"""A slightly later time, at which anything that begins or ends at this time has done so."""
+"""A slightly later time, after everything that begins or ends at this time."""

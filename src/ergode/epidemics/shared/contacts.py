@@ -1,4 +1,4 @@
-"""Effective contacts between two nodes: for each arc a Poisson process on a clock of its own.
+"""Effective contacts between two nodes: for each arc a Poisson process on its own clock.
 
 The clock of an arc runs at the largest rate at which the arc could ever transmit: the largest
 transmission rate, times the arc's weight, times the largest factor of its layer.  The clock of a
@@ -12,7 +12,7 @@ transmissions but does not shift any.  Two scenarios with one seed differ only b
 transmissions and their consequences.
 
 A cell is a unit of the clock.  Its points are a function of (seed, replicate, source, target,
-layer, cell).  They can be asked for in any order, from any moment on.
+layer, cell).  They can be computed in any order, from any moment on.
 
 References
 ----------
@@ -43,7 +43,7 @@ _EARLIER = 1.0 - 2.0**-18
 
 
 class Meetings(NamedTuple):
-    """When the two nodes of each arc are in contact, in the order of time."""
+    """Meetings of the two nodes of each arc, in the order of time."""
 
     first: Any  # the arc's meetings are first[arc] : first[arc + 1], int64 [arc_count + 1]
     begin: Any  # real [meeting_count]
@@ -75,7 +75,7 @@ def exposure(meetings, arc, time):
 
 
 def moment(meetings, arc, amount):
-    """When the contact time along an arc first exceeds `amount`; infinite if it never does."""
+    """First time at which the contact time along an arc exceeds `amount`; infinite if never."""
     if not TEMPORAL:
         return amount
     low = meetings.first[arc]

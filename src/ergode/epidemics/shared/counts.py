@@ -1,4 +1,4 @@
-"""Counts on a time grid: where a moment falls on it, and moves that become counts."""
+"""Counts on a time grid: the grid index of a moment, and counts from moves."""
 
 from __future__ import annotations
 

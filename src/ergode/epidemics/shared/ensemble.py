@@ -93,8 +93,9 @@ class Ensemble(ABC):
     ) -> dict[Any, bool]:
         """The families of holding times that kernels contain: those of the model, or all.
 
-        On a CPU kernels with all families serve every model, so that a new one starts at once.
-        They take up to twice as long.  `kernel_of` makes the kernel that is compiled longest.
+        On a CPU, kernels with all families serve every model, so that a new model starts without
+        compiling.  They take up to twice as long.  `kernel_of` makes the kernel with the longest
+        compile time.
         """
         own, standing = progression.bindings_of(model), progression.EVERY_KIND
         seconds = self._rows * self.node_count * _SECONDS_PER_NODE
@@ -159,7 +160,7 @@ class Ensemble(ABC):
 
 
 def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:
-    """How many replicates fit on a device at once.
+    """Number of replicates that fit on a device together.
 
     Raises
     ------

@@ -1,10 +1,11 @@
 """Importations: contacts with cases outside the network.
 
 The n-th importation of a plan is a function of (seed, replicate, plan, n).  It consists of a random
-node, a moment after that of the importation before, and a mark.  It infects as a contact with an
-outside case would: if the mark is below the rate of infection from the node's compartment, relative
-to the largest rate, times the node's susceptibility.  The event-driven method draws one importation
-after the other.  The method by windows takes a list of all importations, ordered by node.
+node, a moment after that of the previous importation, and a mark.  It acts as a contact with an
+outside case.  It infects if the mark is below the rate of infection from the node's compartment,
+relative to the largest rate, times the node's susceptibility.  The event-driven method draws one
+importation after the other.  The method by windows takes a list of all importations, ordered by
+node.
 """
 
 from __future__ import annotations
@@ -115,9 +116,8 @@ def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarra
     leads = np.array([i.infected in direct for i in model.infections])
     if name not in model.infected or not (rates[leads | (name in model.infectious)] > 0).any():
         raise ModelError(
-            f"an importation is into '{name}', but by no infection of the model does a contact "
-            f"with such a case infect anybody; infected compartments are "
-            + ", ".join(model.infected)
+            f"an importation is into '{name}', but no infection of the model is by contact with "
+            f"such a case; infected compartments are " + ", ".join(model.infected)
         )
     begins_as_such = {i.susceptible for i, r, d in zip(model.infections, rates, leads, strict=True)
                       if d and r > 0}  # fmt: skip

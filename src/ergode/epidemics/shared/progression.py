@@ -26,7 +26,7 @@ _FOR_EVER = float("inf")
 class Stages(NamedTuple):
     """A model as flat arrays, one row per compartment; real arrays may have an axis of points."""
 
-    kind: Any  # kind of holding time, int32 [compartment_count]; -1 if nodes stay for ever
+    kind: Any  # kind of holding time, int32 [compartment_count]; -1 without a progression
     a: Any  # its parameters, real [compartment_count]
     b: Any
     table_start: Any  # its rows of the two tables, int32 [compartment_count + 1]
@@ -50,7 +50,7 @@ _BY_POINT = ("a", "b", "table_time", "table_cdf", "transmission_rate", "branch_c
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
 def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -> Stages:
-    """The tables of several models that differ in numbers alone (see `PointGroup`)."""
+    """The tables of several models that differ only in numbers (see `PointGroup`)."""
     first, points = models[0], len(models)
     index, count = first.index, len(first.compartments)
     kind = np.full(count, -1, np.int32)

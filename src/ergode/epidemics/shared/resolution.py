@@ -81,7 +81,7 @@ def check_range(what: str, value: Any, precision: Precision) -> None:
     """Refuse values near the largest number of the working precision: their sums may overflow."""
     if not abs(value) < 0.1 * np.finfo(precision).max:
         raise ModelError(
-            f"{what} is beyond what {precision} can hold; use another unit of time"
+            f"{what} is out of the range of {precision}; use another unit of time"
             + (" or precision='float64'" if precision == "float32" else "")
         )
 
@@ -107,6 +107,6 @@ def check_stages(
             name = progression.compartment
             if lost[point, model.index[name]] and progression.holding_time.mean > 0:
                 raise ModelError(
-                    f"the holding time of '{name}' is shorter than {precision} can hold; use "
+                    f"the holding time of '{name}' is below the range of {precision}; use "
                     "another unit of time"
                 )

@@ -74,7 +74,7 @@ class Interventions(NamedTuple):
     rollout: Any
     layer: Any  # int32; -1 for all
     compartment: Any  # int32; -1 for none
-    group: Any  # row of `members`, int32; -1 for everybody
+    group: Any  # row of `members`, int32; -1 for all nodes
     members: Any  # uint8 [group_count, node_count]
     traced: Any  # probabilities and times of tracing, real [intervention_count, 4]
     trigger: Any  # row of the next three, int32; -1 for none
@@ -230,8 +230,8 @@ def interventions_of(
             kind[row] = _ISOLATION
             if isinstance(one, Isolation) and one.compartment not in model.infectious:
                 raise ModelError(
-                    f"{where} isolates those in '{one.compartment}', who infect nobody; those who "
-                    "infect are in " + (", ".join(model.infectious) or "no compartment")
+                    f"{where} isolates nodes in '{one.compartment}', which is not infectious; "
+                    "infectious compartments: " + (", ".join(model.infectious) or "none")
                 )
         if isinstance(one, ContactTracing):
             kind[row] = TRACING_KIND

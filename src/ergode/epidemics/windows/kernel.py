@@ -186,7 +186,7 @@ def _find_paths(epidemic, queue, row, replicate, odd, begin, stop):
 
 
 def _wake(tables, paths, queue, there, following, position, stop):
-    """Queue a node, unless it is queued already or nothing can happen to it."""
+    """Queue a node, unless it is already queued or cannot move."""
     if paths.queued[position] == 0 and not idle(tables, paths, position, stop):
         paths.queued[position] = 1
         queue[there, following] = position
@@ -363,7 +363,7 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
 
 
 def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thread):
-    """Begin or narrow the searches of all replicates; note in `waiting` whether one goes on."""
+    """Begin or narrow the searches of all replicates; count in `waiting` those not finished."""
     plan, triggers, end = epidemic.tables.interventions, epidemic.triggers, epidemic.tables.end
     for k in range(thread.first, row_count * plan.kind.size, thread.stride):
         row = k // plan.kind.size
@@ -466,7 +466,7 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
 
 
 def _wake_on_cuda(tables, paths, queue, waiting, round_number, position, stop):
-    """Queue a node for the next round, unless it is queued or nothing can happen to it."""
+    """Queue a node for the next round, unless it is already queued or cannot move."""
     if not idle(tables, paths, position, stop) and cuda.atomic.exch(paths.queued, position, 1) == 0:
         at = cuda.atomic.add(waiting, (0, (round_number + 1) % 3), 1)
         queue[1 - (round_number & 1), at] = position

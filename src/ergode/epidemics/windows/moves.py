@@ -61,7 +61,7 @@ class Move(NamedTuple):
 
     compartment: Any
     infected: Any  # whether the node becomes a case
-    at_once: Any  # whether it is infected at this very moment
+    at_once: Any  # whether the infection is at this moment
     infector: Any  # -1 if nobody infected the node
     time: Any
     age: Any  # age in the compartment; zero except for seeds
@@ -155,7 +155,7 @@ def place_seed(epidemic, results, row, slot, index, node_count, replicate):
     node = np.int64(seed_node(seeding, index, node_count, epidemic.seed, replicate))
     compartment = seed_compartment(seeding, index)
     position = slot * node_count + node
-    # What is already there is the first stay of a node that is no seed.
+    # `begin_node` has stored the first stay of a node that is not a seed.
     if HAS_TRACING:
         epidemic.tracing.count[position] = 0
     age = real(0.0)

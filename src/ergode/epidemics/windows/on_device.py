@@ -40,7 +40,7 @@ class _Windows:
         Of the kernel.
     precision : {"float32", "float64"}
     at_first : ndarray of int32, shape [column_count]
-        Counts before anybody has moved.
+        Counts before any move.
     time_count : int
     seed_count : int
         Largest number of seeds of a replicate.
@@ -129,7 +129,7 @@ class OnCUDA(_Windows):
         return max(1, min(replicates, fits, _POSITIONS // node_count))
 
     def prepare(self, run: Callable[[], Any]) -> None:
-        """Nothing: a launch needs its grid, and so its kernel, anyway."""
+        """Do nothing: a launch compiles the kernel to find the size of its grid."""
 
     def run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
@@ -181,7 +181,7 @@ def cuda_buffers(
     node_count: int, count: int, tables: EpidemicTables, bindings: dict[Any, Any],
     precision: Precision, shape: tuple[int, int], record_room: int, detection_room: int, empty: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """What the CUDA kernel writes to, with arrays made by ``empty(shape, dtype)``."""
+    """Results and scratch memory of the CUDA kernel, made by ``empty(shape, dtype)``."""
     position_count, plan = count * node_count, tables.interventions.kind.size
     word = np.dtype(f"uint{8 * np.dtype(precision).itemsize}")
     watched = position_count if bindings[HAS_TRACING] else 1

@@ -1,11 +1,11 @@
-"""What one node does in a window of time, given what its neighbours do in it.
+"""The path of one node in a window of time, from the paths of its neighbours.
 
-A path is the moves of a node in a window: when, and into which compartment.  It depends on
-earlier moments of its neighbours' paths alone - and, under contact tracing, on those of their
-neighbours, who may have had them put in quarantine (`windows.tracing`).  All draws are those of
-`event_driven.kernel`.
+A path is the moves of a node in a window: their times and new compartments.  It depends only on
+earlier moments of its neighbours' paths.  Under contact tracing it also depends on the paths of
+their neighbours, whose detection may have quarantined them (`windows.tracing`).  All draws equal
+those of `event_driven.kernel`.
 
-On a CUDA device the lanes of a warp share the arcs into a node that has many.
+On a CUDA device the lanes of a warp share the arcs into a node with many arcs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from ergode.epidemics.windows.tracing import (
 # in it is compiled.
 # ruff: noqa: SIM102
 HUBS = option(False)
-"""Whether lanes of a warp share the arcs into a node that has many."""
+"""Whether lanes of a warp share the arcs into a node with many arcs."""
 
 _NEVER = float("inf")
 _NOBODY = -1
@@ -100,9 +100,9 @@ def _first_transmission(
         for k in range(count + 1):
             end = paths.time[k, other] if k < count else until_of(paths, other)
             if k == count and count > 0:
-                end = real(_NEVER)  # it would have moved once more, had it left in this window
+                end = real(_NEVER)  # a departure within this window would be in the path
             if tables.infections.infectious[kind] != 0:
-                # At the moment of an infection contacts are those of who was there before it.
+                # At the moment of an infection, contacts belong to the stay before it.
                 closed = k < count and is_infection(paths, k, other)
                 latest = real(end if closed else just_before(end))
                 low = real(max(opened, after))
@@ -250,7 +250,7 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, position)
-    entry = np.int64(0)  # each stay has its own importations
+    entry = np.int64(0)  # first importation into the node
     if HAS_IMPORTATIONS:
         entry = first_imported_case(epidemic.imported_cases, place.row, node)
     while True:

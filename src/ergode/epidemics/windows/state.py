@@ -86,12 +86,12 @@ class Place(NamedTuple):
 
 
 def since_of(paths, position):
-    """When a node's stay began."""
+    """Begin of a node's stay."""
     return from_bits(bits(paths.state[position, 0]))
 
 
 def until_of(paths, position):
-    """When a node's stay would end without an infection."""
+    """End of a node's stay without an infection."""
     return from_bits(bits(paths.state[position, 1]))
 
 
@@ -166,13 +166,13 @@ def begin_at_base(tables, paths, position, node, seed, replicate):
 
 
 def idle(tables, paths, position, stop):
-    """Whether nothing can happen to a node before `stop`."""
+    """Whether a node cannot move before `stop`."""
     at_risk = tables.infections.at_risk[compartment_of(paths, position)] != 0
     return until_of(paths, position) >= stop and not at_risk
 
 
 def destination(paths, k, position):
-    """Where the k-th move of a path leads."""
+    """Compartment after the k-th move of a path."""
     return np.int64(paths.to[k, position] & np.uint8(INFECTED - 1))
 
 

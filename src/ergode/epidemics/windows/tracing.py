@@ -1,4 +1,4 @@
-"""Contact tracing by windows of time: who is in quarantine, and when.
+"""Contact tracing by windows of time: quarantine of a node at any moment.
 
 A node that enters a compartment is detected after a delay, and after a second delay its contacts
 are put in quarantine (`event_driven.kernel`).  The times of entry determine all of this, so
