@@ -407,7 +407,7 @@ def _run(
             return False
         return True
 
-    # One chunk: a device takes parts of the zones by itself.
+    # One chunk: runners split the zones themselves.
     run_chunks("zones", zones.count, zones.count, work, unit="zones", show=show)
     missing = outcome.status == Status.NOT_RUN
     if missing.any():

@@ -17,7 +17,7 @@ FIXED, VOLUME, PRESSURE = 0, 1, 2
 
 
 UNSWEPT = np.zeros((1, 1))
-"""Factors of zones that have none of their own."""
+"""Factors of zones without a sweep of parameters."""
 
 
 class ConditionHistory(NamedTuple):
@@ -231,7 +231,7 @@ class Thermodynamics(NamedTuple):
 
 
 class Elimination(NamedTuple):
-    """Where the entries of L, U and the inverse pivots lie.
+    """Layout of the entries of L, U and the inverse pivots.
 
     Row k of the permuted matrix has its entries of L, its pivot, then its entries of U, each in
     order of columns.

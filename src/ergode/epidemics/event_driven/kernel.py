@@ -334,7 +334,7 @@ def _transmit(event, contacts, tables, nodes, run):
 
 
 def _progress(event, stages, nodes, run):
-    """Where a node goes at the end of its stay."""
+    """The move of a node at the end of its stay."""
     left = np.int64(nodes.compartment[event.node])
     compartment = next_compartment_of_stay(
         stages, left, stay_index(left, event.stay - 1), run.seed, run.replicate, event.node
@@ -373,7 +373,7 @@ def _await_import(queue, event, imports, end, run):
 
 
 def _entry_time(event, seeding):
-    """When the moved node entered its new compartment; before time zero for a seed with an age."""
+    """Time of entry into the new compartment; before time zero for a seed with an age."""
     if HAS_AGES and event.kind == SEED:
         return event.time - real(seed_age(seeding, event.arc))
     return event.time

@@ -413,7 +413,7 @@ def _weighed(nodes, rules, node, compartment):
 
 
 def _infected_by_weight(node, compartment, step, nodes, rules, seed, replicate):
-    """Where an infection leads, in proportion to the weighed forces of infection."""
+    """Compartment after an infection, drawn in proportion to the weighed forces of infection."""
     left = chosen_part(seed, replicate, node, step) * _weighed(nodes, rules, node, compartment)
     found = np.int64(-1)
     for infection in range(rules.susceptible.size):
@@ -426,7 +426,7 @@ def _infected_by_weight(node, compartment, step, nodes, rules, seed, replicate):
 
 
 def _infected(node, compartment, chosen, nodes, rules):
-    """Where an infection leads, by the unit of the force of infection that was drawn."""
+    """Compartment after an infection, by the drawn unit of the force of infection."""
     found = np.int64(-1)
     for infection in range(rules.susceptible.size):
         if rules.susceptible[infection] == compartment and found < 0:

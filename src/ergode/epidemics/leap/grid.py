@@ -100,7 +100,7 @@ class Shared(NamedTuple):
     changes: Any  # of infectivity, int32 [1]
     largest: Any  # hazard, bits [1]
     gathered: Any  # forces of infection, int32 [thread x 4]
-    local_bits: Any  # who is in a source: uint32, or empty
+    local_bits: Any  # membership of nodes in a source: uint32, or empty
 
 
 def sizes_of(incoming):

@@ -33,7 +33,7 @@ from ergode.epidemics.shared.options import TEMPORAL
 
 CELL_BITS = 26
 CELLS_MOST = 1 << CELL_BITS  # on the clock of an arc, so that a point's key has 32 bits
-ENTITIES_MOST = 1 << 56  # pairs of nodes in each layer, so that each has a key of its own
+ENTITIES_MOST = 1 << 56  # pairs of nodes in each layer, so that their keys are unique
 
 _NEVER = float("inf")
 NO_KEY = np.uint32(0xFFFFFFFF)

@@ -46,7 +46,7 @@ from ergode.epidemics.windows.triggers import (
     window_stop,
 )
 
-# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 THREADS = 256
 HUB = 64  # a warp shares the work on a node with more incoming arcs than this

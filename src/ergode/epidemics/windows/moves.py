@@ -34,7 +34,7 @@ from ergode.epidemics.windows.state import (
 from ergode.epidemics.windows.tracing import await_detection, carry_out
 from ergode.epidemics.windows.triggers import BINS
 
-# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 _NEVER = float("inf")
 

@@ -57,8 +57,7 @@ from ergode.epidemics.windows.tracing import (
     may_trace_before,
 )
 
-# Each option is tested by itself, in an `if` of its own, so that a branch is dropped before what is
-# in it is compiled.
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 HUBS = option(False)
 """Whether lanes of a warp share the arcs into a node with many arcs."""

@@ -18,11 +18,11 @@ from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import SWEPT
 
-# In a state, beside the compartment: the node was infected at the first moment of its stay.
+# Flag in a state, next to the compartment: the node was infected at the first moment of its stay.
 _OPEN = 128
 # Moves that a path has room for within a window.
 ROOM = 4
-# In a path, beside the compartment that a move leads to: it was an infection.
+# Flag in a path, next to the compartment after a move: the move is an infection.
 INFECTED = 128
 COMPARTMENTS_MOST = INFECTED
 _NEVER = float("inf")

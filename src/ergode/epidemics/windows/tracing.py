@@ -25,7 +25,7 @@ from ergode.epidemics.shared.transmission import TRACING_KIND
 from ergode.epidemics.windows.atomics import raise_to
 from ergode.epidemics.windows.state import destination, moves_of, stay_of
 
-# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case

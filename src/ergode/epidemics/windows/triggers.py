@@ -20,7 +20,7 @@ from ergode.epidemics.shared.transmission import triggered_start
 from ergode.epidemics.windows.atomics import add, lower_to
 from ergode.epidemics.windows.state import destination, is_infection, moves_of
 
-# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 
 BIN_BITS = 6

@@ -200,7 +200,7 @@ def distances(
         with np.errstate(divide="ignore"):
             above = np.where(x > 0, np.log(x / mechanism.mass) - weight, 0.0)
         matrix = np.einsum("zs,is,js->zij", x, members, members)
-        # Symmetric nuclei alone say nothing of the difference of a and b.
+        # Nuclei with Z = N alone do not determine the difference of a and b.
         inverse = np.linalg.pinv(matrix, rcond=1e-12, hermitian=True)
         potential = np.einsum("zij,js,zs->zi", inverse, members, x * above)
         balanced = np.exp(np.minimum(weight + potential @ members, 0.0)) * mechanism.mass

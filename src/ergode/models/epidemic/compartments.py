@@ -37,7 +37,7 @@ class CompartmentModel:
     infections : sequence of Infection
         Transitions along edges.
     progressions : sequence of Progression
-        Transitions a node makes by itself, at most one per compartment.
+        Spontaneous transitions, at most one for each compartment.
     susceptibility, infectivity : str, optional
         Names of node attributes of the network that multiply the rate along arcs into and out of
         a node.

@@ -66,12 +66,12 @@ class Estimation:
         return np.stack(rows, -1) if rows else np.zeros((self.layout.count, 0))
 
     def one_at_a_time(self, who: str) -> None:
-        """Refuse several densities, for `who` takes one.
+        """Refuse several densities, because `who` takes one.
 
         Raises
         ------
         ModelError
-            There are several.
+            There are several densities.
         """
         if self.layout.dims:
             raise ModelError(

@@ -1,9 +1,9 @@
 """Compressed sparse rows from a list of edges, by a counting sort in two steps.
 
 First, edges are dealt into buckets of neighbouring rows, so that the writes of a bucket stay in
-cache.  Second, each bucket is counted, filled, sorted and rid of duplicates.  Both steps keep the
-order of the input.  Hence the result does not depend on the number of threads, and both arcs of an
-undirected edge add duplicate weights in the same order, with the same rounding.
+cache.  Second, each bucket is counted, filled and sorted, and duplicates are merged.  Both steps
+keep the order of the input.  Hence the result does not depend on the number of threads, and both
+arcs of an undirected edge add duplicate weights in equal order, with equal rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROW_BITS_LEAST = 10
 _ROW_BITS_MOST = 16  # a row within its bucket is a uint16
 _BUCKETS_WANTED = 1024
 _EDGES_PER_PIECE = 1 << 18
-_RUN = 24  # rows up to this long are sorted by insertion alone
+_RUN = 24  # rows up to this length are sorted by insertion
 
 
 class Arcs(NamedTuple):
@@ -46,7 +46,7 @@ def build_rows(
     directed: bool,
     weights: np.ndarray | None = None,
 ) -> Rows:
-    """Compressed rows, sorted by target, of a list of edges that is known to be sound.
+    """Compressed rows, sorted by target, of a list of checked edges.
 
     Parameters
     ----------
@@ -136,12 +136,12 @@ def sort_rows(offsets: np.ndarray, targets: np.ndarray) -> None:
 
 
 def deal(values: np.ndarray, keys: np.ndarray, key_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Group values by key, in the order in which they came.
+    """Group values by key, keeping their order.
 
     Parameters
     ----------
     values : ndarray of int32 or int64, shape [count]
-        What to group.
+        Values to group.
     keys : ndarray of int32 or int64, shape [count]
         Group of each value, below `key_count`.
     key_count : int
@@ -165,7 +165,7 @@ def deal(values: np.ndarray, keys: np.ndarray, key_count: int) -> tuple[np.ndarr
 
 
 def _starts(tally: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where buckets start, and where in each bucket each piece of the input starts."""
+    """Start of each bucket, and of each piece of the input within each bucket."""
     ends = np.cumsum(tally.T.ravel()).reshape(tally.shape[::-1])
     starts = np.zeros(tally.shape[1] + 1, np.int64)
     starts[1:] = ends[:, -1]
@@ -228,7 +228,7 @@ def _fill(
             if weighted:
                 weights[place] = arcs.weight[arc]
         for row in range(first, last):
-            # The dealt arcs of this bucket are used up, so their room can serve the merges.
+            # The dealt arcs of this bucket are no longer needed; their memory serves the merges.
             begin, end = offsets[row], kept[row]
             sort_row(targets, weights, arcs.target, arcs.weight, begin, end, weighted)
             kept[row] = _merge_duplicates(targets, weights, begin, end, weighted)

@@ -20,7 +20,7 @@ from ergode.models.reactions.rates import RateCoefficient
 _PLUS = re.compile(r"(?<=\s)\+(?=\s)|(?<=\w)\+(?=\w)")
 _TERM = re.compile(r"(?:(\d+(?:\.\d+)?)\s+)?(\S+)")
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*\*\s*([^\W\d]\w*)")
-# Not an error by itself: nuclei are called so.
+# Not an error in itself: such names are valid for nuclei.
 _GLUED = re.compile(r"(\d+(?:\.\d+)?)([^\W\d]\w*)")
 _NOTHING = ("", "0", "∅")
 
