@@ -64,7 +64,7 @@ def test_amounts_may_depend_on_parameters():
     ("parameters", "initial", "words"),
     [
         ({"kk": 1.0}, None, "did you mean 'k'"),
-        ({"k": [1.0, 2.0], "scale": [1.0, 2.0, 3.0]}, None, "one length"),
+        ({"k": [1.0, 2.0], "scale": [1.0, 2.0, 3.0]}, None, "equal length"),
         ({"k": [1.0, np.nan]}, None, "finite"),
         ([1.0], None, "expected a mapping"),
         ({"k": 1.0}, ergode.grid(Z=[1.0, 2.0]), "'Z'"),
