@@ -16,7 +16,13 @@ import pytest
 import trajectories_arrays as array_fields
 import trajectories_plain as plain
 import trajectories_round as round_numbers
-from trajectories_models import END, draw_model, event_functions, history_of
+from trajectories_models import (
+    END,
+    draw_model,
+    draw_separable,
+    event_functions,
+    history_of,
+)
 
 import ergode
 from ergode.core.status import Status
@@ -40,6 +46,14 @@ ORDINARY = {
     "rk4 float32": ({"step": 0.02, "precision": "float32"}, 2e-3),
     "rk4 refined": ({"rtol": 1e-7, "atol": 1e-7}, 2e-5),
 }
+SEPARABLE = {
+    "verlet": ({"step": 0.002}, 2e-3),
+    "blanes-moan4": ({"step": 0.02}, 2e-4),
+    "kahan-li6": ({"step": 0.02}, 2e-5),
+    "suzuki-umeno8": ({"step": 0.04}, 2e-5),
+    "kahan-li6 float32": ({"step": 0.04, "precision": "float32"}, 5e-3),
+    "verlet refined": ({"rtol": 1e-5, "atol": 1e-5}, 2e-3),
+}
 WITH_DELAYS = {
     "tsit5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
     "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
@@ -54,7 +68,7 @@ GRID = np.sort(np.concatenate([np.linspace(0.0, END, 7), [0.0371, 1.234567, 5.99
 
 def test_every_method_is_examined():
     """Those for noise go through `compare_noise`."""
-    named = {name.partition(" ")[0] for name in ORDINARY}
+    named = {name.partition(" ")[0] for name in ORDINARY | SEPARABLE}
     small = {name for name, one in METHODS.items() if not (one.scheme or one.stabilised)}
     assert named == small
 
@@ -62,9 +76,10 @@ def test_every_method_is_examined():
 class Case:
     """A model, trajectories of it, and their plain solutions."""
 
-    def __init__(self, seed, size, taus=0, count=12, kicks=False, structure=None):
+    def __init__(self, seed, size, taus=0, count=12, kicks=False, structure=None, separable=False):
         rng = np.random.default_rng(structure if structure is not None else seed)
-        self.seed, self.model = seed, draw_model(rng, size, taus)
+        model = draw_separable(rng, size) if separable else draw_model(rng, size, taus)
+        self.seed, self.model = seed, model
         self.rows, self.start = self.model.draw(np.random.default_rng(seed + 10**6), count)
         self.field = self.model.field()
         self.count = count
@@ -335,6 +350,12 @@ def check(seed, device, methods=None, structure=None, delays=True, noise=True, s
         wrong += compare_states(case, name, options, allowed, device)
         wrong += compare_watched(case, name, options, allowed, device)
         wrong += compare_backward(case, name, options, allowed, device)
+    if some := chosen(SEPARABLE):
+        case = Case(seed + 6, 2 * max(1, size // 2), structure=structure, separable=True)
+        for name, (options, allowed) in some.items():
+            wrong += compare_states(case, name, options, allowed, device)
+            wrong += compare_watched(case, name, options, allowed, device)
+            wrong += compare_backward(case, name, options, allowed, device)
     case = Case(seed + 1, size, kicks=True, structure=structure)
     for name, (options, allowed) in chosen(ORDINARY).items():
         if name in ("tsit5", "rk4", "rodas5p"):
@@ -354,13 +375,18 @@ def check(seed, device, methods=None, structure=None, delays=True, noise=True, s
     return wrong
 
 
+METHODS_OF = {
+    "plain": ("tsit5",), "delays": ("tsit5",), "noise": ("rk4",), "symplectic": ("kahan-li6",),
+}  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("also", ["plain", "delays", "noise"])
+@pytest.mark.parametrize("also", METHODS_OF)
 def test_random_fields(also, device):
     wrong = check(
-        100, device, methods=("rk4",) if also == "noise" else ("tsit5",), structure=7,
-        delays=also == "delays", noise=also == "noise",
+        100, device, methods=METHODS_OF[also], structure=7, delays=also == "delays",
+        noise=also == "noise",
     )  # fmt: skip
     assert not wrong, "\n".join(wrong)
 
@@ -376,6 +402,7 @@ def test_random_fields_for_long(device):
         rng = np.random.default_rng(seed)
         size = int(rng.integers(1, 7))
         some = tuple(rng.choice(list(ORDINARY), 3, replace=False))
+        some += (str(rng.choice(list(SEPARABLE))),)
         for _ in range(3):  # of one structure, so that kernels are compiled once
             wrong += check(seed, device, some, structure=seed - seed % 1000, size=size)
             seed += 10

@@ -119,6 +119,36 @@ def draw_model(rng, size, taus=0, noisy=None):
     return Model(equations, noises, ranges, taus)
 
 
+def draw_separable(rng, size):
+    """A random structure of positions and momenta, in any order; `size` is even."""
+    ranges: dict[str, tuple[float, float]] = {}
+    order = [int(i) for i in rng.permutation(size)]
+    positions, momenta = order[: size // 2], order[size // 2 :]
+
+    def new(kind, least, most):
+        name = f"{kind}{len(ranges) + 1}"
+        ranges[name] = (least, most)
+        return name
+
+    equations = [""] * size
+    for i, others, timed in [(i, momenta, False) for i in positions] + [
+        (i, positions, True) for i in momenta
+    ]:
+        j, m = (int(v) for v in rng.choice(others, 2))
+        kinds = [
+            f"{new('b', -1.5, 1.5)} * sin(2 * x{j})", f"{new('b', -1.5, 1.5)} * x{j} / (1 + x{m} ** 2)",
+            f"{new('b', -1.5, 1.5)} * tanh(x{j} * x{m})",
+        ]  # fmt: skip
+        if timed:
+            kinds.append(f"{new('b', -1.5, 1.5)} * cos({new('w', 0.5, 3.0)} * t)")
+        sign = "-" if timed else ""
+        terms = [f"{sign}{new('a', 0.3, 1.5)} * sin(x{j})", *rng.choice(kinds, 2, replace=False)]
+        equations[i] = " + ".join(str(one) for one in terms)
+    needed = {name for name in ranges if any(name in text for text in equations)}
+    ranges = {name: ends for name, ends in ranges.items() if name in needed}
+    return Model(equations, [], ranges, 0)
+
+
 def history_of(model):
     """The past as the engine's function and as the referee's."""
     values = [f"{0.4 + 0.1 * i} * math.cos({1 + 0.3 * i} * t + {i})" for i in range(model.size)]

@@ -110,6 +110,9 @@ def integrate(
         gives the reason. Methods for stiff equations support up to 16 variables. SymPy derives
         their Jacobian; if it cannot, finite differences approximate it. On a CPU the Rosenbrock
         methods also support variables that are arrays, one trajectory after the other, in float64.
+        Symplectic methods are for steps of one size and separable systems: derivatives of positions
+        depend on momenta alone, those of momenta on positions and time. Which variables are
+        positions is found from the field. Between two steps their states are cubic.
         The history is interpolated at order 6 for explicit methods of order 5 and 8, else at
         order 4.
 
@@ -127,6 +130,14 @@ def integrate(
           equations
         - ``"kvaerno5"``: a diagonally implicit Runge-Kutta method of order 5, which solves its
           stages by Newton's method; for stiff and strongly nonlinear equations
+        - ``"verlet"``: the Stoermer-Verlet or leapfrog method, symplectic of order 2; for long
+          times, with positions and momenta
+        - ``"blanes-moan4"``: Blanes and Moan's symplectic method of order 4; for long times, to 3
+          to 6 digits
+        - ``"kahan-li6"``: Kahan and Li's symplectic method of order 6; for long times, to 6 to 10
+          digits
+        - ``"suzuki-umeno8"``: Suzuki and Umeno's symplectic method of order 8; for long times, to
+          10 digits and more
         - ``"euler-maruyama"``: Euler's method with noise, of strong order 1/2; for any noise
         - ``"milstein"``: Milstein's method, of strong order 1; for noise that depends on its own
           variable only, not on delayed values

@@ -9,14 +9,34 @@ from typing import Any, Literal
 from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.steppers import chebyshev, explicit, kvaerno, noise, rosenbrock, stepper
-from ergode.trajectories.steppers.derivatives import additive, mixed_noise
+from ergode.trajectories.steppers import (
+    chebyshev,
+    explicit,
+    kvaerno,
+    noise,
+    rosenbrock,
+    splitting,
+    stepper,
+)
+from ergode.trajectories.steppers.derivatives import additive, mixed_noise, separated
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
-from ergode.trajectories.steppers.tableaus import DOP853, DOPRI5, EULER, RK4, TSIT5, Tableau
+from ergode.trajectories.steppers.tableaus import (
+    BLANES_MOAN4,
+    DOP853,
+    DOPRI5,
+    EULER,
+    KAHAN_LI6,
+    RK4,
+    SUZUKI_UMENO8,
+    TSIT5,
+    VERLET,
+    Tableau,
+)
 
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
-    "kvaerno5", "euler-maruyama", "milstein", "sra1",
+    "kvaerno5", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8", "euler-maruyama",
+    "milstein", "sra1",
 ]  # fmt: skip
 
 # With delays, the quintic interpolant of the history limits the order of a method.
@@ -83,7 +103,8 @@ class Method(methods.Method):
     @property
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
-        is_explicit = self.tableau is not None and self.scheme == 0
+        tableau = self.tableau
+        is_explicit = tableau is not None and self.scheme == 0 and not tableau.kicks
         return is_explicit or self.stabilised or rosenbrock.GAMMA in self.bindings
 
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
@@ -122,6 +143,11 @@ class Method(methods.Method):
             return "does not support delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
             return limits
+        if self.tableau is not None and self.tableau.kicks:
+            if field.delays:
+                return "does not support delays"
+            if isinstance(why := separated(field), str):
+                return f"needs positions and momenta whose slopes depend on the others, but {why}"
         if apart and step is None and not self.adapts:
             return "does not estimate its error; give a step, or choose 'tsit5'"
         if self.stiff and field.state_dependent:
@@ -239,6 +265,11 @@ def _rosenbrock(name: str, summary: str, use: str, tableau: RosenbrockTableau) -
     return Method(name, summary, use, tableau.order, True, True, bindings, needs_time_slopes=True)
 
 
+def _symplectic(name: str, summary: str, use: str, tableau: Tableau) -> Method:
+    bindings = {stepper.step: splitting.step, stepper.DENSE: tableau.dense}
+    return Method(name, summary, use, tableau.order, False, False, bindings, tableau)
+
+
 def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more: Any) -> Method:
     # Dense output of a stochastic step: a straight line.
     bindings = {stepper.DENSE: ((1.0,),), noise.SCHEME: scheme}
@@ -286,6 +317,22 @@ METHODS = {
             "kvaerno5", "a diagonally implicit Runge-Kutta method of order 5, which solves its "
             "stages by Newton's method", "stiff and strongly nonlinear equations", 5, True, True,
             _KVAERNO5,
+        ),
+        _symplectic(
+            "verlet", "the Stoermer-Verlet or leapfrog method, symplectic of order 2",
+            "long times, with positions and momenta", VERLET,
+        ),
+        _symplectic(
+            "blanes-moan4", "Blanes and Moan's symplectic method of order 4",
+            "long times, to 3 to 6 digits", BLANES_MOAN4,
+        ),
+        _symplectic(
+            "kahan-li6", "Kahan and Li's symplectic method of order 6",
+            "long times, to 6 to 10 digits", KAHAN_LI6,
+        ),
+        _symplectic(
+            "suzuki-umeno8", "Suzuki and Umeno's symplectic method of order 8",
+            "long times, to 10 digits and more", SUZUKI_UMENO8,
         ),
         _noisy(
             "euler-maruyama", "Euler's method with noise, of strong order 1/2", "any noise", 0.5,

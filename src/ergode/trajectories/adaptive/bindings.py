@@ -18,8 +18,8 @@ from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
-from ergode.trajectories.steppers import equations, inside_step, noise, stepper
-from ergode.trajectories.steppers.derivatives import bindings_of_derivatives
+from ergode.trajectories.steppers import equations, inside_step, noise, splitting, stepper
+from ergode.trajectories.steppers.derivatives import bindings_of_derivatives, separated
 
 
 def bindings_of(
@@ -46,6 +46,9 @@ def bindings_of(
     }
     if np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
+    if method.tableau is not None and method.tableau.kicks:
+        tableau = method.tableau
+        bindings |= splitting.bindings_of(tableau.drifts, tableau.kicks, separated(field))
     if method.stiff:
         bindings |= bindings_of_derivatives(field, method.needs_time_slopes)
     if field.delays or method.scheme:

@@ -22,6 +22,7 @@ from ergode.trajectories.steppers.equations import (
 from ergode.trajectories.steppers.explicit import A, B, C
 from ergode.trajectories.steppers.inside_step import between
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
+from ergode.trajectories.steppers.splitting import DRIFTS, average_slope
 
 FINITE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -53,6 +54,8 @@ class Out(NamedTuple):
 
 def slopes_of_stages(t, h, y, delayed, p):
     """Slopes at every stage of a step; `delayed[s]` holds the delayed values at stage s."""
+    if len(DRIFTS) > 0:
+        return slope(t, y, (), p), average_slope(t, h, y, p)
     k = (slope(t, y, delayed[0], p),)
     for s in unroll(range(1, len(C))):
         k = k + (  # noqa: RUF005

@@ -25,7 +25,8 @@ from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
 from ergode.trajectories.fixed.kernel import Out, Run
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.programs import formulation_of
-from ergode.trajectories.steppers import equations, explicit, noise, stepper
+from ergode.trajectories.steppers import equations, explicit, noise, splitting, stepper
+from ergode.trajectories.steppers.derivatives import separated
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
@@ -59,6 +60,8 @@ def bindings_of(
         TANGENTS: tangents,
         noise.SCHEME: scheme,
     }
+    if tableau.kicks:
+        bindings |= splitting.bindings_of(tableau.drifts, tableau.kicks, separated(field))
     if len(tableau.a) > 1:
         bindings[explicit.A] = tableau.a
     if field.delays:

@@ -13,6 +13,7 @@ import builtins
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -212,7 +213,7 @@ def mixed_noise(field: VectorField) -> str | None:
     """
     assert isinstance(field.diffusion, FunctionType)
     try:
-        reached = _symbols_of(field)
+        reached = _symbols_of(replace(field, function=field.diffusion, diffusion=None))
     except Exception:  # SymPy is not installed, or the function cannot be called with symbols
         reached = dependences(field.diffusion, len(field.variables))
     for i, (name, known) in enumerate(zip(field.variables, reached, strict=True)):
@@ -226,16 +227,56 @@ def mixed_noise(field: VectorField) -> str | None:
 
 
 def _symbols_of(field: VectorField) -> list[set[tuple[str, int]]]:
-    """Dependences of each noise, found by calling the diffusion with symbols."""
-    assert field.diffusion is not None
-    noise = VectorField(field.diffusion, field.variables, field.parameters, field.delays)
-    symbols = Symbols(noise)
+    """Dependences of each slope, found by calling the function with symbols."""
+    symbols = Symbols(field)
     place = {
         symbol: (kind, i)
-        for kind, several in (("y", symbols.y), ("yd", symbols.yd))
+        for kind, several in (("t", (symbols.t,)), ("y", symbols.y), ("yd", symbols.yd))
         for i, symbol in enumerate(several)
     }
     return [
         {place[symbol] for symbol in slope.free_symbols if symbol in place}
         for slope in symbols.slopes
     ]
+
+
+@lru_cache(maxsize=64)
+def separated(field: VectorField) -> tuple[bool, ...] | str:
+    """For each variable, whether it is a position; or why there is no such separation.
+
+    Slopes of positions depend on momenta alone, slopes of momenta on time and positions alone.
+    """
+    names = field.variables
+    try:
+        reached = _symbols_of(field)
+    except Exception:  # as in `mixed_noise`
+        reached = dependences(field.function, len(names))
+        # It does not follow the time: suppose that all slopes depend on it.
+        reached = [known | {("t", 0)} for known in reached]
+    kinds: list[bool | None] = [None] * len(names)
+    beside: list[set[int]] = [set() for _ in names]
+    for i, known in enumerate(reached):
+        for _, j in {one for one in known if one[0] == "y"}:
+            if j == i or j < 0:
+                what = f"'{names[i]}' itself" if j == i else "the state as a whole"
+                return f"the derivative of '{names[i]}' depends on {what}"
+            beside[i].add(j)
+            beside[j].add(i)
+    for first in range(len(names)):
+        if kinds[first] is not None:
+            continue
+        kinds[first], found = True, [first]
+        for i in found:
+            for j in sorted(beside[i]):
+                if kinds[j] is None:
+                    kinds[j] = not kinds[i]
+                    found.append(j)
+                elif kinds[j] == kinds[i]:
+                    return f"'{names[i]}' and '{names[j]}' depend on each other and on a third"
+        timed = {kinds[i] for i in found if ("t", 0) in reached[i]}
+        if timed == {True, False}:
+            return "derivatives of both positions and momenta depend on time"
+        if timed == {True}:
+            for i in found:
+                kinds[i] = not kinds[i]
+    return tuple(bool(kind) for kind in kinds)

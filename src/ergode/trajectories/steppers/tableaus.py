@@ -9,6 +9,11 @@ a step is ``y + sum_j w_j(x) k_j``; the w_j are polynomials without constant ter
 E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
 chapters II.1 (eq. 1.8), II.5 (table 5.2), II.6 (eqs. 6.12, 6.20) and II.10; L. F. Shampine, Math.
 Comp. 46, 135 (1986); Ch. Tsitouras, Comput. Math. Appl. 62, 770 (2011), table 1 and section 4.
+
+Symplectic methods: S. Blanes, P. C. Moan, J. Comput. Appl. Math. 142, 313 (2002), table 2;
+W. Kahan, R.-C. Li, Math. Comp. 66, 1089 (1997); M. Suzuki, K. Umeno (1993) and R. I. McLachlan,
+SIAM J. Sci. Comput. 16, 151 (1995); all in E. Hairer, Ch. Lubich, G. Wanner, "Geometric Numerical
+Integration", 2nd ed. (2006), chapter V.3.
 """
 
 from __future__ import annotations
@@ -45,6 +50,8 @@ class Tableau:
         Dense output: coefficients of x, x^2, ... of every stage's weight; default: cubic Hermite.
     extra_a, extra_c : tuple
         Additional stages of the dense output, after the stage at the end.
+    drifts, kicks : tuple of float
+        Of a symplectic method, see `splitting`; its second stage is the average slope of a step.
     """
 
     order: int
@@ -56,6 +63,8 @@ class Tableau:
     dense: Rows = ()
     extra_a: Rows = ()
     extra_c: Row = ()
+    drifts: Row = ()
+    kicks: Row = ()
 
     def __post_init__(self) -> None:
         if not self.dense:
@@ -262,5 +271,53 @@ DOP853 = Tableau(
                 -149.72683625798564,
             ),
         ),
+    ),
+)  # fmt: skip
+
+
+# ---- symplectic methods
+
+
+def _composed(order: int, weights: Row) -> Tableau:
+    """A composition of Stoermer-Verlet steps."""
+    halves = [0.5 * weight for weight in weights]
+    inner = [one + other for one, other in zip(halves[:-1], halves[1:], strict=True)]
+    return _symplectic(order, (halves[0], *inner, halves[-1]), weights)
+
+
+def _symplectic(order: int, drifts: Row, kicks: Row) -> Tableau:
+    return Tableau(order, ((), (0.0,)), (0.0, 1.0), (0.0, 1.0), drifts=drifts, kicks=kicks)
+
+
+def _mirrored(*half: float) -> Row:
+    """A symmetric sequence from its first half; its middle makes the sum one."""
+    return (*half, 1.0 - 2.0 * sum(half), *reversed(half))
+
+
+VERLET = _composed(2, (1.0,))
+
+BLANES_MOAN4 = _symplectic(
+    4,
+    _mirrored(0.0792036964311957, 0.353172906049774, -0.0420650803577195),
+    (
+        0.209515106613362, -0.143851773179818, 0.434336666566456, 0.434336666566456,
+        -0.143851773179818, 0.209515106613362,
+    ),
+)  # fmt: skip
+
+KAHAN_LI6 = _composed(
+    6,
+    _mirrored(
+        0.39216144400731413928, 0.33259913678935943860, -0.70624617255763935981,
+        0.082213596293550800230,
+    ),
+)  # fmt: skip
+
+SUZUKI_UMENO8 = _composed(
+    8,
+    _mirrored(
+        0.74167036435061295345, -0.40910082580003159400, 0.19075471029623837995,
+        -0.57386247111608226666, 0.29906418130365592384, 0.33462491824529818378,
+        0.31529309239676659663,
     ),
 )  # fmt: skip
