@@ -449,10 +449,10 @@ ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_of_arrays(device):
-    """A component with data, and several arrays in place: sizes share a kernel."""
+    """A component with data: sizes share a kernel."""
     wrong = [
-        line for structure, method in ((11, "tsit5"), (0, "rk4")) for seed in range(4)
-        for line in array_fields.compare(structure, seed, {method: ARRAYS[method]}, device)
+        line for seed in range(2)
+        for line in array_fields.compare(11, seed, {"tsit5": ARRAYS["tsit5"]}, device)
     ]  # fmt: skip
     assert not wrong, "\n".join(wrong)
 

@@ -136,7 +136,8 @@ def draw_separable(rng, size):
     ]:
         j, m = (int(v) for v in rng.choice(others, 2))
         kinds = [
-            f"{new('b', -1.5, 1.5)} * sin(2 * x{j})", f"{new('b', -1.5, 1.5)} * x{j} / (1 + x{m} ** 2)",
+            f"{new('b', -1.5, 1.5)} * sin(2 * x{j})",
+            f"{new('b', -1.5, 1.5)} * x{j} / (1 + x{m} ** 2)",
             f"{new('b', -1.5, 1.5)} * tanh(x{j} * x{m})",
         ]  # fmt: skip
         if timed:

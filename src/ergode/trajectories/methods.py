@@ -101,10 +101,14 @@ class Method(methods.Method):
         return len(self.bindings[stepper.DENSE][0])
 
     @property
+    def is_symplectic(self) -> bool:
+        """Whether it is a composition of drifts of positions and kicks of momenta."""
+        return self.tableau is not None and len(self.tableau.kicks) > 0
+
+    @property
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
-        tableau = self.tableau
-        is_explicit = tableau is not None and self.scheme == 0 and not tableau.kicks
+        is_explicit = self.tableau is not None and self.scheme == 0 and not self.is_symplectic
         return is_explicit or self.stabilised or rosenbrock.GAMMA in self.bindings
 
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
@@ -143,7 +147,7 @@ class Method(methods.Method):
             return "does not support delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
             return limits
-        if self.tableau is not None and self.tableau.kicks:
+        if self.is_symplectic:
             if field.delays:
                 return "does not support delays"
             if isinstance(why := separated(field), str):

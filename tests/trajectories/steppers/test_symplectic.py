@@ -14,7 +14,7 @@ from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.derivatives import separated
 
-NAMES = [name for name, one in METHODS.items() if one.tableau is not None and one.tableau.kicks]
+NAMES = [name for name, one in METHODS.items() if one.is_symplectic]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
 
