@@ -250,6 +250,19 @@ def test_likelihoods_compile_for_cuda(told):
     assert "__local_depot" not in cuda.ptx(kernel, arguments)
 
 
+def test_expected_measurements_compile_for_cuda():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda, kernels
+    from ergode.core.compiler.language import UserFunction
+    from ergode.models.estimation.likelihood import COMPONENTS, H
+    from ergode.particles.kalman import PARAMETERS, VARIABLES, expected_at
+
+    bindings = {H: UserFunction(angle), COMPONENTS: 2, VARIABLES: 2, PARAMETERS: 1}
+    kernel = kernels.for_each(expected_at, bindings=bindings).compiled("cuda")
+    arguments = (0, 4, np.zeros((4, 2)), 0.0, np.zeros((4, 1)), np.zeros((4, 2)))
+    assert "__local_depot" not in cuda.ptx(kernel, arguments)
+
+
 def angle(y, t, p):
     return y[0] * p[0], math.atan2(y[1], y[0])
 

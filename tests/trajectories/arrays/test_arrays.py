@@ -19,6 +19,7 @@ from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.arrays import runner as runners
 from ergode.trajectories.arrays.group import IN_SHARED
 from ergode.trajectories.arrays.runner import CUDAFollowers, Runner
+from ergode.trajectories.backward import reversed_field
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS
 
@@ -463,6 +464,13 @@ CUDA = {
     "block, stages in shared memory": (reaction(50, 50), "dop853", 1_000, {}),
     "block": (ring(30_000), "rk4", 1_000, {"step": 0.1}),
     "grid": (reaction(100, 100), "tsit5", 1, {}),
+    "thread, backward": (reversed_field(ring(6)), "tsit5", 10, {"atol": np.full(6, 1e-9)}),
+    "thread, backward in place": (
+        reversed_field(ring(6, component=None, rhs=lorenz_96_in_place)),
+        "rk4",
+        10,
+        {"step": 0.1},
+    ),
     "grid, stabilised": (reaction(100, 100), "rkc2", 1, {}),
 }
 
@@ -572,7 +580,8 @@ def test_groups_of_cuda_threads_compute_the_same(case, blocks, threads, how, mon
         monkeypatch.setattr(runners, "_SHARED_BYTES", 0)
     times, initial = np.array([0.0, 0.13, 0.33]), 0.5 + 0.1 * start((count, 16), 8)
     parameters = np.repeat([[0.2], [0.1], [0.04], [0.06]], count, axis=1)
-    options = {"step": how.get("step"), "rtol": 1e-3, "atol": 1e-5}
+    atol = 1e-5 * (1.0 + np.arange(16) % 3)  # the dimensions of the field are 2 and 4
+    options = {"step": how.get("step"), "rtol": 1e-3, "atol": atol}
     place = SimpleNamespace(put=np.asarray, empty=lambda *a: np.full(a[0], np.nan, a[1]),
                             zeros=np.zeros, target="cuda", core_count=2,
                             memory_bytes=2**36)  # fmt: skip
@@ -588,7 +597,8 @@ def test_groups_of_cuda_threads_compute_the_same(case, blocks, threads, how, mon
                       np.zeros(count, np.int64), np.zeros(count, np.int64))  # fmt: skip
     Machine(blocks, threads).run(followers.kernel, (run, out, followers.workspace(blocks, count)))
     assert (out.status == 0).all()
-    tolerances = {} if "step" in how else {"rtol": 1e-3, "atol": 1e-5}
+    each = {"u": atol[:8].reshape(2, 4), "v": atol[8:].reshape(2, 4)}
+    tolerances = {} if "step" in how else {"rtol": 1e-3, "atol": each}
     u, v = (one.reshape(count, 2, 4) for one in (initial[:, :8], initial[:, 8:]))
     expected = integrate(
         field, times=times, initial={"u": u, "v": v}, device="cpu", **how, **tolerances,

@@ -350,9 +350,11 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     rows = dict(zip((*FIELD.variables, *FIELD.parameters), (*initial, *parameters), strict=True))
     jump = [-0.11] if free else []
     known = initial_history(FIELD, History(jumping if free else past, jumps=jump), 0.0, rows, count)
-    options = {"rtol": tolerance, "atol": tolerance}
+    options = {"rtol": tolerance, "atol": np.full(1, tolerance)}
     if free:
-        options |= {"events": [ZeroCrossing(level, -1)], "recorded": 1}
+        powers = METHODS[method].powers
+        options |= {"events": [ZeroCrossing(level, -1)], "recorded": 1, "step_log": 500,
+                    "powers": powers}  # fmt: skip
     control = control_of(options)
     runner = Runner(
         FIELD, METHODS[method], control, times=TIMES, device=resolve("cpu:1"),
@@ -381,6 +383,13 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     np.testing.assert_allclose(outcome.states[1:, 0], np.transpose([exact, exact]), atol=1e-7)
     assert (outcome.interpolation_errors > 0).all() and (outcome.interpolation_errors < 1).all()
     if free:
+        ends, states = outcome.step_log[:, 0, 0], outcome.step_log[:, 1, 0]
+        n = np.searchsorted(ends[np.isfinite(ends)], 1.01)  # within this step
+        size, coefficients = outcome.step_log[n, 2, 0], outcome.step_log[n, 3:, 0]
+        x = (1.01 - ends[n - 1]) / size
+        inside = states[n - 1] + sum(c * x**k for k, c in enumerate(coefficients, 1))
+        exact = math.log(u.solution(1.01, 1.4, before, jump))
+        assert inside == pytest.approx(exact, abs=1e-6) and len(coefficients) == powers
         time = float(outcome.hits[0, 0, 0, 0])
         assert math.log(u.solution(time, 1.4, before, jump)) == pytest.approx(0.2, abs=1e-7)
 

@@ -41,6 +41,10 @@ def two_delays(t, y, yd, p):
     return y[1], -yd[0] - 3 * yd[1] / 4 + drive * math.exp(-(y[0] ** 2)) / 5
 
 
+def spring(t, y, p):
+    return y[1], math.cos(t) - p[0] * y[0] ** 3
+
+
 def past(t):
     return 1 + t / 10, t**2
 
@@ -50,10 +54,12 @@ MACKEY_GLASS = ergode.VectorField(mackey_glass, ["y"], ["beta", "gamma", "tau"],
 TWO_DELAYS = ergode.VectorField(
     two_delays, ["x", "v"], ["tau", "half"], [("x", "tau"), ("v", "half")]
 )
+SPRING = ergode.VectorField(spring, ["x", "v"], ["sigma"])
 # Field, method, history, what else is bound.
 CASES = {
     "lorenz": (LORENZ, "rk4", None, {}),
     "lorenz tsit5": (LORENZ, "tsit5", None, {}),
+    "symplectic": (SPRING, "kahan-li6", None, {}),
     "mackey-glass": (MACKEY_GLASS, "rk4", None, {}),
     "two delays": (TWO_DELAYS, "tsit5", past, {}),
     "short ring": (TWO_DELAYS, "rk4", past, {SHORT: (32, 2, 64)}),
