@@ -95,6 +95,17 @@ def test_times_of_the_result_do_not_matter():
     np.testing.assert_allclose(many["mean"].values[-1], few["mean"].values[-1], atol=1e-9)
 
 
+@pytest.mark.parametrize("noise", [None, [0.1, 0.1]])
+def test_a_single_time_and_a_measurement_at_the_beginning(noise):
+    seen = [ergode.Measurement(0.0, first, 1.3, 0.3)]
+    found = unscented_kalman(
+        FIELD, PRIOR, times=[0.0], measurements=seen, parameters={"stiffness": 1.0},
+        process_noise=noise, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["mean"][0], [1.15, 0.0], atol=1e-12)
+    np.testing.assert_allclose(found["covariance"][0], np.diag([0.15, 0.2]), atol=1e-12)
+
+
 def test_filters_side_by_side_are_those_alone():
     values, stiffness = [[0.4], [0.9], [-1.0]], [1.0, 2.0, 0.5]
     together = unscented_kalman(

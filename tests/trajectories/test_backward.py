@@ -207,3 +207,25 @@ def test_a_result_without_steps_has_no_solution():
     found = backward(method="tsit5")
     with pytest.raises(ergode.ErgodeError, match="integrate with dense_output=True"):
         found.ergode.solution(1.0)
+
+
+def test_a_part_of_a_result_has_its_solution():
+    whole = backward(method="tsit5", dense_output=True)
+    expected = whole.ergode.solution([0.3, 2.0])
+    one = whole.isel(trajectory=1).ergode.solution([0.3, 2.0])
+    np.testing.assert_array_equal(one, expected[1])
+    turned = whole.transpose("variable", "power", "step", ...).ergode.solution([0.3, 2.0])
+    np.testing.assert_array_equal(turned, expected)
+    with pytest.raises(ergode.ErgodeError, match=r"call solution\(t\) first, then select"):
+        whole.sel(variable="angle").ergode.solution(0.3)
+
+
+def test_the_solution_of_a_path_with_noise_is_a_straight_line_in_a_step():
+    field = ergode.VectorField(lambda t, y, p: (-y[0],), ["x"], diffusion=lambda t, y, p: (0.3,))
+    found = integrate(
+        field, times=[0, 0.5, 1], initial={"x": 1.0}, step=0.5, replicates=3, dense_output=True,
+        method="euler-maruyama", device="cpu",
+    )  # fmt: skip
+    states = found["state"].values
+    middle = found.ergode.solution(0.25).values
+    np.testing.assert_allclose(middle, 0.5 * (states[:, 0] + states[:, 1]), rtol=1e-12)

@@ -17,13 +17,18 @@ def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray:
     times = _times_within(dataset, t)
     grid = dataset["time"].values
     sign = -1.0 if grid[-1] < grid[0] else 1.0
-    coefficients = dataset["step_coefficient"]
-    *swept, step, power, variable = coefficients.dims
-    shape, sizes = coefficients.shape[: len(swept)], coefficients.shape[-3:]
-    ends = sign * dataset["step_time"].values.reshape(-1, sizes[0])
-    lengths = dataset["step_size"].values.reshape(-1, sizes[0])
-    states = dataset["step_state"].values.reshape(-1, sizes[0], sizes[2])
-    rows = coefficients.values.reshape(-1, *sizes)
+    swept = [str(dim) for dim in dataset["step_size"].dims if dim != "step"]
+    inner = ("step", "power", "variable")
+    if not {*inner} <= {*dataset["step_coefficient"].dims}:
+        raise ErgodeError("steps or variables were selected; call solution(t) first, then select")
+
+    def values(name: str, *dims: str) -> np.ndarray:
+        array = dataset[name].transpose(*swept, *dims).values
+        return array.reshape(-1, *array.shape[len(swept) :])
+
+    ends, lengths = sign * values("step_time", "step"), values("step_size", "step")
+    states, rows = values("step_state", "step", "variable"), values("step_coefficient", *inner)
+    sizes, shape = rows.shape[1:], [dataset.sizes[dim] for dim in swept]
     # In the precision of the ends: the last time of a run is then the end of its last step.
     asked = (sign * times.ravel()).astype(ends.dtype)
     found = np.full((len(rows), asked.size, sizes[2]), np.nan, rows.dtype)
@@ -41,10 +46,10 @@ def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray:
         begin = number == 0
         found[me, begin] = states[me, 0]
     coords = {
-        name: one for name, one in dataset.coords.items() if {*one.dims} <= {*swept, variable}
+        name: one for name, one in dataset.coords.items() if {*one.dims} <= {*swept, "variable"}
     }
     result = xarray.DataArray(
-        found.reshape(*shape, asked.size, sizes[2]), dims=(*swept, "time", variable),
+        found.reshape(*shape, asked.size, sizes[2]), dims=(*swept, "time", "variable"),
         coords={**coords, "time": times.ravel()}, name="state",
     )  # fmt: skip
     return result if times.ndim else result.isel(time=0)

@@ -139,7 +139,8 @@ class Bank:
             yield from self._fly(times)
             return
         for time in times:
-            pieces = max(1, math.ceil((time - self.now) / self.step * (1 - 1e-12)))
+            passed = time - self.now
+            pieces = math.ceil(passed / self.step * (1 - 1e-12)) if passed else 1
             for goal in np.linspace(self.now, time, pieces + 1)[1:]:
                 half = 0.5 * (goal - self.now)
                 self._diffuse(half)
