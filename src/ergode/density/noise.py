@@ -60,6 +60,11 @@ def noise_of(value: Any, field: VectorField) -> Noise | None:
     if field.diffusion is not None:
         if value is not None:
             raise ModelError("the field has a diffusion, and process_noise is given too")
+        if field.correlation is not None:
+            raise ModelError(
+                "the field's Wiener processes are correlated; give a density a matrix as "
+                "process_noise instead of a diffusion"
+            )
         return Noise(function=field.diffusion, amplitudes=True)
     if value is None:
         return None

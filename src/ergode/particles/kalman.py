@@ -61,18 +61,19 @@ def bank_of(
                 "value and covariance"
             )
     size = len(asked.field.variables)
-    noise = noise_of(process_noise, asked.field)
+    field = asked.field
+    correlation = np.eye(size) if field.correlation is None else np.array(field.correlation)
+    noise = noise_of(process_noise, dataclasses.replace(field, correlation=None))
     points = SigmaPoints(
         size, number("alpha", alpha, above=0), number("beta", beta),
         number("kappa", kappa, above=-size),
     )  # fmt: skip
     span = float(np.ptp(asked.times))
     longest = number("step", step, above=0) if step is not None else span / _STEPS
-    field = asked.field
     if field.diffusion is not None:
-        field = dataclasses.replace(field, diffusion=None)
+        field = dataclasses.replace(field, diffusion=None, correlation=None)
     return Bank(
-        field, noise, points, asked.values, asked.layout.beside, longest,
+        field, noise, correlation, points, asked.values, asked.layout.beside, longest,
         number("rtol", rtol, above=0), device,
         np.stack([one.mean for one in asked.priors]),
         np.stack([one.covariance for one in asked.priors]),
@@ -89,6 +90,8 @@ class Bank:
     field : VectorField
         Without noise.
     noise : Noise or None
+    correlation : ndarray, shape [variable, variable]
+        Of the noise, if it is given by amplitudes.
     transform : SigmaPoints
     parameters : ndarray, shape [filter, parameter]
     places : ndarray of int, shape [filter]
@@ -103,6 +106,7 @@ class Bank:
 
     field: VectorField
     noise: Noise | None
+    correlation: np.ndarray
     transform: SigmaPoints
     parameters: np.ndarray
     places: np.ndarray
@@ -158,16 +162,18 @@ class Bank:
             return
         assert self.noise.function is not None
         sets = self._points()
-        variances = np.array(
+        found = np.array(
             [
                 [self.noise.function(self.now, tuple(y), tuple(p)) for y in points]
                 for points, p in zip(sets.tolist(), self.parameters.tolist(), strict=True)
             ]
         )
+        weights = self.transform.of_means
         if self.noise.amplitudes:
-            variances = variances**2
-        mean = np.einsum("i,kid->kd", self.transform.of_means, variances)
-        self.covariance = self.covariance + duration * mean[..., None] * np.eye(mean.shape[1])
+            product = np.einsum("i,kid,kie->kde", weights, found, found) * self.correlation
+        else:
+            product = np.einsum("i,kid->kd", weights, found)[..., None] * np.eye(found.shape[2])
+        self.covariance = self.covariance + duration * product
 
     def _points(self) -> np.ndarray:
         """Sigma points [filter, point, variable]; a filter that failed stays at NaN."""

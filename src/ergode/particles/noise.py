@@ -47,8 +47,10 @@ def pushed(field: VectorField, process_noise: Any) -> Pushed:
     ModelError
         The noise does not suit the field.
     """
+    if process_noise is None:  # the field's own, whatever its correlations
+        return Pushed(field, np.eye(len(field.variables)), "auto")
     noise = noise_of(process_noise, field)
-    if noise is None or noise.amplitudes:
+    if noise is None:
         return Pushed(field, np.eye(len(field.variables)), "auto")
     if noise.function is not None:
         return _by_function(field, noise.function)

@@ -29,6 +29,7 @@ def field_from_equations(
     equations: Mapping[str, Any],
     parameters: Sequence[str] | None = None,
     diffusion: Mapping[str, Any] | None = None,
+    correlation: Any = None,
 ) -> VectorField:
     """A vector field from the equation of every variable.
 
@@ -43,6 +44,8 @@ def field_from_equations(
         called I, E, oo, zoo, inf or nan must be listed.
     diffusion : mapping of str to str or sympy.Expr, optional
         Noise amplitude of each variable; the default is zero (see `VectorField`).
+    correlation : array_like, shape [variable_count, variable_count], optional
+        Correlations of the Wiener processes (see `VectorField`).
 
     Returns
     -------
@@ -105,6 +108,7 @@ def field_from_equations(
         known,
         delays,
         diffusion=function("noise", noises) if noise else None,
+        correlation=correlation,
     )
 
 

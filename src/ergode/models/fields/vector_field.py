@@ -15,6 +15,7 @@ from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.core.notebook import card
 from ergode.models.fields.arrays import ArrayField, array_field
+from ergode.models.fields.correlation import correlation_of
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.functions import check_function
 
@@ -45,9 +46,12 @@ class VectorField(HoldsFunctions):
         depends on the state.
     diffusion : function, optional
         Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
-        with an independent Wiener process for every variable. It returns the g_i
-        [variable / time^(1/2)]. Where a g_i depends on another variable or on a delayed value,
-        trajectories need ``method="euler-maruyama"``.
+        with a Wiener process for every variable. It returns the g_i [variable / time^(1/2)]. Where
+        a g_i depends on another variable or on a delayed value, trajectories need
+        ``method="euler-maruyama"``.
+    correlation : array_like, shape [variable_count, variable_count], optional
+        Correlations of the Wiener processes; the default is independence. A correlation of 1 is one
+        process in two variables.
     component : function or mapping of str to function, optional
         Instead of `function`, for arrays of any size: ``rate(i, t, y, p)`` returns the derivative
         of ``y[i]``. It has an index for every dimension, and `y` is the array. If `variables` is a
@@ -84,6 +88,7 @@ class VectorField(HoldsFunctions):
     component: Any = field(default=None, hash=False)
     rhs: Callable[..., None] | None = None
     constants: Any = field(default=None, hash=False, compare=False)
+    correlation: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,6 +110,11 @@ class VectorField(HoldsFunctions):
         check_function(self.function, lengths, self.variables)
         if self.diffusion is not None:
             check_function(self.diffusion, lengths, self.variables, "diffusion")
+        if self.correlation is not None:
+            if self.diffusion is None:
+                raise ModelError("correlation is for a field with diffusion=")
+            rows = correlation_of(self.correlation, len(self.variables))
+            object.__setattr__(self, "correlation", rows)
 
     def _check_shared(self) -> None:
         shared = set(self.variables) & set(self.parameters)
@@ -113,7 +123,9 @@ class VectorField(HoldsFunctions):
 
     def _check_arrays(self) -> None:
         """Check a field whose variables are arrays."""
-        others = {"function": self.function, "diffusion": self.diffusion}
+        others = {
+            "function": self.function, "diffusion": self.diffusion, "correlation": self.correlation,
+        }  # fmt: skip
         for what, given in {**others, "delays": self.delays or None}.items():
             if given is not None:
                 kind = "component" if self.component is not None else "rhs"
@@ -241,6 +253,8 @@ class VectorField(HoldsFunctions):
         text = names + bundle.formula_text(self.function)
         if self.diffusion is not None:
             text += bundle.formula_text(self.diffusion)
+        if self.correlation is not None:
+            text += json.dumps(self.correlation)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -59,7 +59,7 @@ def bindings_of(
     if method.scheme:
         assert field.diffusion is not None
         bindings[noise.SUMMED] = noise_substeps > 1
-        bindings[noise.diffusion] = UserFunction(field.diffusion)
+        bindings |= noise.bindings_of(field)
     if inside_step.EVENTS in bindings:
         # A stochastic step is a straight line: two intervals suffice.  Curved dense output needs
         # at least four.

@@ -77,7 +77,7 @@ def bindings_of(
         bindings[history_ring.initial_history] = UserFunction(history)
     if scheme:
         assert field.diffusion is not None
-        bindings[noise.diffusion] = UserFunction(field.diffusion)
+        bindings |= noise.bindings_of(field)
         bindings[noise.SUMMED] = noise_substeps > 1
     else:
         dense = hermite_dense(tableau.b) if tableau.extra_c else tableau.dense

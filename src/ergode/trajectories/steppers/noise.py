@@ -2,9 +2,10 @@
 
     dy_i = f_i(t, y) dt + g_i(t, y) dW_i
 
-The noise is diagonal: every variable has an independent Wiener process.  If g_i depends on another
-variable or a delayed value, only `euler-maruyama` keeps its order.  Increments are functions of
-(seed, trajectory, variable, number of the step).  The increment of a long step is the sum of the
+Every variable has a Wiener process; processes may be correlated.  If g_i depends on another
+variable or a delayed value, only `euler-maruyama` keeps its order.  Correlations change no order:
+each equation sees one process.  Increments of independent processes are functions of (seed,
+trajectory, variable, number of the step).  The increment of a long step is the sum of the
 increments of the short steps within it, so one path can be integrated with different step sizes.
 
 Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 3/2 (additive noise:
@@ -17,15 +18,19 @@ P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equatio
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, option, real
+from ergode.core.compiler.language import UserFunction, fma, option, real
 from ergode.core.math.random import WIENER, draw_words, normal
+from ergode.models.fields.correlation import mixture_of
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES, slope
 
 SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
 SUMMED = option(False)  # whether a step sums several increments
+MIXTURE = option(())  # weights of independent processes in each; empty if all are independent
 diffusion = option()  # diffusion(t, y, yd, p), or without delays (t, y, p): the user's function
 
 _ROOT_3 = 0.57735026918962576
@@ -65,6 +70,20 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
     """
     g = spread(t, y, yd, p)
     w = tuple(increment(h, source, trajectory, cut * VARIABLES + i, step) for i in range(VARIABLES))
+    if len(MIXTURE) > 0:
+        w = tuple(
+            (
+                sum(
+                    (MIXTURE[i][j] * w[j][0] for j in range(i + 1) if MIXTURE[i][j] != 0.0),
+                    real(0.0),
+                ),
+                sum(
+                    (MIXTURE[i][j] * w[j][1] for j in range(i + 1) if MIXTURE[i][j] != 0.0),
+                    real(0.0),
+                ),
+            )
+            for i in range(VARIABLES)
+        )
     if SCHEME == 1:
         return tuple(fma(g[i], w[i][0], end[i]) for i in range(VARIABLES))
     root = math.sqrt(h)
@@ -90,3 +109,12 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
         + (g[i] - later[i]) * (w[i][1] / h)
         for i in range(VARIABLES)
     )
+
+
+def bindings_of(field: VectorField) -> dict[Any, Any]:
+    """Bindings of a kernel for a field with a diffusion."""
+    assert field.diffusion is not None
+    bindings: dict[Any, Any] = {diffusion: UserFunction(field.diffusion)}
+    if field.correlation is not None:
+        bindings[MIXTURE] = mixture_of(field.correlation)
+    return bindings
