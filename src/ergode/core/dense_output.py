@@ -1,4 +1,4 @@
-"""States between the ends of steps, by the polynomials that a result has of them."""
+"""States at any time, from the interpolating polynomials of the steps."""
 
 from __future__ import annotations
 

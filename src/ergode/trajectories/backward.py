@@ -1,7 +1,7 @@
-"""Integration backwards in time: the same equations of a time that runs the other way.
+"""Integration backward in time.
 
-With s = -t, y' = f(t, y) is dy/ds = -f(-s, y). Every method, event and output then goes forward in
-s; what is found is named by t again.
+With s = -t, the equation y' = f(t, y) becomes dy/ds = -f(-s, y).  The engines integrate it forward
+in s.  Results are labelled by t.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ergode.trajectories.runs import Found
 
 
 def reversed_field(field: VectorField) -> VectorField:
-    """The field of the time that runs the other way.
+    """The field in s = -t.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def reversed_field(field: VectorField) -> VectorField:
 
 
 def reversed_events(events: Sequence[ZeroCrossing]) -> tuple[ZeroCrossing, ...]:
-    """The same events in that time; directions are those of the integration."""
+    """Events as functions of s; their directions follow the order of the integration."""
     return tuple(
         replace(
             event,
@@ -57,7 +57,7 @@ def reversed_events(events: Sequence[ZeroCrossing]) -> tuple[ZeroCrossing, ...]:
 
 
 def reversed_observables(observables: Sequence[Any], field: VectorField) -> tuple[Any, ...]:
-    """The same observables in that time: those of a user's own see times as they are."""
+    """Observables for an integration in s; user-defined ones still receive t and dy/dt."""
     before, after = (
         "".join(f"-{name}[{i}], " for i in range(len(field.variables))) for name in ("f", "f1")
     )
@@ -79,7 +79,7 @@ def reversed_observables(observables: Sequence[Any], field: VectorField) -> tupl
 
 
 def _of_time(function: Any, arguments: str) -> Any:
-    """A function of t as that of -t."""
+    """A function of t as a function of -t."""
     call = arguments.replace("t,", "-t,", 1)
     return function_from_text(
         f"def backward{arguments}:\n    return inner{call}\n", {"inner": function}
@@ -87,7 +87,7 @@ def _of_time(function: Any, arguments: str) -> Any:
 
 
 def in_time(found: Found) -> Found:
-    """What was found, with times as they are."""
+    """Results with times t instead of s."""
     values = {
         name: -value if name in ("event_time", "step_time") else value
         for name, value in found.values.items()

@@ -1,4 +1,4 @@
-"""What a run of equations is called in its result: variables, dims and attributes."""
+"""Labelled results of `integrate`: variables, dims and attributes."""
 
 from __future__ import annotations
 

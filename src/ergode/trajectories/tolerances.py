@@ -1,4 +1,4 @@
-"""How large steps may be, and their errors: what a run is asked for, checked."""
+"""Checks of step sizes and tolerances."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_tolerances(
 
 
 def _is_several(atol: Any) -> bool:
-    """Whether it is no single number."""
+    """Whether a tolerance is given for each variable."""
     return isinstance(atol, Mapping | list | tuple) or getattr(atol, "ndim", 0) > 0
 
 

@@ -29,5 +29,5 @@ def absolute(atol, i):
     """The absolute tolerance of a variable."""
     if TOLERANCES:
         return atol[i]
-    else:  # what is not chosen is not compiled
+    else:  # TOLERANCES is an option: only one branch is compiled
         return atol
