@@ -200,7 +200,7 @@ def test_a_way_out_of_susceptibility_other_than_infection_is_refused(contacts):
     [
         ([0, 1e300], 0.2, 5.0, "from the first of times to the last"),
         ([0, 1], 1e39, 5.0, "transmission rate of 'I'"),
-        ([0, 1], 0.2, 1e-40, "shorter than float32"),
+        ([0, 1], 0.2, 1e-40, "below the range of float32"),
         ([0, 1], 0.2, 1e40, "holding time of 'I'"),
     ],
 )

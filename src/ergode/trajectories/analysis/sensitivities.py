@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import sequence
-from ergode.core.compiler.source import Precision
+from ergode.core.arguments import choice, sequence
+from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.formulation import Compile
@@ -127,6 +127,7 @@ def sensitivities(
         {"initial": initial, "parameters": parameters},
         reserved=results.names("trajectories", "sensitivities"),
     )
+    choice("precision", precision, PRECISIONS)
     tolerance = check_tolerances(rtol, atol, step, precision, field)[1]
     if np.ndim(tolerance):
         atol = np.tile(tolerance, 1 + len(names))
