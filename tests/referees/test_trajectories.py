@@ -449,11 +449,8 @@ ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_of_arrays(device):
-    """A component with data: sizes share a kernel."""
-    wrong = [
-        line for seed in range(2)
-        for line in array_fields.compare(11, seed, {"tsit5": ARRAYS["tsit5"]}, device)
-    ]  # fmt: skip
+    """A component with data."""
+    wrong = array_fields.compare(11, 0, {"tsit5": ARRAYS["tsit5"]}, device)
     assert not wrong, "\n".join(wrong)
 
 
