@@ -45,13 +45,17 @@ def test_a_lambda_is_a_definition():
         assert eval(text, {"x": -3.0}) == found(-3.0)
 
 
-def test_lambdas_that_nothing_tells_apart_are_an_error():
-    one, two = lambda x: x + 1, lambda x: x + 2
-    bare = one.__code__.replace(co_linetable=b"")  # as `python -X no_debug_ranges` leaves it
-    unknown = types.FunctionType(bare, {})
-    with pytest.raises(ModelError, match="cannot be read; define it with `def`, or as the only"):
-        syntax(unknown)
-    assert ast.unparse(syntax(two)) == "def formula(x):\n    return x + 2"
+def test_lambdas_of_one_line_are_told_apart_by_their_code():
+    one, two = lambda x: (0.0, 0.1), lambda x: (0.0, -0.1)  # constants, whatever positions they get
+    same, as_well = lambda x: x * 2, lambda x: x * 2
+    assert [ast.unparse(syntax(f).body[0].value) for f in (one, two)] == ["(0.0, 0.1)", "(0.0, -0.1)"]
+    assert ast.unparse(syntax(same)) == ast.unparse(syntax(as_well))
+    bare = types.FunctionType(one.__code__.replace(co_linetable=b""), {})  # no positions at all
+    assert ast.unparse(syntax(bare).body[0].value) == "(0.0, 0.1)"
+    gone = types.FunctionType(one.__code__.replace(co_consts=(None, (0.0, 0.3))), {})
+    gone.__module__ = __name__
+    with pytest.raises(ModelError, match="cannot be read; define it with `def`"):
+        syntax(gone)
 
 
 WRITTEN = """

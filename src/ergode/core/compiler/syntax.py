@@ -96,8 +96,12 @@ def _is_source_of(code: CodeType) -> bool:
 @lru_cache(maxsize=16)
 def _codes_of(file: str, text: str) -> list[CodeType]:
     """All functions of a file."""
+    return _codes_in(file, ast.parse(text))
+
+
+def _codes_in(file: str, tree: ast.Module) -> list[CodeType]:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # which a notebook cell may have
-    found = [compile(text, file, "exec", flags, dont_inherit=True)]
+    found = [compile(tree, file, "exec", flags, dont_inherit=True)]
     for code in found:
         found += [one for one in code.co_consts if isinstance(one, CodeType)]
     return found
@@ -113,29 +117,37 @@ def _done_by(code: CodeType) -> Any:
 
 
 def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
-    """A lambda as a definition; None if other lambdas on its line are indistinguishable."""
+    """A lambda as a definition; None if its file no longer holds it.
+
+    Lambdas on one line are told apart by what they compile to. Two that compile to the same code
+    are the same function.
+    """
     lines, _ = inspect.findsource(code)
+    tree = ast.parse("".join(lines))
     lambdas = [
         node
-        for node in ast.walk(ast.parse("".join(lines)))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
     ]
     if len(lambdas) > 1:
-        # Instructions carry source positions. An enclosing lambda contains them, too.
-        done_at = {(line, column) for line, _, column, _ in code.co_positions() if column}
-        around = [node for node in lambdas if done_at and done_at <= _places_in(node.body)]
-        lambdas = sorted(around, key=lambda node: len(_places_in(node.body)))[:1]
+        of_line = _compiled_on_own_lines(tree, lambdas, code.co_filename)
+        lambdas = [node for node in lambdas if _done_by(of_line[node.lineno]) == _done_by(code)]
     if not lambdas:
         return None
     body: list[ast.stmt] = [ast.Return(lambdas[0].body)]
-    tree = ast.FunctionDef("formula", lambdas[0].args, body, [], lineno=1, col_offset=0)
-    return ast.fix_missing_locations(tree)
+    definition = ast.FunctionDef("formula", lambdas[0].args, body, [], lineno=1, col_offset=0)
+    return ast.fix_missing_locations(definition)
 
 
-def _places_in(tree: ast.expr) -> set[tuple[int, int]]:
-    """Start positions of the parts of an expression."""
-    parts = [part for part in ast.walk(tree) if isinstance(part, ast.expr)]
-    return {(part.lineno, part.col_offset) for part in parts}
+def _compiled_on_own_lines(
+    tree: ast.Module, lambdas: list[ast.Lambda], file: str
+) -> dict[int, CodeType]:
+    """Give each lambda a line of its own, compile the file and return their codes by line."""
+    after = 1 + max(getattr(node, "end_lineno", None) or 0 for node in ast.walk(tree))
+    for line, node in enumerate(lambdas, start=after):
+        node.lineno = node.end_lineno = line
+        node.col_offset = node.end_col_offset = 0
+    return {code.co_firstlineno: code for code in _codes_in(file, tree)}
 
 
 def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
@@ -154,8 +166,8 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
         ) from None
     if definition is None:
         raise ModelError(
-            f"the source of function '{function.__name__}' cannot be read; define it with `def`, "
-            "or as the only lambda of a line"
+            f"the source of function '{function.__name__}' cannot be read; define it "
+            "with `def`, in a file or a notebook cell"
         )
     asserts = any(isinstance(part, ast.Assert) for part in ast.walk(definition))
     own = function.__module__.startswith("ergode.")
