@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.core import kernels
+from ergode.core import kernel_cache, kernels
 from ergode.core.buffers import put_table
 from ergode.core.devices import resolve
 from ergode.core.math.random import draw_words, exponential, gamma, integer_below, normal, shuffled
@@ -148,6 +148,27 @@ def test_double_precision_would_be_seen():
     x = np.zeros(1, np.float32)
     with pytest.raises(AssertionError):
         assert_lean(cuda.ptx(kernel, (0, 1, x, x)), "float32")
+
+
+def _sum_of_two(index, x, out):
+    out[index] = x[index] + x[index + 1]
+
+
+def test_the_text_of_a_kernel_is_kept_for_what_was_asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("ERGODE_CACHE_DIR", str(tmp_path / "cache"))
+    kernel_cache.folders.cache_clear()
+    kernel = kernels.for_each(_sum_of_two, precision="float32").compiled("cuda")
+    single, double = np.zeros(2, np.float32), np.zeros(2)
+    asked = [((0, 1, single, single), True), ((0, 1, double, single), True)]
+    asked += [((0, 1, single, single), False)]
+    first = [cuda.ptx(kernel, arguments, optimized=good) for arguments, good in asked]
+    assert len(set(first)) == 3
+    monkeypatch.setattr(cuda.cuda, "compile_ptx", None)  # whoever compiles again, fails
+    assert [cuda.ptx(kernel, arguments, optimized=good) for arguments, good in asked] == first
+    assert len(list(tmp_path.glob("cache/__pycache__/*.ptx"))) == 3
+    kernel_cache.clear()
+    assert not list(tmp_path.glob("cache/__pycache__/*.ptx"))
+    kernel_cache.folders.cache_clear()
 
 
 @pytest.mark.cuda

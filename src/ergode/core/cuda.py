@@ -6,6 +6,7 @@ the name `cuda`.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
 from numba.cuda.np import arrayobj
 
-from ergode.core import stopwatch
+from ergode.core import kernel_cache, stopwatch
 from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
@@ -542,9 +543,16 @@ def ptx(
     """PTX of a kernel for arguments like these, which may be on the host.
 
     Needs no GPU.  Any failure to type or lower the kernel is raised here.  Unoptimised PTX takes
-    half the time, but says nothing about register use.
+    half the time, but says nothing about register use.  The text is kept with the kernel's files.
     """
+    function = compiled.py_func
     signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
-    with _absent_device(capability):
-        text, _ = cuda.compile_ptx(compiled.py_func, signature, cc=capability, opt=optimized)
-    return str(text)
+    asked = (function.__qualname__, signature, capability, optimized)
+
+    def make() -> str:
+        with _absent_device(capability):
+            text, _ = cuda.compile_ptx(function, signature, cc=capability, opt=optimized)
+        return str(text)
+
+    ending = f"{hashlib.sha256(repr(asked).encode()).hexdigest()[:24]}.ptx"
+    return kernel_cache.text_of(function.__module__, ending, make)

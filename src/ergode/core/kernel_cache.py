@@ -15,6 +15,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -167,6 +168,23 @@ def _copied(name: str, source: Path, target: Path) -> bool:
     except OSError:  # unreadable, or the disk is full
         return False
     return True
+
+
+def text_of(name: str, ending: str, make: Callable[[], str]) -> str:
+    """A text that is made of a kernel: read from beside its file, or made and written there."""
+    folder = folders().own
+    if not (folder / f"{name}.py").exists():  # not a generated kernel
+        return make()
+    path = folder / "__pycache__" / f"{name}.{ending}"
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8")
+    text = make()
+    with suppress(OSError):  # without room on the disk it is made again
+        path.parent.mkdir(exist_ok=True)
+        written = path.with_name(f"{path.name}.{os.getpid()}")
+        written.write_text(text, encoding="utf-8")
+        os.replace(written, path)
+    return text
 
 
 def _files(folder: Path, name: str) -> list[Path]:

@@ -48,7 +48,10 @@ def test_a_lambda_is_a_definition():
 def test_lambdas_of_one_line_are_told_apart_by_their_code():
     one, two = lambda x: (0.0, 0.1), lambda x: (0.0, -0.1)  # constants, whatever positions they get
     same, as_well = lambda x: x * 2, lambda x: x * 2
-    assert [ast.unparse(syntax(f).body[0].value) for f in (one, two)] == ["(0.0, 0.1)", "(0.0, -0.1)"]
+    assert [ast.unparse(syntax(f).body[0].value) for f in (one, two)] == [
+        "(0.0, 0.1)",
+        "(0.0, -0.1)",
+    ]
     assert ast.unparse(syntax(same)) == ast.unparse(syntax(as_well))
     bare = types.FunctionType(one.__code__.replace(co_linetable=b""), {})  # no positions at all
     assert ast.unparse(syntax(bare).body[0].value) == "(0.0, 0.1)"
