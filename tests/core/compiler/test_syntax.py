@@ -56,7 +56,6 @@ def test_lambdas_of_one_line_are_told_apart_by_their_code():
     bare = types.FunctionType(one.__code__.replace(co_linetable=b""), {})  # no positions at all
     assert ast.unparse(syntax(bare).body[0].value) == "(0.0, 0.1)"
     gone = types.FunctionType(one.__code__.replace(co_consts=(None, (0.0, 0.3))), {})
-    gone.__module__ = __name__
     with pytest.raises(ModelError, match="cannot be read; define it with `def`"):
         syntax(gone)
 

@@ -170,7 +170,7 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
             "with `def`, in a file or a notebook cell"
         )
     asserts = any(isinstance(part, ast.Assert) for part in ast.walk(definition))
-    own = function.__module__.startswith("ergode.")
+    own = (function.__module__ or "").startswith("ergode.")
     # Pytest rewrites assertions.
     if not own and not asserts and not _is_source_of(function.__code__):
         raise ModelError(
