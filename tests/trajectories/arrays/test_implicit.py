@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 from scipy.sparse import csc_array
 from stiff_fields import bar, modes, robertson
 
@@ -53,6 +54,50 @@ def test_diffusion_with_a_known_solution(n, method):
                       parameters={"D": 1.0}, rtol=1e-6, atol=1e-6, device="cpu")  # fmt: skip
     np.testing.assert_allclose(found["x"].values, exact, atol=5e-5)
     assert found.attrs["steps_taken"] < (400 if method == "rosenbrock23" else 60)
+
+
+def shuffled_heat(i, t, y, p, c):
+    """A chain whose neighbours are far apart in the array: its band has to be found."""
+    k, n = c.place[i], len(y)
+    left = y[c.order[k - 1]] if k > 0 else 0.0
+    right = y[c.order[k + 1]] if k < n - 1 else 0.0
+    return (n + 1) ** 2 * (left - 2 * y[i] + right)
+
+
+def wide(i, t, y, p):
+    """Couplings on one side, `reach` places away, and a tiny diagonal: pivots are needed."""
+    reach = p[1]
+    far = y[i - int(reach)] if i >= reach else 0.0
+    pair = y[i + 1] if i % 2 == 0 else -y[i - 1]
+    return p[0] * pair + 0.3 * far - 1e-9 * y[i]
+
+
+@pytest.mark.parametrize("method", ["rosenbrock23", "rodas5p"])
+def test_a_chain_in_any_order(method):
+    rng, n, times = np.random.default_rng(4), 300, [0.0, 0.03, 0.1]
+    order = rng.permutation(n)
+    field = ergode.VectorField(component=shuffled_heat, variables=("x", n),
+                               constants={"order": order, "place": np.argsort(order)})  # fmt: skip
+    exact = np.array([modes(n, t)[np.argsort(order)] for t in times])
+    found = integrate(field, times=times, initial={"x": exact[0]}, method=method, rtol=1e-6,
+                      atol=1e-6, device="cpu")  # fmt: skip
+    np.testing.assert_allclose(found["x"].values, exact, atol=5e-5)
+
+
+@pytest.mark.parametrize("reach", [2, 16, 17, 40])
+def test_bands_of_every_width(reach):
+    """Around the width from which a matrix is not banded; the solution is a matrix exponential."""
+    n = 90
+    matrix = np.diag(np.full(n, -1e-9)) + np.diag(np.full(n - reach, 0.3), -reach)
+    for i in range(n):
+        matrix[i, i + 1 if i % 2 == 0 else i - 1] += 40.0 if i % 2 == 0 else -40.0
+    first = np.random.default_rng(reach).normal(size=n)
+    field = ergode.VectorField(component=wide, variables=("x", n), parameters=["a", "reach"])
+    found = integrate(field, times=[0.0, 0.4, 1.0], initial={"x": first}, device="cpu",
+                      rtol=1e-7, atol=1e-8, parameters={"a": 40.0, "reach": reach},
+                      method="rodas5p")  # fmt: skip
+    exact = [expm(t * matrix) @ first for t in (0.0, 0.4, 1.0)]
+    np.testing.assert_allclose(found["x"].values, exact, atol=5e-6)
 
 
 def test_robertson_agrees_with_scipy():

@@ -87,3 +87,13 @@ def test_small_fields_are_refused():
     field = ergode.field_from_equations({"x": "-x"})
     with pytest.raises(ergode.PlanError, match="'rkc2' is for variables that are arrays"):
         integrate(field, times=[0.0, 1.0], initial={"x": 1.0}, method="rkc2", device="cpu")
+
+
+def test_a_tolerance_of_each_unknown():
+    """Equal ones give the numbers of one for all."""
+    found = [
+        integrate(bar(100), times=[0.0, 0.1], initial={"x": modes(100, 0.0)}, method="rkc2",
+                  parameters={"D": 1.0}, rtol=1e-4, atol=atol, device="cpu")
+        for atol in (1e-6, {"x": np.full(100, 1e-6)})
+    ]  # fmt: skip
+    np.testing.assert_array_equal(*(one["x"].values for one in found))

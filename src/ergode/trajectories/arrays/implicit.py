@@ -1,20 +1,24 @@
 """Rosenbrock methods for fields of arrays: a loop on the host around compiled derivatives.
 
 The Jacobian is one of differences, with an evaluation for every colour of its columns (`sparsity`).
-SciPy solves the linear systems: by SuperLU, or by LAPACK where matrices are small.  The method is
-that of `steppers.rosenbrock`; steps are chosen as in `adaptive.control`.  Numbers are float64,
-whatever the precision of the result.
+SciPy solves the linear systems: by LAPACK where matrices are small or have a narrow band, else by
+SuperLU.  Reverse Cuthill-McKee ordering makes the band narrow (A. George, J. W. H. Liu, "Computer
+Solution of Large Sparse Positive Definite Systems" (1981), chapter 4).  The method is that of
+`steppers.rosenbrock`; steps are chosen as in `adaptive.control`.  Numbers are float64, whatever the
+precision of the result.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
-from scipy.sparse import csc_array, identity
+from scipy.linalg.lapack import dgbtrf, dgbtrs
+from scipy.sparse import csc_array, csr_array, identity
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from ergode.core import kernels, launch
@@ -33,6 +37,8 @@ from ergode.trajectories.steppers import rosenbrock, stepper
 
 _SMALL = 50  # unknowns up to which matrices are full
 _FULL = 0.1  # share of a larger matrix from which it is full
+_NARROW = 16  # diagonals on a side, up to which a matrix is banded
+_BRIEF = 8192  # derivatives that one thread computes at once
 _EPSILON = float(np.finfo(float).eps)
 _LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
@@ -40,6 +46,33 @@ _UNEXPLAINED = 0.01  # share of a derivative's change that its Jacobian may leav
 _SMALLEST = 1e-4  # error of a step, below which all are alike
 
 Solve = Callable[[np.ndarray], np.ndarray]
+
+
+class _Band(NamedTuple):
+    """A pattern whose unknowns are reordered so that it is a narrow band."""
+
+    order: np.ndarray  # the unknown at every place
+    below: int  # diagonals below the main one
+    above: int
+    rows: np.ndarray  # of every value of the pattern, its row and column in LAPACK's band storage
+    columns: np.ndarray
+
+
+def _band_of(pattern: csc_array) -> _Band | None:
+    """The narrow band of a square pattern, or None if there is none."""
+    n = pattern.shape[0]
+    columns = np.repeat(np.arange(n), np.diff(pattern.indptr))
+    order = np.arange(n)
+    if abs(pattern.indices - columns).max(initial=0) > _NARROW:
+        whole = csr_array(pattern + pattern.T)
+        order = reverse_cuthill_mckee(whole, symmetric_mode=True)
+    place = np.empty(n, np.int64)
+    place[order] = np.arange(n)
+    row, column = place[pattern.indices], place[columns]
+    below, above = int((row - column).max(initial=0)), int((column - row).max(initial=0))
+    if max(below, above) > _NARROW:
+        return None
+    return _Band(order, below, above, below + above + row - column, column)
 
 
 class ImplicitRunner:
@@ -61,11 +94,17 @@ class ImplicitRunner:
         )  # fmt: skip
         self._grid = times
         self._method = dict(method.bindings)
+        self._tableau: dict[Any, Any] = {
+            name: [np.array(row) for row in self._method[name]]
+            for name in (rosenbrock.A, rosenbrock.C)
+        } | {name: np.array(self._method[name]) for name in (rosenbrock.M, rosenbrock.ERROR)}
         self._shared = shared_arguments(field.arrays, control, times, device, "float64")
         bindings = bindings_of_arrays(field.arrays, len(field.parameters))
         n = field.arrays.size
         self._pattern = csc_array((n, n))  # where the Jacobian may differ from zero
         self._colours = np.zeros(n, np.int64)  # of its columns
+        self._band: _Band | None = None
+        self._is_compiled = False
         self._wait, self._idle = 0, 1  # Jacobians until the pattern is tried again
         self._blocks = 1 if field.arrays.in_place else -(-n // BLOCK)
         self._slopes = kernels.cpu_kernel(slopes_cpu, precision="float64", bindings=bindings)
@@ -101,9 +140,12 @@ class ImplicitRunner:
         """Derivatives [row, unknown] of `states` at `times`."""
         found = np.empty_like(states)
         count = len(states) * self._blocks
-        grain = -(-count // (4 * self.device.core_count))
+        # To start threads takes longer than a few thousand derivatives.
+        is_brief = self._is_compiled and states.size <= _BRIEF
+        grain = count if is_brief else -(-count // (4 * self.device.core_count))
         self.device.run(self._slopes, count, self._run, np.int64(me), times, states, found,
-                        grain=grain)  # fmt: skip
+                        grain=grain, is_brief=is_brief)  # fmt: skip
+        self._is_compiled = True
         return found
 
     def _widen(self, me: int, t: float, first: np.ndarray) -> bool:
@@ -133,6 +175,7 @@ class ImplicitRunner:
         more = self._pattern.nnz > known.nnz
         if more:
             self._colours = colours_of(self._pattern)
+            self._band = _band_of(self._pattern) if n > _SMALL else None
         return more
 
     def _jacobian(self, me: int, t: float, y: np.ndarray, f: np.ndarray) -> csc_array:
@@ -173,6 +216,8 @@ class ImplicitRunner:
         if not np.isfinite(jacobian.data).all():
             return None
         n = jacobian.shape[0]
+        if self._band is not None:
+            return _band_solver(self._band, jacobian.data, diagonal)
         try:
             if n <= _SMALL or jacobian.nnz > _FULL * n * n:
                 with warnings.catch_warnings():
@@ -188,7 +233,7 @@ class ImplicitRunner:
         by_time: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """The stages u of a step [stage, unknown]; None if there is no such step."""
-        method = self._method
+        method, tableau = self._method, self._tableau
         alpha, gammas = method[rosenbrock.ALPHA], method[rosenbrock.GAMMAS]
         solve = self._solver(jacobian, 1.0 / (h * method[rosenbrock.GAMMA]))
         if solve is None:
@@ -197,9 +242,9 @@ class ImplicitRunner:
         for s in range(len(alpha)):
             slope = f
             if s > 0:
-                inner = y + np.array(method[rosenbrock.A][s]) @ u[:s]
+                inner = y + tableau[rosenbrock.A][s] @ u[:s]
                 slope = self.slopes(me, np.array([t + alpha[s] * h]), inner[None])[0]
-            b = slope + gammas[s] * h * by_time + np.array(method[rosenbrock.C][s]) @ u[:s] / h
+            b = slope + gammas[s] * h * by_time + tableau[rosenbrock.C][s] @ u[:s] / h
             if not np.isfinite(b).all():
                 return None
             u[s] = solve(b)
@@ -230,11 +275,9 @@ class ImplicitRunner:
             u = self._stages(me, t, size, y, f, jacobian, by_time)
             error = np.inf
             if u is not None:
-                y1 = y + np.array(method[rosenbrock.M]) @ u
+                y1 = y + self._tableau[rosenbrock.M] @ u
                 scale = control.atol + control.rtol * np.maximum(np.abs(y), np.abs(y1))
-                error = float(
-                    np.sqrt(np.mean((np.array(method[rosenbrock.ERROR]) @ u / scale) ** 2))
-                )
+                error = float(np.sqrt(np.mean((self._tableau[rosenbrock.ERROR] @ u / scale) ** 2)))
             kept = fresh = error <= 1.0
             if kept and u is not None:
                 cursor = self._save(cursor, me, (t, t1, y, y1, u), outcome)
@@ -281,3 +324,21 @@ class ImplicitRunner:
             outcome.states[cursor, :, me] = state
             cursor += 1
         return cursor
+
+
+def _band_solver(band: _Band, values: np.ndarray, diagonal: float) -> Solve | None:
+    """What solves ``(diagonal - jacobian) x = b`` in a band; None where that is singular."""
+    n, main = band.order.size, band.below + band.above
+    matrix = np.zeros((main + band.below + 1, n), order="F")
+    matrix[band.rows, band.columns] = -values
+    matrix[main] += diagonal
+    factors, pivots, info = dgbtrf(matrix, band.below, band.above, overwrite_ab=True)
+    if info != 0:
+        return None
+
+    def solve(b: np.ndarray) -> np.ndarray:
+        x = np.empty(n)
+        x[band.order] = dgbtrs(factors, band.below, band.above, b[band.order], pivots)[0]
+        return x
+
+    return solve

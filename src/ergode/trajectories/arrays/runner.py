@@ -65,6 +65,8 @@ def bindings_of(
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: adapts,
     }
+    if adapts and np.ndim(control.atol):
+        bindings[stepper.TOLERANCES] = True
     if tableau is None:
         return bindings | dict(method.bindings) | {
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
@@ -78,8 +80,6 @@ def bindings_of(
     }
     if len(tableau.a) > 1:
         bindings[explicit.A] = tableau.a
-    if adapts and np.ndim(control.atol):
-        bindings[stepper.TOLERANCES] = True
     if adapts:
         bindings |= {
             explicit.ERROR: tableau.error, stepper.ERROR_ORDER: float(tableau.order),
