@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from ergode.models.epidemic.seeds import Seeds
     from ergode.models.epidemic.transitions import Infection, Progression
+    from ergode.models.estimation.maneuver import Maneuver
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.fields import library as fields
@@ -113,6 +114,7 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.estimation.maneuver": ("Maneuver",),
     "ergode.models.estimation.measurement": ("Measurement",),
     "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.reactions.events": ("Event",),
@@ -161,10 +163,11 @@ __all__ = [
     "Device", "Empirical", "ErgodeError", "ErgodeWarning", "Erlang", "Event", "Exponential",
     "FailureWarning", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation", "Infection",
     "InterruptionWarning", "Intervention", "Isolation", "LayerClosure", "LogNormal",
-    "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PerformanceWarning",
-    "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
-    "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status", "TemporalContacts",
-    "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "WriteError",
+    "Maneuver", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus",
+    "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status",
+    "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable",
+    "Weibull", "WriteError",
     "__version__",
     "balanced", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
     "grid", "in_molecules", "interpolant", "kinetics", "on_grid", "open_dataset", "particles",

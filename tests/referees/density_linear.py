@@ -6,7 +6,7 @@ exponential of a matrix, noise over an interval is Van Loan's block exponential.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import expm, sqrtm
@@ -86,6 +86,8 @@ class Bank:
         When results are reported, and when there are measurements.
     value [measurement, system], variance [measurement, system]
         Of the measurements.
+    jumps
+        Maneuvers of all systems: time, change [n] and covariance [n, n].
     """
 
     drift: np.ndarray
@@ -98,6 +100,7 @@ class Bank:
     seen_at: np.ndarray
     value: np.ndarray
     variance: np.ndarray
+    jumps: list[tuple[float, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -122,6 +125,10 @@ class Bank:
             )
             for time, value, variance in zip(self.seen_at, self.value, self.variance, strict=True)
         ]
+
+    def maneuvers(self) -> list[ergode.Maneuver]:
+        """For the engine."""
+        return [ergode.Maneuver(*jump) for jump in self.jumps]
 
     def prior(self) -> ergode.Gaussian:
         return ergode.Gaussian(self.mean, self.covariance)
@@ -153,7 +160,7 @@ class Exact:
 
 def kalman(bank: Bank, which: int) -> Exact:
     """The exact answer for one of the systems, by Kalman's filter."""
-    events = np.union1d(bank.times, bank.seen_at)
+    events = np.union1d(np.union1d(bank.times, bank.seen_at), [time for time, _, _ in bank.jumps])
     mean, covariance = bank.mean[which], bank.covariance[which]
     row = bank.row[which]
     found = {name: [] for name in Exact.__dataclass_fields__}
@@ -165,6 +172,9 @@ def kalman(bank: Bank, which: int) -> Exact:
             )
             mean, covariance = move @ mean + shift, move @ covariance @ move.T + added
             now = time
+        for at, change, added in bank.jumps:
+            if at == time:
+                mean, covariance = mean + change, covariance + added
         for k in np.flatnonzero(bank.seen_at == time):
             found["ahead_mean"].append(mean)
             found["ahead_covariance"].append(covariance)
@@ -183,7 +193,9 @@ def kalman(bank: Bank, which: int) -> Exact:
     return Exact(**{name: np.array(value) for name, value in found.items()})
 
 
-def random_bank(rng: np.random.Generator, size: int, count: int, noise: str, tail: bool) -> Bank:
+def random_bank(
+    rng: np.random.Generator, size: int, count: int, noise: str, tail: bool, jump_count: int = 0
+) -> Bank:
     """Systems that neither stretch nor squeeze a density very far.
 
     `noise` is "none", "diagonal" or "matrix"; with `tail` half of the measurements lie three to
@@ -212,6 +224,10 @@ def random_bank(rng: np.random.Generator, size: int, count: int, noise: str, tai
         deviation * rng.normal(0, 4, (count, size)), covariance, times, seen_at,
         np.zeros((seen_at.size, count)), np.zeros((seen_at.size, count)),
     )  # fmt: skip
+    for _ in range(jump_count):  # of any rank, at a time of the run or between two of them
+        root = deviation[:, None] * rng.normal(0, 0.5, (size, rng.integers(1, size + 1)))
+        at = rng.choice(times) if rng.random() < 0.5 else rng.uniform(times[0], times[-1])
+        bank.jumps.append((float(at), deviation * rng.normal(0, 3, size), root @ root.T))
     # Values are drawn one measurement after the other, each from what is expected by then.
     for k in range(seen_at.size):
         for which in range(count):

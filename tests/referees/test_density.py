@@ -61,11 +61,14 @@ def is_told(found, which: int) -> bool:
     )
 
 
-def judge_linear(seed: int, kernel, device: str, count: int = 10) -> tuple[list[str], Counter]:
+def judge_linear(
+    seed: int, kernel, device: str, count: int = 10, jump_count: int = 0
+) -> tuple[list[str], Counter]:
     """What is wrong of a bank of linear systems, and how many were told, and right."""
     rng = np.random.default_rng(seed)
     size, noise, scheme, precision = kernel
-    bank = density_linear.random_bank(rng, size, count, noise, tail=bool(rng.integers(2)))
+    tail = bool(rng.integers(2))
+    bank = density_linear.random_bank(rng, size, count, noise, tail, jump_count)
     options = dict(OPTIONS[rng.integers(len(OPTIONS))])
     if noise == "matrix" or size > 2 or (size > 1 and noise == "diagonal"):
         options.pop("axes", None)  # noise has axes of its own: refused by name
@@ -80,7 +83,8 @@ def judge_linear(seed: int, kernel, device: str, count: int = 10) -> tuple[list[
         warnings.simplefilter("ignore", ErgodeWarning)
         found = ergode.density.propagate(
             density_linear.FIELDS[size], bank.prior(), times=bank.times,
-            measurements=bank.measurements(), parameters=bank.parameters(),
+            measurements=bank.measurements(), maneuvers=bank.maneuvers(),
+            parameters=bank.parameters(),
             width=deviation / rng.uniform(*FINENESS[size]), scheme=scheme, precision=precision,
             process_noise=None if noise == "none" else given, device=device, **options,
         )  # fmt: skip
@@ -122,11 +126,14 @@ def judge_linear(seed: int, kernel, device: str, count: int = 10) -> tuple[list[
     return [f"seed {seed}, {kernel}, {options}, {one}" for one in wrong], counts
 
 
-def judge_particles(seed: int, size: int, device: str) -> tuple[list[str], Counter]:
+def judge_particles(
+    seed: int, size: int, device: str, jump_count: int = 0
+) -> tuple[list[str], Counter]:
     """What is wrong of particles of a linear system, with or without noise."""
     rng = np.random.default_rng(seed)
     noise = str(rng.choice(["none", "diagonal", "matrix"]))
-    bank = density_linear.random_bank(rng, size, 1, noise, tail=bool(rng.integers(2)))
+    tail = bool(rng.integers(2))
+    bank = density_linear.random_bank(rng, size, 1, noise, tail, jump_count)
     exact, count = density_linear.kalman(bank, 0), 20_000
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ErgodeWarning)
@@ -137,6 +144,7 @@ def judge_particles(seed: int, size: int, device: str) -> tuple[list[str], Count
                 ergode.Measurement(float(t), density_linear.SEEN[size], float(v[0]), float(r[0]))
                 for t, v, r in zip(bank.seen_at, bank.value, bank.variance, strict=True)
             ],
+            maneuvers=bank.maneuvers(),
             process_noise=None if noise == "none" else bank.noise, count=count, seed=seed,
             device=device, step=0.005,
         )  # fmt: skip
@@ -158,14 +166,18 @@ def judge_particles(seed: int, size: int, device: str) -> tuple[list[str], Count
     return [f"seed {seed}, size {size}, noise {noise}, {one}" for one in wrong], Counter(trusted=1)
 
 
-def judge_kalman(seed: int, size: int, device: str) -> tuple[list[str], Counter]:
+def judge_kalman(
+    seed: int, size: int, device: str, jump_count: int = 0
+) -> tuple[list[str], Counter]:
     """What is wrong of unscented filters of a bank of linear systems, where they are exact."""
     rng = np.random.default_rng(seed)
     noise = str(rng.choice(["none", "diagonal", "matrix"]))
-    bank = density_linear.random_bank(rng, size, 5, noise, tail=bool(rng.integers(2)))
+    tail = bool(rng.integers(2))
+    bank = density_linear.random_bank(rng, size, 5, noise, tail, jump_count)
     found = ergode.particles.unscented_kalman(
         density_linear.FIELDS[size], bank.prior(), times=bank.times, device=device,
-        measurements=bank.measurements(), parameters=bank.parameters(),
+        measurements=bank.measurements(), maneuvers=bank.maneuvers(),
+        parameters=bank.parameters(),
         process_noise=None if noise == "none" else bank.noise,
         alpha=float(rng.choice([0.1, 0.5, 1.0])), kappa=float(rng.choice([0.0, 1.0])),
     )  # fmt: skip
@@ -278,6 +290,30 @@ def test_particles_of_linear_systems(device):
 @DEVICES
 def test_kalman_filters_of_linear_systems(device):
     judged((judge_kalman, (seed, 2, device)) for seed in range(400, 405))
+
+
+@DEVICES
+def test_kalman_filters_with_maneuvers(device):
+    judged((judge_kalman, (seed, 2, device, 2)) for seed in range(500, 505))
+
+
+@pytest.mark.slow
+@DEVICES
+def test_densities_and_particles_with_maneuvers(device):
+    counts = judged((judge_linear, (seed, KERNELS[0], device, 5, 2)) for seed in range(600, 603))
+    assert counts["trusted"] > 2
+    counts = judged((judge_particles, (seed, 2, device, 2)) for seed in range(610, 613))
+    assert counts["trusted"] > 0
+
+
+def test_a_maneuver_with_a_wrong_covariance_is_noticed(monkeypatch):
+    """By one per cent."""
+    monkeypatch.setattr(
+        density_linear.Bank, "maneuvers",
+        lambda self: [ergode.Maneuver(t, change, 1.01 * q) for t, change, q in self.jumps],
+    )  # fmt: skip
+    with pytest.raises(AssertionError, match="filter"):
+        judged((judge_kalman, (seed, 2, "cpu", 2)) for seed in range(500, 505))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from ergode.core.errors import PlanError
 from ergode.core.formulation import Compile, stands_in
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.density import bayes
+from ergode.density import bayes, jump
 from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
@@ -37,6 +37,7 @@ from ergode.density.specialize import (
     varies,
 )
 from ergode.density.transport import forcing
+from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
@@ -98,7 +99,7 @@ class Evolution:
         loss_rate: float | None = None,
         when: Compile = "now",
     ) -> None:
-        self.lattices = lattices
+        self.lattices = list(lattices)
         self.lattice = lattice = lattices[0]
         self.device = device
         self.precision = precision
@@ -248,11 +249,7 @@ class Evolution:
             full = state == cells.FULL
             at_edge, undefined = state == cells.EDGE, state == cells.UNDEFINED
             if at_edge.any():
-                self.end(
-                    at_edge, Status.OUT_OF_LATTICE,
-                    f"the density reaches the end of the lattice, {self.lattice.reach} cells from "
-                    "its centre; use larger widths",
-                )  # fmt: skip
+                self._end_at_edge(at_edge)
             elif undefined.any():
                 where = self._where_undefined(int(undefined.argmax()))
                 self.end(undefined, Status.NOT_FINITE, where)
@@ -333,7 +330,82 @@ class Evolution:
         self._control[:, cells.TO_PRUNE] = 1.0
         self.settle()
 
+    def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
+        """Apply a maneuver; `places` are as for `correct`.
+
+        Raises
+        ------
+        EndedError
+            No density is left.
+        """
+        changes = maneuver.changes(places)
+        self.lattices = [one.moved(by) for one, by in zip(self.lattices, changes, strict=True)]
+        self.lattice = self.lattices[0]
+        centre = np.stack([one.centre for one in self.lattices])
+        (exact,) = self.device.put_together([centre])
+        (rounded,) = self.device.put_together([centre.astype(self.precision)])
+        self._exact_frame = self._exact_frame._replace(centre=exact)
+        self._frame = self._frame._replace(centre=rounded)
+        self._runner.forget()  # kept launches have the former centre
+        self._counters[:, cells.READY] = 0
+        self._control[:, cells.FLOOR] = 0.0
+        if maneuver.covariance is None:
+            self.settle()
+            return
+        self._spread(maneuver)
+        self._control[:, cells.TO_PRUNE] = 1.0
+        self.settle()
+
     # ---- implementation
+
+    def _spread(self, maneuver: Maneuver) -> None:
+        """Spread mass between cells by the covariance of a maneuver, on the host."""
+        filled = [self._filled(which) for which in range(self.count)]
+        before = [
+            (np.array(self.device.get(key)), np.array(self.device.get(mass)))
+            for key, mass in filled
+        ]
+        after, at_edge = list(before), np.zeros(self.count, bool)
+        balance = self.budget
+        total = balance["loaded"] - balance["pruned"] - balance["lost"] + balance["clipped"]
+        for which in np.flatnonzero(~self.has_ended).tolist():
+            lattice, (keys, mass) = self.lattices[which], before[which]
+            faint = float(self._control[which, cells.THRESHOLD] * total[which])
+            found = jump.spread(lattice, keys & cells.KEY, mass, maneuver.covariance, faint)
+            if found is None:
+                at_edge[which] = True
+                continue
+            after[which] = found.keys, found.mass.astype(self.precision)
+            self._counters[which, cells.PRUNED] += round(found.dropped * float(cells.MASS_UNIT))
+        why_not = self._put(after)
+        if why_not:
+            self._put(before)
+            self.end(~self.has_ended, Status.NO_ROOM, why_not)
+        elif at_edge.any():
+            self._end_at_edge(at_edge)
+
+    def _put(self, held: Sequence[tuple[Any, Any]]) -> str:
+        """Put cells on the device, in larger arrays if need be; return why that is impossible."""
+        most, capacity = max(len(keys) for keys, _ in held), self._capacity
+        if most + 1 > capacity:
+            self._cells = self._masses = None
+            self._runner.forget()
+            self._capacity = 0
+            try:
+                self._allocate(most)
+            except PlanError as error:
+                self._make_arrays(capacity)
+                return str(error)
+        for which, (keys, mass) in enumerate(held):
+            self._place(which, keys, mass)
+        return ""
+
+    def _end_at_edge(self, chosen: np.ndarray) -> None:
+        self.end(
+            chosen, Status.OUT_OF_LATTICE,
+            f"the density reaches the end of the lattice, {self.lattice.reach} cells from its "
+            "centre; use larger widths",
+        )  # fmt: skip
 
     def _limit_steps(self, target: float) -> None:
         """Bound the steps if the field depends on time: short steps where it changes fast."""

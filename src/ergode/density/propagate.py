@@ -24,6 +24,7 @@ from ergode.density.record import together
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
+from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.functions import check_function
@@ -99,7 +100,11 @@ results.register(
         ),
         Variable("mass", ("cell",), "floating", "1", "probability of cells, by time"),
         Variable("cells_stored", _TIME, "integer", "1", "cells of each time along dim cell"),
-        Variable("centre", (SWEPT, "variable"), "floating", "1", "centre of the grid"),
+        Variable("centre", (SWEPT, "variable"), "floating", "1", "centre of the first grid"),
+        Variable(
+            "grid_shift", (*_TIME, "variable"), "floating", "1",
+            "how far maneuvers have moved the grid's centre",
+        ),
         Variable("width", (SWEPT, "axis"), "floating", "1", "width of cells along each axis"),
         Variable(
             "axes", (SWEPT, "variable", "axis"), "floating", "1", "directions of the grid's axes"
@@ -122,6 +127,7 @@ def propagate(
     *,
     times: ArrayLike,
     measurements: Sequence[Measurement] = (),
+    maneuvers: Sequence[Maneuver] = (),
     parameters: Mapping[str, float] | None = None,
     process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
     width: float | Sequence[float] | None = None,
@@ -167,6 +173,11 @@ def propagate(
     measurements : sequence of Measurement
         In any order; several may have the same time. A value with an axis in front gives one value
         to each density.
+    maneuvers : sequence of Maneuver
+        Jumps of the state with their covariance, in any order. At equal times a maneuver acts
+        before a measurement, and before what is reported. It moves the whole grid by its change
+        and spreads mass between cells by its covariance: mean, covariance and probability follow
+        exactly, but for the threshold. Not with a `region` or a conserved quantity.
     parameters : mapping of str to float or array_like
         Parameters of the field by name.
     process_noise : array_like or function, optional
@@ -294,6 +305,7 @@ def propagate(
         times,
         measurements,
         parameters,
+        maneuvers,
         reserved=results.names("density", "moments"),
     )
     grid, layout = asked.times, asked.layout
@@ -302,6 +314,13 @@ def propagate(
     keep = keep or ("none" if layout.dims else "all")
     if max_cells is not None:
         max_cells = integer("max_cells", max_cells, 1, 2**31)
+    limits = _limits(field, conserved, region)
+    if limits is not None and asked.maneuvers:
+        name = "region" if conserved is None else "conserved"
+        raise PlanError(
+            f"maneuvers and {name} are both given; expected one of them, because a jump may carry "
+            "probability outside"
+        )
     noise = noise_of(process_noise, field)
     turned = None if noise is None else noise.matrix
     distinct = {id(one): one for one in asked.priors}
@@ -312,10 +331,11 @@ def propagate(
     each = [lattices[id(one)] for one in asked.priors]
     check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     check_lattices(each, precision)
+    check_lattices(_moved(each, asked), precision)
     check_noise(noise, each, asked.priors, grid, values)
     device = devices.resolve(device)
     solver = Solver(
-        asked, each, _limits(field, conserved, region),
+        asked, each, limits,
         **_thresholds(asked, lattices, threshold, retained, scale_threshold),
         boxed=METHODS[scheme].boxed and retained is None, keep=keep, show=progress,
         options={
@@ -345,11 +365,21 @@ def propagate(
         scale_threshold=int(scale_threshold),
         lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
+        **noted(asked.maneuvers),
         ended_early=solver.ended_early,
         equations=", ".join(solver.equations),
         **solver.work,
     )
     return _dataset(solver, found, attrs)
+
+
+def _moved(lattices: Sequence[Lattice], asked: Estimation) -> list[Lattice]:
+    """The lattices after each maneuver."""
+    found, places = list(lattices), asked.layout.beside
+    for one in asked.maneuvers:
+        last = found[-len(lattices) :]
+        found += [lattice.moved(by) for lattice, by in zip(last, one.changes(places), strict=True)]
+    return found
 
 
 def _check_room(density_count: int, time_count: int, variable_count: int) -> None:

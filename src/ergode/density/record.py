@@ -35,6 +35,7 @@ class Record:
         shapes: dict[str, tuple[int, ...]] = {
             "mean": (size, n),
             "covariance": (size, n, n),
+            "grid_shift": (size, n),
             "mass_lost": (size,),
             "mass_kept": (size,),
             "mass_pruned": (size,),
@@ -59,10 +60,12 @@ class Record:
         summary: Summary,
         budget: dict[str, float],
         lost_before: float,
+        centre: np.ndarray,
         cells: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
         """Record the density at one time of the grid; its keys and masses if they are kept."""
         values = self.values
+        values["grid_shift"][index] = centre - self.lattice.centre
         values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
         out = budget["lost"] - budget["clipped"]
         values["mass_kept"][index] = summary.mass

@@ -1,4 +1,4 @@
-"""The main loop over times and measurements, for densities side by side."""
+"""The main loop over times, maneuvers and measurements, for densities side by side."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ergode.core.status import Status
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
+from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 
 
@@ -26,8 +27,10 @@ class Run:
         One per density; all have the same times.
     measurements : sequence of Measurement
         In order of time.
+    maneuvers : sequence of Maneuver
+        In order of time.
     places : ndarray of int, shape [density_count]
-        Index of each density's own measured value.
+        Index of each density's own measured value, and change by a maneuver.
     left_out : ndarray, shape [density_count]
         Probability of the prior outside of its cells.
     may_lose : float
@@ -43,6 +46,7 @@ class Run:
         evolution: Evolution,
         records: Sequence[Record],
         measurements: Sequence[Measurement],
+        maneuvers: Sequence[Maneuver] = (),
         *,
         places: np.ndarray,
         left_out: np.ndarray,
@@ -52,6 +56,7 @@ class Run:
     ) -> None:
         self.evolution, self.records = evolution, records
         self.measurements, self.may_lose, self.show = measurements, may_lose, show
+        self._maneuvers = maneuvers
         self._is_alone = alone
         self.ended_early = ""
         self.is_interrupted = False
@@ -64,13 +69,18 @@ class Run:
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Run from the first time to the last; `priors` are keys and masses of each density."""
         grid = self.records[0].times
-        events = np.union1d(grid, [m.time for m in self.measurements])
+        events = np.union1d(
+            grid, [m.time for m in self.measurements] + [m.time for m in self._maneuvers]
+        )
         with progress.track("density", len(events), unit="times", show=self.show) as report:
             try:
                 self.evolution.load(float(grid[0]), priors, float(np.ptp(events)))
                 for time in events.tolist():
                     self.evolution.advance(time)
                     self._follow()
+                    for maneuver in self._maneuvers:
+                        if maneuver.time == time:
+                            self._jump(maneuver)
                     for index, measurement in enumerate(self.measurements):
                         if measurement.time == time:
                             self._measure(index, measurement)
@@ -106,8 +116,18 @@ class Run:
             self.records[which].at_time(
                 self._row, summaries[which],
                 {name: float(values[which]) for name, values in budget.items()},
-                float(self._lost[which]), partial(evolution.read, which),
+                float(self._lost[which]), evolution.lattices[which].centre,
+                partial(evolution.read, which),
             )  # fmt: skip
+
+    def _jump(self, maneuver: Maneuver) -> None:
+        evolution = self.evolution
+        before = evolution.summaries()
+        evolution.jump(maneuver, self._places)
+        if maneuver.covariance is None or not self.measurements:
+            return
+        for journey, one, other in zip(self._journeys, before, evolution.summaries(), strict=True):
+            journey.widen(one.covariance, other.covariance)
 
     def _measure(self, index: int, measurement: Measurement) -> None:
         evolution = self.evolution

@@ -148,7 +148,7 @@ class Solver:
                 loss_rate=None if loss_rate is None else loss_rate * factor, **self.options,
             )  # fmt: skip
             run = Run(
-                evolution, records[start:stop], asked.measurements,
+                evolution, records[start:stop], asked.measurements, asked.maneuvers,
                 places=asked.layout.beside[some], left_out=left_out[start:stop],
                 may_lose=may_lose * factor, alone=asked.layout.count == 1, show=self.show,
             )  # fmt: skip

@@ -143,6 +143,11 @@ class Journey:
         while self._steps and self._steps[0] < _FORGOTTEN:
             del self._steps[0], self._ends[0]
 
+    def widen(self, before: np.ndarray, after: np.ndarray) -> None:
+        """Record a maneuver, which spreads the density and not the errors of earlier steps."""
+        sizes = np.linalg.slogdet(np.stack([before, after]) @ self._turn @ self._turn.T)[1]
+        self.correct(float(np.exp(0.5 * (sizes[0] - sizes[1]))), after)
+
     @property
     def has_begun(self) -> bool:
         """Whether any step was recorded."""

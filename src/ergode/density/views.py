@@ -57,7 +57,10 @@ def cells_at(
         )
     start = int(dataset["cell_start"][where])
     coordinate = dataset["coordinate"].values[start : start + count]
-    lattice = Lattice(dataset["centre"].values, dataset["width"].values, dataset["axes"].values)
+    centre = dataset["centre"].values
+    if "grid_shift" in dataset:  # results of earlier versions have none
+        centre = centre + dataset["grid_shift"].values[where]
+    lattice = Lattice(centre, dataset["width"].values, dataset["axes"].values)
     return xarray.Dataset(
         {
             "mass": ("cell", dataset["mass"].values[start : start + count]),

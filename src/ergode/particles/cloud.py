@@ -1,4 +1,4 @@
-"""A weighted ensemble of particles, propagated in time and updated by measurements."""
+"""A weighted ensemble of particles, propagated in time, moved by maneuvers, and measured."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ergode.core.compiler.language import option
 from ergode.core.devices import Device
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.particles.draw import draw, resampled, smoothed
@@ -118,19 +119,26 @@ class Cloud:
         since, self._reported = self.effective[self._reported :], len(self.effective)
         return min([self.effective_count, *since])
 
-    def visit(self, times: np.ndarray, measurements: Sequence[Measurement]) -> Iterator[float]:
-        """Propagate to each time in turn; at the time of a measurement, apply the measurement."""
-        events = np.union1d(times, [one.time for one in measurements])
-        pending = list(measurements)
+    def visit(
+        self, times: np.ndarray, measurements: Sequence[Measurement],
+        maneuvers: Sequence[Maneuver] = (),
+    ) -> Iterator[float]:  # fmt: skip
+        """Propagate to each time in turn; at their times, apply maneuvers and measurements."""
+        events = np.union1d(times, [m.time for m in measurements] + [m.time for m in maneuvers])
+        pending, jumps = list(measurements), list(enumerate(maneuvers, 1))
         at = 0
         while at < events.size:
-            # One integration covers all times up to the next measurement, if memory suffices.
-            seen = pending[0].time if pending else math.inf
+            # One integration covers all times up to the next of these, if memory suffices.
+            seen = min(
+                pending[0].time if pending else math.inf, jumps[0][1].time if jumps else math.inf
+            )
             room = max(1, _BYTES_AT_ONCE // (8 * self.points.size))
             stop = min(int(np.searchsorted(events, seen)) + 1, events.size, at + room)
             states = self._fly(events[max(at - 1, 0) : stop])
             for number, time in enumerate(events[at:stop]):
                 self.points = states[:, number + (at > 0)]
+                while jumps and jumps[0][1].time == time:
+                    self._jump(*jumps.pop(0))
                 while pending and pending[0].time == time:
                     self._weigh(pending.pop(0))
                 if time in times:
@@ -166,6 +174,19 @@ class Cloud:
             states[lost] = states[~lost][0]
             self.lost = lost if self.lost is None else self.lost | lost
         return np.asarray(states)
+
+    def _jump(self, number: int, maneuver: Maneuver) -> None:
+        """Apply the maneuver of this number, counted from one."""
+        (change,) = maneuver.changes(np.zeros(1, np.int64))
+        self.points = self.points + change
+        if maneuver.covariance is not None:
+            # A third word separates these keys from those of flights.
+            key = np.random.SeedSequence([self.seed, 0, number])
+            rng = np.random.Generator(np.random.Philox(key))
+            variances, axes = np.linalg.eigh(maneuver.covariance)
+            root = axes * np.sqrt(np.maximum(variances, 0.0))
+            self.points = self.points + rng.standard_normal(self.points.shape) @ root.T
+            self._origin = None
 
     def _weigh(self, measurement: Measurement) -> None:
         before = self.weights

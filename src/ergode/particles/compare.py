@@ -33,6 +33,7 @@ from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import views
 from ergode.models.estimation.estimation import Estimation, estimation
+from ergode.models.estimation.maneuver import noted
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
 from ergode.particles.cloud import moments
@@ -95,8 +96,8 @@ def compare(
     """Compare a density on a grid with an ensemble of particles and a Kalman filter.
 
     This runs `ergode.density.propagate`, `ergode.particles.propagate` and
-    `ergode.particles.unscented_kalman` with the same field, prior, measurements and noise. The
-    Kalman filter is missing (NaN) if a measurement has a likelihood instead of a value.
+    `ergode.particles.unscented_kalman` with the same field, prior, measurements, maneuvers and
+    noise. The Kalman filter is missing (NaN) if a measurement has a likelihood instead of a value.
 
     Parameters
     ----------
@@ -105,10 +106,10 @@ def compare(
     bins : int
         Number of bins of each marginal.
     **options
-        Options of all calls (``measurements``, ``parameters``, ``process_noise``), of the
-        particles (``count``, ``seed``, ``step``, ``rtol``, ``resample_below``, ``regularise``), of
-        the Kalman filter (``alpha``, ``beta``, ``kappa``), or of the density (``width``,
-        ``threshold``, ``scheme`` and others).
+        Options of all calls (``measurements``, ``maneuvers``, ``parameters``,
+        ``process_noise``), of the particles (``count``, ``seed``, ``step``, ``rtol``,
+        ``resample_below``, ``regularise``), of the Kalman filter (``alpha``, ``beta``,
+        ``kappa``), or of the density (``width``, ``threshold``, ``scheme`` and others).
 
     Returns
     -------
@@ -154,6 +155,7 @@ def compare(
         times,
         given.pop("measurements"),
         given.pop("parameters"),
+        given.pop("maneuvers"),
         reserved=results.names("particles", "comparison"),
     )
     asked.one_at_a_time("a comparison takes")
@@ -163,11 +165,12 @@ def compare(
     # The grid's run may have ended early.
     times = on_grid["time"].values
     found = [one for one in asked.measurements if one.time <= times[-1]]
-    asked = replace(asked, times=times)
+    jumps = [one for one in asked.maneuvers if one.time <= times[-1]]
+    asked = replace(asked, times=times, maneuvers=jumps)
     cloud = gather(asked, **given, device=place)
     rows: list[dict[str, np.ndarray]] = []
     effective = []
-    for number, _ in enumerate(cloud.visit(times, found)):
+    for number, _ in enumerate(cloud.visit(times, found, jumps)):
         cells = views.cells_at(on_grid, index=number)
         rows.append(_both(cells, cloud.points, cloud.weights, bins))
         effective.append(cloud.least_effective_count())
@@ -198,7 +201,7 @@ def compare(
         model_digest=field.digest,
         particles=given["count"], seed=given["seed"], cell_steps=on_grid.attrs["cell_steps"],
         scheme=on_grid.attrs["method"], width=on_grid["width"].values,
-        threshold=float(on_grid["threshold"]),
+        threshold=float(on_grid["threshold"]), **noted(jumps),
     )  # fmt: skip
     coords = {
         "tool": ["density", "particles", "kalman"], "time": times,
@@ -241,7 +244,8 @@ def _gaussian(
         }
     bank = bank_of(asked, process_noise, **options, device=device)
     moved = [
-        (bank.mean[0], bank.covariance[0]) for _ in bank.visit(asked.times, asked.measurements)
+        (bank.mean[0], bank.covariance[0])
+        for _ in bank.visit(asked.times, asked.measurements, asked.maneuvers)
     ]
     return {
         "mean": np.array([mean for mean, _ in moved]),

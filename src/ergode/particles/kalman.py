@@ -1,4 +1,4 @@
-"""Gaussians side by side, propagated by sigma points and updated by measurements."""
+"""Gaussians side by side, propagated by sigma points, moved by maneuvers, and measured."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ergode.core.status import Status
 from ergode.density.noise import Noise, noise_of
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.likelihood import COMPONENTS, H
+from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 from ergode.particles.sigma_points import SigmaPoints
@@ -122,15 +123,20 @@ class Bank:
     def __post_init__(self) -> None:
         self.status = np.full(len(self.mean), Status.DONE, np.uint8)
 
-    def visit(self, times: np.ndarray, measurements: Sequence[Measurement]) -> Iterator[float]:
-        """Propagate to each time in turn; at the time of a measurement, apply the measurement."""
-        events = np.union1d(times, [one.time for one in measurements])
-        pending = list(measurements)
+    def visit(
+        self, times: np.ndarray, measurements: Sequence[Measurement],
+        maneuvers: Sequence[Maneuver] = (),
+    ) -> Iterator[float]:  # fmt: skip
+        """Propagate to each time in turn; at their times, apply maneuvers and measurements."""
+        events = np.union1d(times, [m.time for m in measurements] + [m.time for m in maneuvers])
+        pending, jumps = list(measurements), list(maneuvers)
         at = 0
         while at < events.size:
-            seen = pending[0].time if pending else math.inf
+            seen = min((some[0].time for some in (pending, jumps) if some), default=math.inf)
             stop = min(int(np.searchsorted(events, seen)) + 1, events.size)
             for time in self._predict(events[at:stop]):
+                while jumps and jumps[0].time == time:
+                    self._jump(jumps.pop(0))
                 while pending and pending[0].time == time:
                     self._update(pending.pop(0))
                 if time in times:
@@ -223,6 +229,12 @@ class Bank:
             self.mean, self.covariance, self.now = mean, covariance, float(time)
             self.status[~np.isfinite(mean).all(1)] = Status.NOT_FINITE
             yield float(time)
+
+    def _jump(self, maneuver: Maneuver) -> None:
+        """Apply a maneuver, which is linear: this is exact."""
+        self.mean = self.mean + maneuver.changes(self.places)
+        if maneuver.covariance is not None:
+            self.covariance = self.covariance + maneuver.covariance
 
     def _update(self, measurement: Measurement) -> None:
         """Apply a measurement."""

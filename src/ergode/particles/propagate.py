@@ -17,6 +17,7 @@ from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
+from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
@@ -66,6 +67,7 @@ def propagate(
     *,
     times: ArrayLike,
     measurements: Sequence[Measurement] = (),
+    maneuvers: Sequence[Maneuver] = (),
     parameters: Mapping[str, float] | None = None,
     process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
     count: int = 100_000,
@@ -95,6 +97,9 @@ def propagate(
         result includes the measurement.
     measurements : sequence of Measurement
         In any order; several may have equal times.
+    maneuvers : sequence of Maneuver
+        Jumps of the state with their covariance, in any order. At equal times a maneuver acts
+        before a measurement, and before what is reported.
     parameters : mapping of str to float
         Parameters of the field by name.
     process_noise : array_like or function, optional
@@ -177,6 +182,7 @@ def propagate(
         times,
         measurements,
         parameters,
+        maneuvers,
         reserved=results.names("particles", "moments"),
     )
     grid, found = asked.times, asked.measurements
@@ -191,7 +197,7 @@ def propagate(
     )  # fmt: skip
     with launch.Interruptible("times") as run:
         with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
-            visited = moved.visit(cloud, grid, found, keep, report)
+            visited = moved.visit(cloud, asked, keep, report)
         rest = np.arange(grid.size) >= visited
         run.ends_with(np.where(rest, Status.NOT_RUN, Status.DONE))
         seen = found[: len(cloud.effective)]
@@ -208,6 +214,7 @@ def propagate(
             device_model=place.model, device_reason=place.reason, model_digest=field.digest,
             particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
             seed=seed, times_resampled=cloud.resampled_count, interrupted=int(rest.any()),
+            **noted(asked.maneuvers),
         )  # fmt: skip
         names = list(field.variables)
         coords = {
@@ -227,13 +234,12 @@ class Moved(NamedTuple):
     kept: list[tuple[float, np.ndarray, np.ndarray]]  # time, particles and weights
 
     def visit(
-        self, cloud: Cloud, grid: np.ndarray, measurements: Sequence[Measurement], keep: str,
-        report: Callable[[int], None],
-    ) -> int:  # fmt: skip
+        self, cloud: Cloud, asked: Estimation, keep: str, report: Callable[[int], None]
+    ) -> int:
         """Propagate the ensemble from time to time; return how many times were reached."""
         number = 0
         try:
-            for time in cloud.visit(grid, measurements):
+            for time in cloud.visit(asked.times, asked.measurements, asked.maneuvers):
                 weights = cloud.weights
                 self.mean[number], self.covariance[number] = moments(cloud.points, weights)
                 self.effective[number] = cloud.least_effective_count()

@@ -14,6 +14,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.estimation.estimation import estimation, of_measurements
+from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
@@ -48,6 +49,7 @@ def unscented_kalman(
     *,
     times: ArrayLike,
     measurements: Sequence[Measurement] = (),
+    maneuvers: Sequence[Maneuver] = (),
     parameters: Mapping[str, Any] | None = None,
     process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
     alpha: float = 0.1,
@@ -76,6 +78,9 @@ def unscented_kalman(
         result includes the measurement.
     measurements : sequence of Measurement
         In any order; several may have equal times. Each needs `h`, `value` and `covariance`.
+    maneuvers : sequence of Maneuver
+        Jumps of the state with their covariance, in any order. At equal times a maneuver acts
+        before a measurement, and before what is reported.
     parameters : mapping of str to float or array_like
         Parameters of the field by name.
     process_noise : array_like or function, optional
@@ -137,7 +142,7 @@ def unscented_kalman(
     stopwatch = Stopwatch()
     place = devices.resolve(device)
     asked = estimation(
-        field, prior, times, measurements, parameters,
+        field, prior, times, measurements, parameters, maneuvers,
         reserved=results.names("particles", "gaussians"),
     )  # fmt: skip
     bank = bank_of(
@@ -152,7 +157,7 @@ def unscented_kalman(
         visited = 0
         with progress_bar.track("filter", grid.size, unit="times", show=progress) as report:
             try:
-                for _ in bank.visit(grid, asked.measurements):
+                for _ in bank.visit(grid, asked.measurements, asked.maneuvers):
                     means[:, visited], covariances[:, visited] = bank.mean, bank.covariance
                     visited += 1
                     report(1)
@@ -167,6 +172,7 @@ def unscented_kalman(
             stopwatch, engine="particles", method="unscented-kalman", device=place.name,
             device_model=place.model, device_reason=place.reason, model_digest=field.digest,
             alpha=alpha, beta=beta, kappa=kappa, interrupted=int(rest.any()),
+            **noted(asked.maneuvers),
         )  # fmt: skip
         coords = layout.coords | {
             "time": grid, "variable": names, "variable_": names,

@@ -11,7 +11,7 @@ The axes of a rotated lattice are the columns of `axes`: the point with coordina
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -59,6 +59,10 @@ class Lattice:
     def reach(self) -> int:
         """Largest absolute coordinate of a cell."""
         return (1 << (self.bits - 1)) - 3
+
+    def moved(self, change: np.ndarray) -> Lattice:
+        """The same lattice at another place: all cells move by `change` [variable]."""
+        return replace(self, centre=self.centre + change)
 
     def pack(self, coordinates: np.ndarray) -> np.ndarray:
         """Keys of cells from coordinates [cell, dimension]."""

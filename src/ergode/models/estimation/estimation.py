@@ -1,4 +1,4 @@
-"""State estimation: a field, priors and measurements, for any engine."""
+"""State estimation: a field, priors, measurements and maneuvers, for any engine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core.arguments import time_grid
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
+from ergode.models.estimation.maneuver import Maneuver, in_order_of_time
 from ergode.models.estimation.measurement import Measurement, in_order
 from ergode.models.estimation.priors import Prior, side_by_side
 from ergode.models.fields.vector_field import VectorField, check_field
@@ -37,10 +38,10 @@ def of_measurements(*dims: str) -> list[Variable]:
 
 @dataclass(frozen=True)
 class Estimation:
-    """A field, priors in the order of its variables, times, and measurements by time.
+    """A field, priors in the order of its variables, times, measurements and maneuvers by time.
 
-    Priors, measured values and arrays of parameters are paired along one dim; a grid of parameters
-    is crossed with them.
+    Priors, measured values, changes by maneuvers and arrays of parameters are paired along one
+    dim; a grid of parameters is crossed with them.
 
     Attributes
     ----------
@@ -49,6 +50,8 @@ class Estimation:
         One for each of the densities.
     times : ndarray, shape [time_count]
     measurements : list of Measurement
+    maneuvers : list of Maneuver
+        One for each of their times.
     layout : Layout
         Of the densities: one, or many.
     """
@@ -57,6 +60,7 @@ class Estimation:
     priors: list[Prior]
     times: np.ndarray
     measurements: list[Measurement]
+    maneuvers: list[Maneuver]
     layout: Layout
 
     @property
@@ -75,7 +79,7 @@ class Estimation:
         """
         if self.layout.dims:
             raise ModelError(
-                f"prior, measurements or parameters have several values along "
+                f"prior, measurements, maneuvers or parameters have several values along "
                 f"'{self.layout.dims[0]}'; {who} one at a time"
             )
 
@@ -86,6 +90,7 @@ def estimation(
     times: Any,
     measurements: Sequence[Measurement],
     parameters: Any,
+    maneuvers: Any = (),
     *,
     reserved: Collection[str],
 ) -> Estimation:
@@ -104,10 +109,12 @@ def estimation(
     priors = [one.by_name(field.variables) for one in found]
     grid = time_grid(times)
     seen = in_order(measurements, field, grid)
+    jumps = in_order_of_time(maneuvers, field, grid)
     beside = [("prior", len(priors))] if is_many else []
-    for one in seen:
-        if one.side_by_side is not None:
-            beside.append((f"measurement at time {one.time:g}", one.side_by_side))
+    for what, some in (("measurement", seen), ("maneuver", jumps)):
+        for one in some:
+            if one.side_by_side is not None:
+                beside.append((f"{what} at time {one.time:g}", one.side_by_side))
     layout = lay_out(
         {"parameters": field.parameters},
         {"parameters": {} if parameters is None else parameters},
@@ -115,4 +122,4 @@ def estimation(
         reserved=reserved,
     )
     places = layout.beside if is_many else np.zeros(layout.count, np.int64)
-    return Estimation(field, [priors[place] for place in places], grid, seen, layout)
+    return Estimation(field, [priors[place] for place in places], grid, seen, jumps, layout)

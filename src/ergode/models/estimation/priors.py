@@ -340,8 +340,12 @@ def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
     return np.stack(columns, -1)
 
 
-def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray:
+def covariance_of(
+    value: Any, size: int, what: str = "covariance", *, may_be_singular: bool = False
+) -> np.ndarray:
     """A symmetric positive definite matrix, from a matrix or from variances.
+
+    If it `may_be_singular`, positive semi-definite.
 
     Raises
     ------
@@ -360,11 +364,13 @@ def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray
         raise ModelError(f"{what} has shape {matrix.shape}; expected ({size}, {size})")
     if not np.isfinite(matrix).all():
         raise ModelError(f"{what} has values that are not finite numbers")
-    if np.abs(matrix - matrix.T).max() > 1e-10 * np.abs(matrix).max():
+    scale = np.abs(matrix).max(initial=0.0)
+    if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
         raise ModelError(f"{what} is not symmetric")
     least = float(np.linalg.eigvalsh(matrix)[0])
-    if least <= 0:
-        raise ModelError(f"{what} is not positive definite: its smallest eigenvalue is {least:.3g}")
+    if least < -1e-10 * scale if may_be_singular else least <= 0:
+        kind = "semi-definite" if may_be_singular else "definite"
+        raise ModelError(f"{what} is not positive {kind}: its smallest eigenvalue is {least:.3g}")
     return matrix
 
 
