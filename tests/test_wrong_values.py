@@ -204,6 +204,7 @@ TEXTS = [
     prior = { mean = [1], covariance = [[1]] }
     parameters = { k = 1 }
     measurements = [{ time = 1, variable = "x", value = 1, variance = 1 }]
+    maneuvers = [{ time = 1, change = [1], covariance = [0.1] }]
     [propagate]
     times = [0, 1]
     width = 0.5

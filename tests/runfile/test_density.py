@@ -86,11 +86,24 @@ def test_everything_that_can_be_said(tmp_path):
     assert options["conserved"]((0.0, 2.0), 0.0, (4.0, 0.1)) == (-2.0,)
     assert options["parameters"]["strength"].tolist() == [0.1, 0.2]
     assert not run.has_figure  # of a batch
-    names = set(options) - {"times", "parameters", "measurements", "conserved", "width"}
+    names = set(options) - {
+        "times",
+        "parameters",
+        "measurements",
+        "maneuvers",
+        "conserved",
+        "width",
+    }
     assert {name: options[name] for name in names} == {
         "retained": 0.99, "axes": "variables", "keep": "last", "max_cells": 100_000,
         "scheme": "split", "device": "cpu", "precision": "float64",
     }  # fmt: skip
+
+
+def test_maneuvers(tmp_path):
+    text = "[[maneuvers]]\ntime = 0.5\nchange = [1, 2]\ncovariance = [0.1, 0.2]\n"
+    (one,) = read(tmp_path, HEAD + PRIOR + text + END).options["maneuvers"]
+    assert one.change.tolist() == [1.0, 2.0] and np.diag(one.covariance).tolist() == [0.1, 0.2]
 
 
 def test_a_file_of_gbees_as_the_prior(tmp_path):

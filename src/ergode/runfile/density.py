@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode import density, plots
+from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 from ergode.models.fields.equations import function_of_state
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "propagate")
+TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "maneuvers", "propagate")
 OPTIONS = "propagate"
 
 
@@ -50,7 +51,11 @@ class DensityRun:
         return not (
             is_swept(self.options)
             or self.prior.each is not None
-            or any(one.side_by_side is not None for one in self.options["measurements"])
+            or any(
+                one.side_by_side is not None
+                for name in ("measurements", "maneuvers")
+                for one in self.options[name]
+            )
         )
 
     def describe(self) -> dict[str, str]:
@@ -100,6 +105,7 @@ def read(top: Table) -> DensityRun:
     options: dict[str, Any] = {
         "parameters": top.table("parameters", {}).sweep(),
         "measurements": [_measurement(one, field) for one in _tables(top, "measurements")],
+        "maneuvers": [_maneuver(one) for one in _tables(top, "maneuvers")],
     }
     of_state = dict.fromkeys(("conserved", "region"), partial(_function, field=field))
     options |= table.options({**_OPTIONS, **of_state})
@@ -165,6 +171,14 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
     with table.explaining():
         seen = function_of_state(of, field, "of")
         return Measurement(time, seen, value, noise, angles)
+
+
+def _maneuver(table: Table) -> Maneuver:
+    """A jump of the state with its covariance."""
+    table.only(["time", "change", "covariance"])
+    covariance = _matrix(table, "covariance") if "covariance" in table else None
+    with table.explaining():
+        return Maneuver(table.number("time"), _matrix(table, "change"), covariance)
 
 
 def _matrix(table: Table, key: str) -> np.ndarray:
