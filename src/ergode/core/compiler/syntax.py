@@ -130,8 +130,7 @@ def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
         if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
     ]
     if len(lambdas) > 1:
-        of_line = _compiled_on_own_lines(tree, lambdas, code.co_filename)
-        lambdas = [node for node in lambdas if _done_by(of_line[node.lineno]) == _done_by(code)]
+        lambdas = [one for one in lambdas if _done_by(_compiled(one, tree, code)) == _done_by(code)]
     if not lambdas:
         return None
     body: list[ast.stmt] = [ast.Return(lambdas[0].body)]
@@ -139,15 +138,14 @@ def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
     return ast.fix_missing_locations(definition)
 
 
-def _compiled_on_own_lines(
-    tree: ast.Module, lambdas: list[ast.Lambda], file: str
-) -> dict[int, CodeType]:
-    """Give each lambda a line of its own, compile the file and return their codes by line."""
-    after = 1 + max(getattr(node, "end_lineno", None) or 0 for node in ast.walk(tree))
-    for line, node in enumerate(lambdas, start=after):
-        node.lineno = node.end_lineno = line
-        node.col_offset = node.end_col_offset = 0
-    return {code.co_firstlineno: code for code in _codes_in(file, tree)}
+def _compiled(one: ast.Lambda, tree: ast.Module, beside: CodeType) -> CodeType:
+    """The code of a lambda of a file, which for this has lines of its own."""
+    below = 1 + max(getattr(node, "end_lineno", None) or 0 for node in ast.walk(tree))
+    ast.increment_lineno(one, below)  # all of it: Python marks where a line ends
+    codes = _codes_in(beside.co_filename, tree)
+    found = next(code for code in codes if code.co_firstlineno == one.lineno)
+    ast.increment_lineno(one, -below)
+    return found
 
 
 def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
