@@ -127,3 +127,15 @@ def test_wrong_maneuvers_are_refused_by_name(make, message):
 def test_a_region_is_refused():
     with pytest.raises(PlanError, match="maneuvers and region"):
         on_grid([ergode.Maneuver(0.5, [1, 0])], region=height)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("scheme", ["split", "corner-transport"])
+def test_a_device_spreads_as_a_cpu_does(scheme):
+    """Between times that are stored, with cells pruned before: what was there must not stay."""
+    jumps = [ergode.Maneuver(0.4, [0.3, 0], [0.02, 0.1]), ergode.Maneuver(0.7, [0, 0], Q)]
+    here, there = (
+        on_grid(jumps, device=device, scheme=scheme, threshold=1e-6) for device in ("cpu", "cuda")
+    )
+    for name in ("mean", "covariance"):
+        np.testing.assert_allclose(here[name], there[name], atol=1e-4)

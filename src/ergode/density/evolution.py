@@ -377,28 +377,31 @@ class Evolution:
                 continue
             after[which] = found.keys, found.mass.astype(self.precision)
             self._counters[which, cells.PRUNED] += round(found.dropped * float(cells.MASS_UNIT))
-        why_not = self._put(after)
+        why_not = self._put(after, max(len(keys) for keys, _ in after), before)
         if why_not:
-            self._put(before)
             self.end(~self.has_ended, Status.NO_ROOM, why_not)
         elif at_edge.any():
             self._end_at_edge(at_edge)
 
-    def _put(self, held: Sequence[tuple[Any, Any]]) -> str:
-        """Put cells on the device, in larger arrays if need be; return why that is impossible."""
-        most, capacity = max(len(keys) for keys, _ in held), self._capacity
-        if most + 1 > capacity:
-            self._cells = self._masses = None
-            self._runner.forget()
-            self._capacity = 0
-            try:
-                self._allocate(most)
-            except PlanError as error:
-                self._make_arrays(capacity)
-                return str(error)
+    def _put(self, held: Sequence[Any], least: int, otherwise: Sequence[Any]) -> str:
+        """Put cells in new arrays for at least `least` of them.
+
+        Kernels expect that places without a cell are zero.  Where there is no room, `otherwise` is
+        put in arrays of the present size, and the reason is returned.
+        """
+        before, why_not = self._capacity, ""
+        # All other arrays are freed first, to leave as much memory as possible.
+        self._cells = self._masses = None
+        self._runner.forget()
+        self._capacity = 0
+        try:
+            self._allocate(least)
+        except PlanError as error:
+            held, why_not = otherwise, str(error)
+            self._make_arrays(before)
         for which, (keys, mass) in enumerate(held):
             self._place(which, keys, mass)
-        return ""
+        return why_not
 
     def _end_at_edge(self, chosen: np.ndarray) -> None:
         self.end(
@@ -576,23 +579,11 @@ class Evolution:
 
     def _enlarge(self) -> str:
         """Allocate more cells; return the reason if that is impossible, else an empty string."""
-        before = self._capacity
-        # All other arrays are freed first, to leave as much memory as possible.
         held = [
             [self._runner.copy_of(array) for array in self._filled(which)]
             for which in range(self.count)
         ]
-        self._cells = self._masses = None
-        self._runner.forget()
-        self._capacity = 0
-        why_not = ""
-        try:
-            self._allocate(max(self.cell_count, before))
-        except PlanError as error:
-            why_not = str(error)
-            self._make_arrays(before)
-        for which, (keys, mass) in enumerate(held):
-            self._place(which, keys, mass)
+        why_not = self._put(held, max(self.cell_count, self._capacity), held)
         if why_not:
             self.settle()
         return why_not
