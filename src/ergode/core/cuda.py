@@ -173,19 +173,33 @@ def describe(index: int) -> tuple[str, int, int]:
 
 
 def free_memory(index: int) -> int:
-    """Bytes that could be allocated now."""
-    with cuda.gpus[index]:
-        return int(cuda.current_context().get_memory_info().free) + _blocks(index).size
+    """Bytes that could be allocated now, on a device that becomes the current one."""
+    select(index)
+    return int(_context().get_memory_info().free) + _blocks(index).size
 
 
 def _blocks(index: int) -> Blocks:
     """Kept blocks of a device, which is the current one."""
-    return blocks_of(index, lambda: cuda.current_context().get_memory_info().total)
+    return blocks_of(index, lambda: _context().get_memory_info().total)
+
+
+_CONTEXTS: dict[int, Any] = {}
+"""Contexts by the driver's handle."""
+
+
+def _context() -> Any:
+    """The current context of this thread; numba asks several calls of the driver for it."""
+    handle = int(driver.binding.cuCtxGetCurrent()[1])
+    context = _CONTEXTS.get(handle)
+    if context is None or context.device.primary_context is not context:  # new, or it was reset
+        context = cuda.current_context()
+        _CONTEXTS[int(context.handle)] = context
+    return context
 
 
 def select(index: int) -> None:
     """Make a device the current one of this thread."""
-    if cuda.get_current_device().id != index:
+    if _context().device.id != index:
         cuda.select_device(index)
 
 
@@ -239,7 +253,7 @@ def _memory(size: int) -> Any:
     """Memory of `size` bytes on the current device, which returns to the kept blocks."""
     if size == 0:
         return None
-    context = cuda.current_context()
+    context = _context()
     if config.CUDA_PER_THREAD_DEFAULT_STREAM:  # kernels of two threads are in no order
         return context.memalloc(size)
     blocks, whole = _blocks(context.device.id), block_size(size)
@@ -290,7 +304,8 @@ def copy_to(target: Any, array: Any) -> None:
 def copy_from(array: Any, target: np.ndarray) -> None:
     """Copy a device array into a contiguous host array of its shape and type."""
     _wait()
-    array.copy_to_host(target)
+    if array.size:
+        driver.device_to_host(target, array, array.nbytes)
 
 
 def sort_together(by: Any, *others: Any) -> None:
@@ -306,8 +321,12 @@ def sort_together(by: Any, *others: Any) -> None:
 
 def get(array: Any) -> np.ndarray:
     """Copy of a device array in host memory; waits for what computes it."""
-    _wait()
-    return array.copy_to_host()
+    if not array.is_c_contiguous():
+        _wait()
+        return array.copy_to_host()
+    target = np.empty(array.shape, array.dtype)
+    copy_from(array, target)
+    return target
 
 
 def view(array: Any) -> Any:
@@ -339,7 +358,7 @@ def like(sample: Any, array: Any) -> Any:
 
 def synchronize() -> None:
     """Wait until everything launched has ended."""
-    cuda.synchronize()
+    _context().synchronize()
     stopwatch.kernels_ended()
 
 
@@ -379,6 +398,36 @@ def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
     return forms[form]
 
 
+class _Loaded:
+    """The function of a kernel in a context, and what the driver said of it."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.index: int = function.device.id
+        self.resident: dict[tuple[int, int], int] = {}  # blocks by threads and shared bytes
+
+
+_LOADED: WeakKeyDictionary[Any, dict[Any, _Loaded]] = WeakKeyDictionary()
+
+
+def _load(code: Any) -> _Loaded:
+    """Machine code of a kernel in the current context, loaded on first use."""
+    handle = int(_context().handle)
+    contexts = _LOADED.setdefault(code, {})
+    if handle not in contexts:
+        code.bind()
+        contexts[handle] = _Loaded(code._codelibrary.get_cufunc())
+    return contexts[handle]
+
+
+def _resident_blocks(code: Any, threads: int, shared_bytes: int) -> int:
+    """Largest grid whose blocks of `threads` are all resident at once."""
+    known, form = _load(code).resident, (threads, shared_bytes)
+    if form not in known:
+        known[form] = int(code.max_cooperative_grid_blocks(*form))
+    return known[form]
+
+
 def launch(
     compiled: Any, blocks: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> None:
@@ -396,18 +445,15 @@ class Prepared:
 
     def __init__(self, compiled: Any, arguments: Sequence[Any]) -> None:
         self._kernel = specialize(compiled, arguments)
-        self._kernel.bind()
+        self._loaded = _load(self._kernel)
         self._parts: list[Any] = []
         for kind, value in zip(self._kernel.argument_types, arguments, strict=True):
             self._take_apart(kind, value)
         self._arguments = arguments  # keeps them alive
-        self._most: dict[int, int] = {}
 
     def cooperative_blocks(self, threads: int) -> int:
         """Largest grid whose blocks are all resident at once, as barriers require."""
-        if threads not in self._most:
-            self._most[threads] = int(self._kernel.max_cooperative_grid_blocks(threads))
-        return self._most[threads]
+        return _resident_blocks(self._kernel, threads, 0)
 
     def _take_apart(self, kind: Any, value: Any) -> None:
         """Append the machine's arguments for a value of a numba type."""
@@ -426,12 +472,12 @@ class Prepared:
     def launch(self, blocks: Any, threads: int, cluster: int = 1, shared_bytes: int = 0) -> None:
         """Launch it asynchronously, in clusters of `cluster` blocks that can synchronize."""
         stopwatch.kernel_begins()
-        function = self._kernel._codelibrary.get_cufunc()
+        function = self._loaded.function
         if cluster > _USUAL_CLUSTER:
             attribute = driver.binding.CUfunction_attribute
             driver.driver.cuKernelSetAttribute(
                 attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, function.handle,
-                cuda.get_current_device().id,
+                self._loaded.index,
             )  # fmt: skip
         config = LaunchConfig(
             grid=blocks if cluster == 1 else blocks // cluster,
@@ -461,14 +507,14 @@ def cooperative_block_count(
 ) -> int:
     """Largest grid whose blocks of `threads` are all resident at once, as grid barriers require."""
     _allow_shared(compiled, arguments, shared_bytes)
-    return int(specialize(compiled, arguments).max_cooperative_grid_blocks(threads, shared_bytes))
+    return _resident_blocks(specialize(compiled, arguments), threads, shared_bytes)
 
 
 def _allow_shared(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
     """Allow more than the default 48 KB of static and dynamic shared memory per block."""
     if shared_bytes == 0:
         return
-    function = specialize(compiled, arguments)._codelibrary.get_cufunc()
+    function = _load(specialize(compiled, arguments)).function
     needed = shared_bytes + function.attrs.shared
     if needed <= _USUAL_SHARED_BYTES:
         return
