@@ -37,6 +37,16 @@ def test_statistics_give_the_same_figure_as_counts(model, contacts, counts, ax):
     assert ax.get_title(loc="right") == other.get_title(loc="right")
 
 
+def test_an_axis_of_dates(model, contacts, ax):
+    counts = ergode.epidemics.simulate(
+        model, contacts, initial={"I": 5}, times=range(61), origin="2026-03-01", device="cpu"
+    )
+    plots.epidemic_curves(counts, ax=ax)
+    ax.figure.canvas.draw()
+    assert ax.get_xlabel() == "date"
+    assert {"Mar", "Apr"} <= {label.get_text() for label in ax.get_xticklabels()}
+
+
 def test_levels_in_any_order_and_without_median(ax):
     curves = np.array([[[9.0], [9.0]], [[1.0], [2.0]]])  # level 0.9 before level 0.1
     statistics = xarray.Dataset(

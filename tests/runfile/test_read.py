@@ -1,3 +1,5 @@
+import datetime
+
 import numpy as np
 import pytest
 
@@ -297,6 +299,35 @@ rate = 0.5
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
     with pytest.raises(ergode.ErgodeError, match="fraction is 2"):
         reading(output="[[interventions]]\nkind = 'vaccination'\nfraction = 2")
+
+
+def test_dates(reading):
+    asked = reading(
+        output="""
+[[interventions]]
+kind = "layer-closure"
+start = 2026-03-16
+duration = 14
+[[importations]]
+compartment = "I"
+times = [2026-03-03, 2026-03-04T12:00:00]
+""",
+        simulate="[simulate]\ninitial = { I = 5 }\n"
+        "times = { start = 2026-03-01, stop = 2026-04-01, step = 1 }",
+    )
+    options = asked.request.options
+    times = np.datetime64("2026-03-01") + np.arange(32)
+    np.testing.assert_array_equal(options["times"], times)
+    assert options["interventions"] == [ergode.LayerClosure(start="2026-03-16", duration=14)]
+    expected = ergode.Importation("I", times=["2026-03-03", "2026-03-04T12:00"])
+    assert options["importations"] == [expected]
+    asked = reading(simulate="[simulate]\ninitial = { I = 5 }\ntimes = [0, 1]\norigin = 2026-03-01")
+    assert asked.request.options["origin"] == datetime.date(2026, 3, 1)
+    with pytest.raises(ergode.ReadError, match=r"step is 40; expected 0 to 31"):
+        reading(
+            simulate="[simulate]\ninitial = { I = 5 }\n"
+            "times = { start = 2026-03-01, stop = 2026-04-01, step = 40 }"
+        )
 
 
 SWING = """

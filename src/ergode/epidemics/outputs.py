@@ -41,8 +41,10 @@ results.register(
         _STATUS,
     ],
     derived=(  # `summary` and `incidence`
-        "attack_rate", "peak_count", "peak_time", "final_count", "incidence", "interval",
+        "attack_rate", "peak_count", "peak_time", "peak_date", "final_count", "incidence",
+        "interval",
     ),
+    coords=("date",),
 )  # fmt: skip
 results.register(
     "epidemics",
@@ -53,6 +55,7 @@ results.register(
         Variable("quantile", (SWEPT, "level", *_GRID), "float64", "1", "quantile of the count"),
         _STATUS,
     ],
+    coords=("date",),
 )
 results.register(
     "epidemics",

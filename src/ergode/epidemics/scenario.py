@@ -12,12 +12,14 @@ from ergode.core.arguments import by_name, sequence
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.contacts import Meetings
+from ergode.models.epidemic.dates import on_clock
 from ergode.models.epidemic.interventions import (
     ALL_CONTACTS,
     Calendar,
     ContactTracing,
     Importation,
     Intervention,
+    calendar_of,
 )
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
@@ -91,10 +93,11 @@ def scenario_of(
     contacts: ContactNetwork | TemporalContacts,
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
-    layer_factors: Mapping[str, Calendar] | Calendar | None = None,
+    layer_factors: Any = None,
     strata: str | None = None,
+    origin: np.datetime64 | None = None,
 ) -> Scenario:
-    """Check the user's arguments and combine them.
+    """Check the user's arguments and combine them; dates become days since `origin`.
 
     Raises
     ------
@@ -124,9 +127,7 @@ def scenario_of(
     for k, one in enumerate(importations):
         if not isinstance(one, Importation):
             raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
-    if isinstance(layer_factors, Calendar):
-        layer_factors = dict.fromkeys(network.layers or (ALL_CONTACTS,), layer_factors)
-    factors = by_name("layer_factors", layer_factors, "Calendar")
+    factors = _factors(layer_factors, network, origin)
     values: tuple[Any, ...] = ("all",)
     stratum = None
     if strata is not None:
@@ -143,9 +144,26 @@ def scenario_of(
     return Scenario(
         network,
         meetings,
-        None if interventions is None else tuple(interventions),
-        tuple(importations),
+        None if interventions is None else tuple(on_clock(one, origin) for one in interventions),
+        tuple(on_clock(one, origin) for one in importations),
         factors,
         values,
         stratum,
     )
+
+
+def _factors(
+    given: Any, network: ContactNetwork, origin: np.datetime64 | None
+) -> dict[str, Calendar]:
+    """The calendar of every layer, from calendars or from series and tables of pandas or xarray."""
+    if hasattr(given, "columns"):
+        given = {str(name): given[name] for name in given.columns}
+    elif isinstance(calendar_of(given), Calendar):
+        given = dict.fromkeys(network.layers or (ALL_CONTACTS,), given)
+    calendars = {
+        name: calendar_of(one) for name, one in by_name("layer_factors", given, "Calendar").items()
+    }
+    return {
+        name: on_clock(one, origin, may_precede=True) if isinstance(one, Calendar) else one
+        for name, one in calendars.items()
+    }

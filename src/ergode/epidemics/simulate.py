@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
@@ -21,6 +23,7 @@ from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
 from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
 from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
@@ -51,6 +54,7 @@ def simulate(
     tolerance: float | None = None,
     transition: Transition = "conditional",
     pressure: Pressure = "auto",
+    origin: str | date | np.datetime64 | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
     """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
@@ -82,6 +86,7 @@ def simulate(
         and ends at ``times[-1]``; exact methods take no steps in between. An event at a grid time
         counts at that time. Times within rounding are equal: within 1e-12 of their value, and in
         float32 within 1e-6 of the time since ``times[0]``.
+        Or dates, such as ``pandas.date_range("2026-03-01", periods=101)``; see `origin`.
     replicates : int
         Number of independent runs of every point.
     seed : int
@@ -126,7 +131,9 @@ def simulate(
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional
         A time-dependent factor on the transmission rate of all contacts, or one factor for each
-        named layer of the network.
+        named layer of the network. Data may take the place of a Calendar: a series of pandas or
+        xarray, with times or dates as its index, holds each value until the next; a table of pandas
+        has a column for each layer.
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
     step : float, optional
@@ -143,6 +150,10 @@ def simulate(
     pressure : {"auto", "gather", "push"}
         For tau-leaping, how forces of infection are summed: by each node over its neighbours
         (``"gather"``), or by nodes whose infectivity changed (``"push"``). Affects only the speed.
+    origin : str or date, optional
+        Calendar date of time 0, such as ``"2026-03-01"``; the default is the first of `times` if
+        these are dates. One unit of time is then a day. Interventions, importations and calendars
+        may have dates instead of times, and the result has the coordinate ``date(time)``.
     progress : bool
         Show progress on standard error.
 
@@ -187,8 +198,9 @@ def simulate(
     stopwatch = Stopwatch()
     choice("output", output, get_args(Output))
     points = points_of(model, initial, parameters, results.names("epidemics", output))
-    scenario = scenario_of(contacts, interventions, importations, layer_factors, strata)
-    grid = time_grid(times)
+    zero = origin_of(origin, times)
+    scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
+    grid = time_grid(times if zero is None else days_since(zero, "times", times))
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     first = points.models[0]
@@ -230,8 +242,11 @@ def simulate(
             infected=points.names(lambda model: model.infected),
             **counters,
             interrupted=int(not done.all()),
+            **({} if zero is None else {"origin": text_of(zero)}),
         )
         coords: dict[str, Any] = {"compartment": list(first.compartments), "time": grid}
+        if zero is not None and not listing:
+            coords["date"] = ("time", dates_since(zero, grid))
         if strata is not None:
             coords["stratum"] = list(scenario.strata)
         return collect.dataset(done, coords | points.coords, attrs)

@@ -102,7 +102,8 @@ def epidemic_curves(
             raise PlanError(f"the dataset has no compartment '{name}'; it has {', '.join(known)}")
     curves, levels, caption = _curves(dataset)
     middle = levels.index(0.5) if 0.5 in levels else None
-    time = np.asarray(dataset["time"], float)
+    # Dates, where there are any, say more than days.
+    time = dataset["date" if "date" in dataset.coords else "time"].values
     colours = _colours(known)
 
     ax = ax or new_axes()
@@ -200,12 +201,18 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
+    from matplotlib.dates import ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     small: Any = {"alpha": 0.7, "fontsize": 9}
-    ax.set_xlabel(time_label(unit))
+    if time.dtype.kind == "M":
+        locator = ax.xaxis.get_major_locator()
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        ax.set_xlabel("date")
+    else:
+        ax.set_xlabel(time_label(unit))
     ax.set_ylabel("nodes")
-    ax.set_xlim(float(time[0]), float(time[-1]) if time.size > 1 else None)
+    ax.set_xlim(time[0], time[-1] if time.size > 1 else None)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

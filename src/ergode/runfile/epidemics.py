@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 TABLES = ("parameters", "model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
 _OPTIONS: Readers = {
-    "times": Table.times,
+    "times": Table.times_or_dates,
+    "origin": Table.moment,
     "quantiles": Table.numbers,
     "output": partial(Table.choice, choices=get_args(Output)),
     **dict.fromkeys(("replicates", "seed"), Table.integer),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from ergode.models.epidemic import interventions
@@ -37,10 +38,10 @@ def _measure(table: Table) -> Intervention:
     return measure
 
 
-def _start(table: Table, key: str) -> float | Trigger:
-    """A time, or a table that describes a trigger."""
+def _start(table: Table, key: str) -> float | date | Trigger:
+    """A time, a date, or a table that describes a trigger."""
     if not isinstance(table.values[key], dict):
-        return table.number(key)
+        return table.moment(key)
     described = table.table(key)
     described.only(["count", "level", "delay"])
     count: Any = described.values.get("count")
@@ -52,14 +53,15 @@ def _start(table: Table, key: str) -> float | Trigger:
 
 def _importation(table: Table) -> Importation:
     table.only(["compartment", "rate", "times", "start", "stop"])
-    numbers = {key: table.number(key) for key in ("rate", "start", "stop") if key in table}
-    times = table.numbers("times") if "times" in table else None
+    rate = table.number("rate") if "rate" in table else None
+    bounds = {key: table.moment(key) for key in ("start", "stop") if key in table}
+    times = table.moments("times") if "times" in table else None
     with table.explaining():
-        return Importation(table.text("compartment"), times=times, **numbers)
+        return Importation(table.text("compartment"), rate, times, **bounds)
 
 
 def _calendar(table: Table) -> Calendar:
     table.only(["changes", "factors", "period"])
     period = table.number("period") if "period" in table else None
     with table.explaining():
-        return Calendar(table.numbers("changes"), table.numbers("factors"), period)
+        return Calendar(table.moments("changes"), table.numbers("factors"), period)

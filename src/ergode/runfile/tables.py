@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,28 @@ class Table:
         if not steps < _MOST_TIMES:
             raise grid.error(f"{grid.place} step is {step:g}: more than {_MOST_TIMES} steps")
         return start + step * np.arange(int(steps) + 1)
+
+    def moment(self, key: str) -> float | date:
+        """The number of a key, or its date."""
+        value = self.values.get(key)
+        return value if isinstance(value, date) else self.number(key)
+
+    def moments(self, key: str) -> list[Any]:
+        """The list of numbers of a key, or of dates."""
+        given = self.items(key)
+        return given if given and _are_dates(given) else list(self.numbers(key))
+
+    def times_or_dates(self, key: str) -> Any:
+        """The grid of a key, as in `times`, with dates and steps of days or with numbers."""
+        given = self.values.get(key)
+        if isinstance(given, list) and given and _are_dates(given):
+            return given
+        if not isinstance(given, dict) or not _are_dates([given.get("start"), given.get("stop")]):
+            return self.times(key)
+        first, last = np.array([given["start"], given["stop"]], "datetime64[us]")
+        days = {**given, "start": 0.0, "stop": float((last - first) / np.timedelta64(1, "D"))}
+        elapsed = Table({key: days}, self.name, self.file, self.parameters).times(key)
+        return first + np.rint(elapsed * 86400e6).astype("timedelta64[us]")
 
     def one_or_more(self, key: str) -> float | list[float]:
         """The number of a key, or its list of numbers."""
@@ -336,3 +359,7 @@ def _hint(word: str, known: Iterable[str]) -> str:
 
 Readers = Mapping[str, Callable[[Table, str], Any]]
 """The reader of each key of a table."""
+
+
+def _are_dates(values: Iterable[Any]) -> bool:
+    return all(isinstance(one, date) for one in values)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.models.epidemic.dates import dates_since, origin_of
 
 if TYPE_CHECKING:
     import networkx
@@ -27,7 +28,8 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
     -------
     pandas.DataFrame
         Columns ``replicate``, ``node``, ``infector``, ``infected_at`` and one ``entered_<name>``
-        for each compartment [time].
+        for each compartment [time].  If the simulation had an origin, each column of times is
+        followed by one of dates, such as ``infected_at_date``.
 
     Raises
     ------
@@ -43,6 +45,11 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
                 "the parameter in the result (cases.rename)"
             )
         flat[f"entered_{name}"] = cases["entered"].sel(compartment=name).values
+    origin = origin_of(cases.attrs.get("origin"), ())
+    if origin is not None:
+        for column in [name for name in flat if name.startswith(("infected_at", "entered_"))]:
+            dates = dates_since(origin, flat[column].to_numpy())
+            flat.insert(flat.columns.get_loc(column) + 1, f"{column}_date", dates)
     return flat
 
 
@@ -115,6 +122,11 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
     has_source = source >= 0
     secondary = np.bincount(source[has_source], minlength=source.size)
     edges = np.asarray(cases.attrs["times"])
+    middles = 0.5 * (edges[1:] + edges[:-1])
+    coords: dict[str, Any] = {"interval": middles}
+    origin = origin_of(cases.attrs.get("origin"), ())
+    if origin is not None:
+        coords["date"] = ("interval", dates_since(origin, middles))
     infected_at = cases["infected_at"].values
     bins = np.clip(np.searchsorted(edges, infected_at, side="left") - 1, -1, edges.size - 2)
     inside = bins >= 0
@@ -139,7 +151,7 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
                     np.where(pressure > 0, new / pressure, np.nan),
                 ),
             },
-            coords={"interval": 0.5 * (edges[1:] + edges[:-1])},
+            coords=coords,
         )
 
 

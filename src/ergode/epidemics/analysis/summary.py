@@ -26,8 +26,9 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     xarray.Dataset
         Per `replicate`: ``attack_rate``, the fraction of nodes that were a case by the last time;
         ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid time, and
-        the first such time; ``final_count(replicate, compartment)``; and ``cases``, the infections
-        up to the last time, with reinfections.  Dims for `stratum` and the points of a sweep are
+        the first such time, with ``peak_date`` if the counts have dates;
+        ``final_count(replicate, compartment)``; and ``cases``, the infections up to the last time,
+        with reinfections.  Dims for `stratum` and the points of a sweep are
         kept.
 
         With reinfection, counts give the attack rate only if nodes that were never infected are in
@@ -50,6 +51,8 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
 
     if "count" not in counts:
         raise ModelError("summary needs a Dataset from simulate(..., output='counts')")
+    dates = counts.coords.get("date")
+    counts = counts.drop_vars("date", errors="ignore")
     count = counts["count"]
     infectious = count.sel(compartment=_names(counts, "infectious")).sum(
         "compartment", skipna=False
@@ -70,6 +73,9 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     result["attack_rate"].attrs = {"units": "1", "long_name": "fraction of nodes that were a case"}
     result["peak_count"].attrs = {"units": "1", "long_name": "largest number of infectious nodes"}
     result["peak_time"].attrs = {"units": "time", "long_name": "first time of the peak"}
+    if dates is not None:
+        result["peak_date"] = dates.drop_vars(["time", "date"]).isel(time=at).where(run)
+        result["peak_date"].attrs = {"long_name": "first date of the peak"}
     return result
 
 
@@ -120,11 +126,17 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
     ----------
     counts : xarray.Dataset
         From ``simulate(..., output="counts")``.
+
+    Returns
+    -------
+    xarray.DataArray
+        The coordinate ``interval`` is the middle of each interval [time]; if the counts have dates,
+        ``date(interval)`` is that of the middle.
     """
-    cases = counts["cases"]
+    cases = counts["cases"].drop_vars("date", errors="ignore")
     time = counts["time"].values
     axis = cases.get_axis_num("time")
-    return (
+    found = (
         cases.isel(time=slice(1, None), drop=True)
         .copy(data=np.diff(cases.values, axis=axis))
         .rename(time="interval")
@@ -132,6 +144,10 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
         .rename("incidence")
         .assign_attrs(long_name="new infections in an interval")
     )
+    if "date" in counts.coords:
+        dates = counts["date"].values
+        found = found.assign_coords(date=("interval", dates[:-1] + (dates[1:] - dates[:-1]) / 2))
+    return found
 
 
 def _names(counts: xarray.Dataset, role: str) -> list[str]:

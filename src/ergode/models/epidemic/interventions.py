@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
+from ergode.models.epidemic.dates import Moment, dates_of, text_of
 
 CASES = "cases"
 ALL_CONTACTS = ""  # the one layer of a network without named layers
@@ -31,6 +32,24 @@ def _number(owner: str, name: str, value: Any, least: float = 0.0, most: float =
         limits = f"between {least:g} and {most:g}" if math.isfinite(most) else f"{least:g} or more"
         raise ModelError(f"{owner}: {name} is {value!r}; expected a number, {limits}")
     return number
+
+
+def _moment(owner: str, name: str, value: Any) -> Moment:
+    """A finite or infinite time, or a date."""
+    dates = dates_of(f"{owner}: {name}", value)
+    if dates is not None and dates.ndim == 0:
+        return dates[()]
+    if isinstance(value, str):
+        raise ModelError(
+            f"{owner}: {name} is {value!r}; expected a number, or a date such as '2026-03-01'"
+        )
+    return _number(owner, name, value, -math.inf)
+
+
+def _moments(owner: str, name: str, values: Any) -> np.ndarray:
+    """A list of times or of dates."""
+    dates = dates_of(f"{owner}: {name}", values)
+    return np.atleast_1d(np.asarray(values, float) if dates is None else dates)
 
 
 @dataclass(frozen=True)
@@ -81,17 +100,18 @@ class Intervention:
 
     Attributes
     ----------
-    start : float or Trigger, optional
+    start : float, date or Trigger, optional
         Start [time, on the axis of ``times``]; the default is the beginning of the simulation.
+        A date, such as ``"2026-03-16"``, goes with the `origin` of the simulation.
     """
 
-    start: float | Trigger | None = field(default=None, kw_only=True)
+    start: Moment | Trigger | None = field(default=None, kw_only=True)
 
     def _check(self, **bounds: tuple[float, float]) -> None:
         owner = type(self).__name__
         if self.start is not None and not isinstance(self.start, Trigger):
-            start = _number(owner, "start", self.start, -math.inf)
-            if not math.isfinite(start):
+            start = _moment(owner, "start", self.start)
+            if isinstance(start, float) and not math.isfinite(start):
                 raise ModelError(f"{owner}: start is {start}; expected a finite time or a Trigger")
             object.__setattr__(self, "start", start)
         for name, (least, most) in bounds.items():
@@ -272,8 +292,8 @@ class Importation:
     rate : float, optional
         Rate of a Poisson process of contacts [1 / time].
     times : array_like, optional
-        Instead of a rate: times of the contacts [time].
-    start, stop : float
+        Instead of a rate: times of the contacts [time], or dates.
+    start, stop : float or date
         With a rate: interval in which contacts happen [time].
 
     Notes
@@ -293,8 +313,8 @@ class Importation:
     compartment: str
     rate: float | None = None
     times: ArrayLike | None = None
-    start: float = -math.inf
-    stop: float = math.inf
+    start: Moment = -math.inf
+    stop: Moment = math.inf
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.times is None):
@@ -305,24 +325,30 @@ class Importation:
                 raise ModelError(f"Importation: rate is {rate!r}; expected a finite number")
             object.__setattr__(self, "rate", rate)
             for name in ("start", "stop"):
-                value = _number("Importation", name, getattr(self, name), -math.inf)
+                value = _moment("Importation", name, getattr(self, name))
                 object.__setattr__(self, name, value)
-            if self.stop < self.start:
+            # Of a date and a number, the later one is known with the origin alone.
+            if type(self.start) is type(self.stop) and self.stop < self.start:
                 raise ModelError(
-                    f"Importation: it stops at {self.stop:g}, before it starts at {self.start:g}"
+                    f"Importation: it stops at {text_of(self.stop)}, before it starts at "
+                    f"{text_of(self.start)}"
                 )
         elif (self.start, self.stop) != (-math.inf, math.inf):
             raise ModelError("Importation: start and stop go with a rate, not with times")
         if self.times is not None:
-            moments = np.sort(np.atleast_1d(np.asarray(self.times, float)))
+            moments = np.sort(_moments("Importation", "times", self.times))
             if moments.ndim != 1 or not np.isfinite(moments).all():
                 raise ModelError("Importation: times must be a list of finite numbers")
-            object.__setattr__(self, "times", tuple(moments.tolist()))
+            object.__setattr__(self, "times", _as_tuple(moments))
 
     @property
     def moments(self) -> tuple[float, ...]:
         """Times of the contacts, if they were given."""
-        return () if self.times is None else tuple(np.asarray(self.times, float).tolist())
+        return () if self.times is None else tuple(np.asarray(self.times).tolist())
+
+
+def _as_tuple(moments: np.ndarray) -> tuple[Any, ...]:
+    return tuple(moments) if moments.dtype.kind == "M" else tuple(moments.tolist())
 
 
 @dataclass(frozen=True)
@@ -332,7 +358,7 @@ class Calendar:
     Parameters
     ----------
     changes : array_like
-        Times of changes, ascending [time, on the axis of ``times``].
+        Times of changes, ascending [time, on the axis of ``times``], or dates.
     factors : array_like
         Value from each change on, zero or more. Before the first change the first value holds, or
         with a `period` the last value.
@@ -348,18 +374,18 @@ class Calendar:
     [1.0, 0.2, 1.0]
     """
 
-    changes: Sequence[float]
+    changes: Sequence[Any]
     factors: Sequence[float]
     period: float | None = None
 
     def __post_init__(self) -> None:
-        changes = np.atleast_1d(np.asarray(self.changes, float))
+        changes = _moments("Calendar", "changes", self.changes)
         factors = np.atleast_1d(np.asarray(self.factors, float))
         if changes.ndim != 1 or changes.shape != factors.shape or not changes.size:
             raise ModelError(
                 f"Calendar: {changes.size} changes and {factors.size} factors; expected equal"
             )
-        if not np.isfinite(changes).all() or (np.diff(changes) <= 0).any():
+        if not np.isfinite(changes).all() or (changes[1:] <= changes[:-1]).any():
             raise ModelError("Calendar: changes must be finite and ascend")
         if not (np.isfinite(factors) & (factors >= 0)).all():
             raise ModelError("Calendar: factors must be finite, zero or more")
@@ -367,18 +393,35 @@ class Calendar:
             period = _number("Calendar", "period", self.period)
             if not (math.isfinite(period) and period > 0):
                 raise ModelError(f"Calendar: period is {period!r}; expected a time above zero")
+            if changes.dtype.kind == "M":
+                raise ModelError("Calendar: its changes are dates; expected no period")
             if changes[0] < 0 or changes[-1] >= period:
                 raise ModelError("Calendar: changes must lie between 0 and the period")
             if changes[0] > 0:  # the value at the end of the previous period
                 changes, factors = np.append(0.0, changes), np.append(factors[-1], factors)
             object.__setattr__(self, "period", period)
-        object.__setattr__(self, "changes", tuple(changes.tolist()))
+        object.__setattr__(self, "changes", _as_tuple(changes))
         object.__setattr__(self, "factors", tuple(factors.tolist()))
 
+    @property
+    def has_dates(self) -> bool:
+        """Whether its changes are dates."""
+        return isinstance(self.changes[0], np.datetime64)
+
     def at(self, times: ArrayLike) -> np.ndarray:
-        """The factor at some times."""
-        moments = np.asarray(times, float)
+        """The factor at some times; at dates, where its changes are dates."""
+        moments = _moments("Calendar", "times", times).reshape(np.shape(times))
+        if (moments.dtype.kind == "M") != self.has_dates:
+            raise ModelError("Calendar: changes and times must both be dates, or both numbers")
         if self.period is not None:
             moments = np.mod(moments, self.period)
         found = np.searchsorted(self.changes, moments, side="right") - 1
         return np.asarray(self.factors)[np.maximum(found, 0)]
+
+
+def calendar_of(given: Any) -> Any:
+    """A series of pandas or xarray, whose index is times or dates, as a Calendar; others as is."""
+    given = given.to_series() if hasattr(given, "to_series") and hasattr(given, "dims") else given
+    if hasattr(given, "index") and hasattr(given, "to_numpy"):
+        return Calendar(given.index.to_numpy(), given.to_numpy())
+    return given

@@ -71,10 +71,11 @@ class Infection:
                     f"the infection {self.susceptible} -> {self.infected} has a profile of "
                     f"'{compartment}', which does not infect"
                 )
-            if not isinstance(calendar, Calendar) or calendar.period is not None:
+            is_plain = isinstance(calendar, Calendar) and calendar.period is None
+            if not is_plain or calendar.has_dates:
                 raise ModelError(
-                    f"the profile of '{compartment}' is {calendar!r}; expected a Calendar that "
-                    "does not repeat"
+                    f"the profile of '{compartment}' is {calendar!r}; expected a Calendar of ages "
+                    "that does not repeat"
                 )
         object.__setattr__(
             self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
