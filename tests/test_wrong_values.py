@@ -65,6 +65,10 @@ def decay(t, y, p):
     return (-p[0] * y[0],)
 
 
+def heat(i, t, y, p):
+    return y[i - 1] - y[i]
+
+
 def level(t, y, p):
     return y[0] - 0.8
 
@@ -102,6 +106,7 @@ CALLS = {
     ergode.CompartmentModel.si: {"transmission_rate": 1.0},
     ergode.LogNormal: {"mean": 2.0, "median": 1.0},
     ergode.Gaussian: {"mean": [1.0], "covariance": [1.0]},
+    ergode.VectorField: {"component": heat, "variables": ("x", 3), "diffusion": 0.1},
     ergode.ReactionNetwork: {"species": {"A": 1}, "reactions": []},
     ergode.Species: {"name": "A"},
     ergode.Reaction: {"reactants": "A -> 0", "rate_constant": 1.0},

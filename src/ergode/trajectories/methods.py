@@ -108,7 +108,7 @@ class Method(methods.Method):
     @property
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
-        is_explicit = self.tableau is not None and self.scheme == 0 and not self.is_symplectic
+        is_explicit = self.tableau is not None and not self.is_symplectic
         return is_explicit or self.stabilised or rosenbrock.GAMMA in self.bindings
 
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
@@ -123,8 +123,21 @@ class Method(methods.Method):
             Whether every trajectory has its own step size.
         """
         noisy = self.scheme > 0
+        if (field.diffusion is not None) != noisy:
+            if noisy:
+                return "is for equations with noise, and the field has no diffusion"
+            known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
+            return f"is for equations without noise, and the field has a diffusion; choose {known}"
+        if self.stabilised and field.arrays is None:
+            return "is for variables that are arrays; choose 'rodas5p'"
+        if noisy and step is None:
+            return "has steps of one size: give a step"
+        if noisy and field.state_dependent:
+            return "does not support delays that depend on the state"
+        if (limits := self.noise_limits(field)) is not None:
+            return limits
         if field.arrays is not None:
-            if noisy or not self.for_arrays:
+            if not self.for_arrays:
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
             if step is not None and self.stiff:
                 return "has no steps of one size for variables that are arrays"
@@ -134,19 +147,6 @@ class Method(methods.Method):
                     "variables that are arrays yet"
                 )
             return None
-        if (field.diffusion is not None) != noisy:
-            if noisy:
-                return "is for equations with noise, and the field has no diffusion"
-            known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
-            return f"is for equations without noise, and the field has a diffusion; choose {known}"
-        if self.stabilised:
-            return "is for variables that are arrays; choose 'rodas5p'"
-        if noisy and step is None:
-            return "has steps of one size: give a step"
-        if noisy and field.state_dependent:
-            return "does not support delays that depend on the state"
-        if (limits := self.noise_limits(field)) is not None:
-            return limits
         if self.is_symplectic:
             if field.delays:
                 return "does not support delays"
@@ -165,8 +165,9 @@ class Method(methods.Method):
 
 
 def _for_arrays() -> str:
-    """Names of the methods that support variables that are arrays."""
-    return ", ".join(repr(one.name) for one in METHODS.values() if one.for_arrays)
+    """Names of the methods without noise that support variables that are arrays."""
+    found = (one.name for one in METHODS.values() if one.for_arrays and one.scheme == 0)
+    return ", ".join(map(repr, found))
 
 
 # ---- when "auto" chooses a method, and which noise a method supports

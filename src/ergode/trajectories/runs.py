@@ -87,7 +87,10 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
     if chosen.is_fixed:
         # Step halving runs the kernel for fixed steps, once for every step size.
         equal = replace(control, step=control.step or 1.0)
-        runner = ArrayRunner(field, chosen.method, equal, **options)
+        runner = ArrayRunner(
+            field, chosen.method, equal, **options, noise_substeps=problem.noise_substeps,
+            seed=problem.seed,
+        )  # fmt: skip
         run = Refinement(field, runner, problem.rows, count, grid, problem.show)
         out, status = (
             run.within(control.rtol, control.atol, chosen.order)

@@ -1,26 +1,17 @@
 """Fields whose variables are arrays: against SciPy, the tableau in NumPy, and the small form."""
 
-import math
 import pickle
-import re
-import threading
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cuda_on_host import CASES, check_ptx, states_on_host
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.core import kernels
-from ergode.core.devices import resolve
 from ergode.trajectories import integrate
-from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.arrays import runner as runners
-from ergode.trajectories.arrays.group import IN_SHARED
-from ergode.trajectories.arrays.runner import CUDAFollowers, Runner
 from ergode.trajectories.backward import reversed_field
-from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS
 
 EXPLICIT = ("euler", "rk4", "tsit5", "dopri5", "dop853")
@@ -385,7 +376,7 @@ REFUSED = {
     "method 'kvaerno5' is not made yet for variables that are arrays; choose 'euler', 'rk4'": {
         "method": "kvaerno5"
     },
-    "method 'milstein' is not made yet": {"method": "milstein", "step": 0.1},
+    "method 'verlet' is not made yet": {"method": "verlet", "step": 0.1},
     "does not support events": {"events": [ergode.trajectories.ZeroCrossing(crossing)]},
     "history takes fields of single variables": {"history": crossing},
     "initial of 'x' has shape (39,); expected a number, (40,)": {"initial": {"x": np.ones(39)}},
@@ -441,23 +432,6 @@ def test_compile_time_does_not_depend_on_the_size(tmp_path):
     assert second.attrs["compile_seconds"] < 0.1
 
 
-def cuda_kernel(field, method, count, precision, **options):
-    """The kernel for a GPU of 132 multiprocessors, and arguments on the host."""
-    cpu = resolve("cpu")
-    place = SimpleNamespace(
-        put=cpu.put, empty=cpu.empty, zeros=cpu.zeros, get=cpu.get, target="cuda", core_count=132,
-        memory_bytes=2**36,
-    )  # fmt: skip
-    runner = Runner(field, METHODS[method], control_of(options), times=np.array([0.0, 1.0]),
-                    device=place, precision=precision)  # fmt: skip
-    followers = CUDAFollowers(runner, count)
-    columns = np.ones((field.size, 2)), np.ones((len(field.parameters), 2))
-    run = runner.arguments(*columns, None, slice(0, 2))
-    states = np.ones((2, field.size, 2), precision)
-    out = states, np.ones(2, np.uint8), np.ones(2, np.int64), np.ones(2, np.int64)
-    return followers, (run, runners.Out(*out), followers.workspace(2, 2))
-
-
 CUDA = {
     "thread": (ring(6), "tsit5", 10, {}),
     "block, all in shared memory": (LORENZ, "tsit5", 100_000, {}),
@@ -477,126 +451,24 @@ CUDA = {
 
 @pytest.mark.parametrize("case", CUDA)
 def test_cuda_kernels_compile(case):
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
     field, method, count, options = CUDA[case]
     precision = "float64" if case == "block" else "float32"
-    followers, arguments = cuda_kernel(field, method, count, precision, **options)
-    assert followers.group == case.partition(",")[0]
-    with kernels.readable_errors():
-        text = cuda.ptx(followers.kernel.compiled("cuda"), arguments, optimized=False)
-    assert ".entry" in text
-    if precision == "float32":
-        assert "fma.rn.f64" not in text and "mul.f64" not in text and "add.f64" not in text
-
-
-class Machine:
-    """What a kernel asks of CUDA, for Python threads that are a grid."""
-
-    def __init__(self, blocks, threads):
-        self.blocks, self.threads = blocks, threads
-        self.all, self.local = threading.Barrier(blocks * threads), threading.local()
-        self.each = [threading.Barrier(threads) for _ in range(blocks)]
-        self.scratch = np.zeros((blocks, threads, 2))
-        self.memory = [np.full(10_000, np.nan) for _ in range(blocks)]
-        self.shared = SimpleNamespace(array=lambda *_: self.memory[self.local.block])
-        self.cg = SimpleNamespace(this_grid=lambda: None)
-        self.blockDim, self.gridDim = SimpleNamespace(x=threads), SimpleNamespace(x=blocks)
-
-    threadIdx = property(lambda self: SimpleNamespace(x=self.local.thread))
-    blockIdx = property(lambda self: SimpleNamespace(x=self.local.block))
-
-    def grid(self, _):
-        return self.local.block * self.threads + self.local.thread
-
-    def gridsize(self, _):
-        return self.blocks * self.threads
-
-    def syncthreads(self):
-        self.each[self.local.block].wait()
-
-    def sums_of_block(self, first, second, _):
-        """In place of the one by shuffles of warps."""
-        self.scratch[self.local.block, self.local.thread] = first, second
-        self.syncthreads()
-        found = self.scratch[self.local.block].sum(axis=0)
-        self.syncthreads()
-        return found[0], found[1]
-
-    def run(self, kernel, arguments):
-        """Run the text of a kernel."""
-        text = re.sub(r"from ergode\.core\.cuda import .*", "", kernel.source("cuda").text)
-        module = {
-            "cuda": self, "fma": lambda a, b, c: a * b + c, "real": np.float64,
-            "window": lambda a, b, shape: a[b : b + math.prod(shape)].reshape(shape),
-            "to_bits": lambda x: np.float64(x).view(np.uint64),
-            "from_bits": lambda x: np.uint64(x).view(np.float64),
-            **dict.fromkeys(("kernel", "device_function", "noinline_function"), lambda f=None: f),
-            **dict.fromkeys(("acquire", "release_add")),
-        }  # fmt: skip
-        exec(text, module)
-        module["_sums_of_block"] = self.sums_of_block
-        if "release_add" in text:  # of the grid
-            module["barrier"] = lambda count, words: self.all.wait()
-        entry = module[kernel.source("cuda").entries[kernel.number]]
-        failed = []
-
-        def work(block, thread):
-            self.local.block, self.local.thread = block, thread
-            try:
-                with np.errstate(all="ignore"):
-                    entry(*arguments)
-            except BaseException as error:
-                failed.append(error)
-                self.all.abort()
-                for one in self.each:
-                    one.abort()
-
-        places = [(b, t) for b in range(self.blocks) for t in range(self.threads)]
-        threads = [threading.Thread(target=work, args=place) for place in places]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        if failed:
-            raise failed[0]
+    check_ptx(case.partition(",")[0], field, method, count, precision, **options)
 
 
 @pytest.mark.parametrize("how", [{"method": "dop853"}, {"method": "euler", "step": 0.11},
                                  {"method": "rkc2", "step": 0.11}])  # fmt: skip
-@pytest.mark.parametrize(
-    ("case", "blocks", "threads"),
-    [("thread", 1, 3), ("block", 2, 3), ("block, all in shared memory", 2, 3), ("grid", 2, 2)],
-)
-def test_groups_of_cuda_threads_compute_the_same(case, blocks, threads, how, monkeypatch):
+@pytest.mark.parametrize("case", CASES)
+def test_groups_of_cuda_threads_compute_the_same(case, how, monkeypatch):
     """Kernels run as Python threads, with barriers that are real."""
-    group = case.partition(",")[0]
-    field, count = reaction(2, 4), 1 if group == "grid" else 3
-    monkeypatch.setattr(runners, "_FEW_CUDA", 100 if group == "thread" else 0)
-    monkeypatch.setattr(runners, "_MANY_CUDA", 0 if group == "grid" else 100)
-    if case == "block":
-        monkeypatch.setattr(runners, "_SHARED_MOST", 0)
-        monkeypatch.setattr(runners, "_SHARED_BYTES", 0)
+    field, count = reaction(2, 4), 1 if case == "grid" else 3
     times, initial = np.array([0.0, 0.13, 0.33]), 0.5 + 0.1 * start((count, 16), 8)
     parameters = np.repeat([[0.2], [0.1], [0.04], [0.06]], count, axis=1)
     atol = 1e-5 * (1.0 + np.arange(16) % 3)  # the dimensions of the field are 2 and 4
     options = {"step": how.get("step"), "rtol": 1e-3, "atol": atol}
-    place = SimpleNamespace(put=np.asarray, empty=lambda *a: np.full(a[0], np.nan, a[1]),
-                            zeros=np.zeros, target="cuda", core_count=2,
-                            memory_bytes=2**36)  # fmt: skip
-    runner = Runner(field, METHODS[how["method"]], control_of(options), times=times, device=place,
-                    precision="float64")  # fmt: skip
-    followers = CUDAFollowers(runner, count)
-    assert followers.group == group and IN_SHARED_OF[case] == followers.kernel.bindings.get(
-        IN_SHARED, 0
+    states = states_on_host(
+        case, monkeypatch, field, how["method"], times, initial, parameters, options
     )
-    steps = plan_steps(0.33, how["step"], count, [], []) if "step" in how else None
-    run = runner.arguments(initial.T, parameters, steps, slice(0, count))
-    out = runners.Out(np.full((3, 16, count), np.nan), np.full(count, 2, np.uint8),
-                      np.zeros(count, np.int64), np.zeros(count, np.int64))  # fmt: skip
-    Machine(blocks, threads).run(followers.kernel, (run, out, followers.workspace(blocks, count)))
-    assert (out.status == 0).all()
     each = {"u": atol[:8].reshape(2, 4), "v": atol[8:].reshape(2, 4)}
     tolerances = {} if "step" in how else {"rtol": 1e-3, "atol": each}
     u, v = (one.reshape(count, 2, 4) for one in (initial[:, :8], initial[:, 8:]))
@@ -605,10 +477,7 @@ def test_groups_of_cuda_threads_compute_the_same(case, blocks, threads, how, mon
         parameters=dict(zip(field.parameters, parameters, strict=True)),
     )  # fmt: skip
     for place, name in enumerate("uv"):
-        found = out.states[:, 8 * place : 8 * place + 8].transpose(2, 0, 1)
+        found = states[:, 8 * place : 8 * place + 8].transpose(2, 0, 1)
         np.testing.assert_allclose(
             found, expected[name].values.reshape(count, 3, 8), rtol=1e-10, atol=1e-12
         )
-
-
-IN_SHARED_OF = {"thread": 0, "block": 0, "block, all in shared memory": 2, "grid": 0}

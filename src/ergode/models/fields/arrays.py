@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,6 +55,8 @@ class ArrayField:
         Float64 or int64; an interpolant is given by its table.
     recorded : dict of str to Interpolant
         Interpolants that are evaluated at the time of the run.
+    noise : tuple of function
+        One for each variable, ``amplitude(i, ..., t, y, p)``; () without noise.
     is_backward : bool
         Whether derivatives are with respect to reversed time.
     """
@@ -66,6 +69,7 @@ class ArrayField:
     dims: tuple[tuple[str, ...], ...]
     constants: tuple[np.ndarray, ...]
     recorded: dict[str, Interpolant]
+    noise: tuple[FunctionType, ...] = ()
     is_backward: bool = False
 
     @cached_property
@@ -91,7 +95,7 @@ class ArrayField:
         """Data that determine the equations, for a digest."""
         data = [(one.shape, one.dtype.str, hashlib.sha256(one.tobytes()).hexdigest())
                 for one in self.constants]  # fmt: skip
-        texts = [bundle.formula_text(function) for function in self.functions]
+        texts = [bundle.formula_text(function) for function in (*self.functions, *self.noise)]
         return json.dumps([self.names, self.shapes, self.in_place, self.is_single, data, texts])
 
     def views(self, state: np.ndarray) -> list[np.ndarray]:
@@ -118,8 +122,9 @@ class ArrayField:
 
 
 def array_field(
-    variables: Any, parameters: Sequence[str], component: Any, rhs: Any, constants: Any
-) -> ArrayField:
+    variables: Any, parameters: Sequence[str], component: Any, rhs: Any, constants: Any,
+    diffusion: Any = None,
+) -> ArrayField:  # fmt: skip
     """The array variables of a `VectorField`, checked.
 
     Raises
@@ -132,37 +137,50 @@ def array_field(
     is_single = not isinstance(variables, Mapping)
     shapes = _shapes(variables)
     data = _constants(constants, {*shapes, *parameters})
-    arguments = {"t": None, "y": 0, **({"dy": 0} if rhs is not None else {}), "p": len(parameters)}
-    if data:
-        arguments["c"] = 0
-    given = _functions(component, rhs, shapes, is_single)
+    last = {"p": len(parameters), **({"c": 0} if data else {})}
     trial = _Trial(shapes, is_single, len(parameters), data)
-    functions, dims = [], []
     recorded: dict[str, Interpolant] = {}
-    for name, function in given.items():
-        what = "rhs" if rhs is not None else f"component of '{name}'"
-        indices = _INDICES[: len(shapes[name])] if rhs is None else ()
-        expected = {**dict.fromkeys(indices), **arguments}
-        if rhs is None:
+
+    def compiled(function: Any, name: str, what: str) -> tuple[FunctionType, tuple[str, ...]]:
+        """The compiled form of a function, checked, and the names of its indices."""
+        indices = _INDICES[: len(shapes[name])] if name else ()
+        expected = {**dict.fromkeys(indices), "t": None, "y": 0, **({} if name else {"dy": 0}),
+                    **last}  # fmt: skip
+        if name:
             check_function(function, expected, None, what, tries=False)
         function, tree = check_form(function, expected, what)
         own = [argument.arg for argument in tree.args.args]
         roles = dict(zip(own, expected, strict=True))
-        dims.append(tuple(own[: len(indices)]))
         places = _Places(function.__name__, roles, () if is_single else tuple(shapes), data)
-        functions.append(_compiled_form(function, places.visit(tree), own[: len(indices)]))
-        recorded |= {name: data[name] for name in places.recorded}
-        if rhs is not None:
+        made = _compiled_form(function, places.visit(tree), own[: len(indices)])
+        recorded.update({one: data[one] for one in places.recorded})
+        if name:
+            trial.component(function, name, what)
+        else:
             _check_in_place(function, tree)
             trial.whole(function)
-        else:
-            trial.component(function, name, what)
+        return made, tuple(own[: len(indices)])
+
     if rhs is not None:
-        dims = [_INDICES[: len(shape)] for shape in shapes.values()]
+        functions: tuple[FunctionType, ...] = (compiled(rhs, "", "rhs")[0],)
+        dims = tuple(_INDICES[: len(shape)] for shape in shapes.values())
+    else:
+        given = _by_variable("component", component, shapes, is_single)
+        functions, dims = zip(*(compiled(one, name, f"component of '{name}'")
+                                for name, one in given.items()), strict=True)  # fmt: skip
+    noise: tuple[FunctionType, ...] = ()
+    if diffusion is not None:
+        given = _by_variable("diffusion", diffusion, shapes, is_single)
+        noise = tuple(
+            _constant_noise(one, [*_INDICES[: len(shapes[name])], "t", "y", *last], name)
+            if isinstance(one, int | float | np.number)
+            else compiled(one, name, f"diffusion of '{name}'")[0]
+            for name, one in given.items()
+        )
     values = tuple(one.table if isinstance(one, Interpolant) else one for one in data.values())
     return ArrayField(
-        tuple(shapes), tuple(shapes.values()), tuple(functions), rhs is not None, is_single,
-        _distinct(shapes, dims, parameters), values, recorded,
+        tuple(shapes), tuple(shapes.values()), functions, rhs is not None, is_single,
+        _distinct(shapes, dims, parameters), values, recorded, noise,
     )  # fmt: skip
 
 
@@ -192,24 +210,31 @@ def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _functions(
-    component: Any, rhs: Any, shapes: Mapping[str, Any], is_single: bool
+def _by_variable(
+    what: str, given: Any, shapes: Mapping[str, Any], is_single: bool
 ) -> dict[str, Any]:
-    if rhs is not None:
-        return {"": rhs}
+    """A function of each variable, by the variable's name."""
     if is_single:
-        return {next(iter(shapes)): component}
-    if not isinstance(component, Mapping):
+        return {next(iter(shapes)): given}
+    if not isinstance(given, Mapping):
         raise ModelError(
-            f"component is {component!r}; expected a function for each variable: "
-            f"{', '.join(shapes)}"
+            f"{what} is {given!r}; expected a function for each variable: {', '.join(shapes)}"
         )
-    for name in [*component, *shapes]:
-        if name not in shapes or name not in component:
-            missing = "variables" if name not in shapes else "component"
-            raise ModelError(f"{missing} has no '{name}'; component and variables have one set of "
+    for name in [*given, *shapes]:
+        if name not in shapes or name not in given:
+            missing = "variables" if name not in shapes else what
+            raise ModelError(f"{missing} has no '{name}'; {what} and variables have one set of "
                              "names")  # fmt: skip
-    return {name: component[name] for name in shapes}
+    return {name: given[name] for name in shapes}
+
+
+def _constant_noise(value: Any, arguments: Sequence[str], name: str) -> FunctionType:
+    """A function that returns the number given as the amplitude of a variable's noise."""
+    if isinstance(value, bool) or not abs(value) <= sys.float_info.max:
+        raise ModelError(f"diffusion of '{name}' is {value!r}; expected a function or a finite "
+                         "number")  # fmt: skip
+    text = f"def constant_noise({', '.join(arguments)}):\n    return {float(value)!r}\n"
+    return function_from_text(text, {})
 
 
 def _constants(constants: Any, taken: set[str]) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ergode.core.arguments import sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
@@ -44,11 +45,13 @@ class VectorField(HoldsFunctions):
     delays : sequence of (str, str or Delay)
         Pairs of a variable and the parameter that is its delay [time], or an `ergode.Delay` that
         depends on the state.
-    diffusion : function, optional
+    diffusion : function, float or mapping of str to function or float, optional
         Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
-        with a Wiener process for every variable. It returns the g_i [variable / time^(1/2)]. Where
-        a g_i depends on another variable or on a delayed value, trajectories need
-        ``method="euler-maruyama"``.
+        with a Wiener process for every variable, in the sense of Ito. It returns the g_i [variable
+        / time^(1/2)]. Where a g_i depends on another variable or on a delayed value, trajectories
+        need ``method="euler-maruyama"``. With `component` or `rhs` every unknown has a Wiener
+        process: ``amplitude(i, t, y, p)`` has the form of `component`, or is a number. If
+        `variables` is a mapping, there is one for each name.
     correlation : array_like, shape [variable_count, variable_count], optional
         Correlations of the Wiener processes; the default is independence. A correlation of 1 is one
         process in two variables.
@@ -84,7 +87,7 @@ class VectorField(HoldsFunctions):
     variables: Any = ()
     parameters: Sequence[str] = ()
     delays: Sequence[tuple[str, str | Delay]] = ()
-    diffusion: Callable[..., tuple[Any, ...]] | None = None
+    diffusion: Any = field(default=None, hash=False)
     component: Any = field(default=None, hash=False)
     rhs: Callable[..., None] | None = None
     constants: Any = field(default=None, hash=False, compare=False)
@@ -93,6 +96,7 @@ class VectorField(HoldsFunctions):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "parameters", _names("parameters", self.parameters))
+        object.__setattr__(self, "delays", tuple(sequence("delays", self.delays, "pairs")))
         if self.component is not None or self.rhs is not None:
             self._check_arrays()
             return
@@ -124,9 +128,10 @@ class VectorField(HoldsFunctions):
     def _check_arrays(self) -> None:
         """Check a field whose variables are arrays."""
         others = {
-            "function": self.function, "diffusion": self.diffusion, "correlation": self.correlation,
+            "function": self.function, "correlation": self.correlation,
+            "delays": self.delays or None,
         }  # fmt: skip
-        for what, given in {**others, "delays": self.delays or None}.items():
+        for what, given in others.items():
             if given is not None:
                 kind = "component" if self.component is not None else "rhs"
                 raise ModelError(f"{what} and {kind} are both given; a field by {kind} has no "
@@ -143,7 +148,9 @@ class VectorField(HoldsFunctions):
         if self.component is None and self.rhs is None:
             return None
         given = vars(self)["_given"]
-        return array_field(given, self.parameters, self.component, self.rhs, self.constants)
+        return array_field(
+            given, self.parameters, self.component, self.rhs, self.constants, self.diffusion
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -277,6 +284,8 @@ def _is_text(value: Any) -> bool:
 def _names(what: str, names: Any) -> tuple[str, ...]:
     if isinstance(names, str):
         raise ModelError(f"{what} is {names!r}; expected a sequence of names, such as [{names!r}]")
+    if not isinstance(names, Iterable):
+        raise ModelError(f"{what} is {names!r}; expected a sequence of names")
     result = tuple(names)
     for name in result:
         if not isinstance(name, str) or not name:

@@ -1,8 +1,8 @@
 """The equations of a field of arrays: the derivative of every unknown from the whole state.
 
-The state of a trajectory is one row of unknowns, a concatenation of all arrays.  `rate_of` and
-`arranged` are generated for a field (see `bindings_of_arrays`).  A kernel reads the shapes at run
-time, so that one kernel serves all sizes.
+The state of a trajectory is one row of unknowns, a concatenation of all arrays.  `rate_of`,
+`noise_of` and `arranged` are generated for a field (see `bindings_of_arrays`).  A kernel reads the
+shapes at run time, so that one kernel serves all sizes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ BACKWARD = option(False)  # whether time runs the other way
 
 arranged = option()  # arranged(y, begins, shapes): the arrays as views of a row of unknowns
 rate_of = option()  # rate_of(v, row, j, t, y, p, c, shapes): derivative of an unknown of array v
+NOISY = option(False)  # whether every unknown has a Wiener process
+noise_of = option()  # as `rate_of`: amplitude of the noise of an unknown
 fill = option()  # fill(t, y, dy, p, c): sets all derivatives
 
 # Unknowns of a block.  A block belongs to one thread, which sums its squares.
@@ -74,11 +76,11 @@ def _fill(t, y, p, run, slopes):
 
 
 @noinline_cpu
-def _evaluate_cpu(group, t, state, p, run, slopes):
+def _values_cpu(of_noise, group, t, state, p, run, values):
     y = arranged(state, run.begins, run.shapes)
-    if IN_PLACE:
-        _fill(t, y, p, run, slopes)
-    else:
+    if IN_PLACE and not of_noise:
+        _fill(t, y, p, run, values)
+    elif not IN_PLACE or NOISY:
         n = state.shape[0]
         first = BLOCK * edge(group.rank, group.size, 0, blocks_in(n))
         last = min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n)))
@@ -89,17 +91,22 @@ def _evaluate_cpu(group, t, state, p, run, slopes):
             while at < stop:  # one row or the rest of it
                 row = at // width
                 left = row * width
-                here = slopes[begin + left : begin + left + width]
-                for j in range(at - left, min(width, stop - left)):
-                    here[j] = rate_of(v, row, j, t, y, p, run.constants, run.shapes)
+                here = values[begin + left : begin + left + width]
+                inner = range(at - left, min(width, stop - left))
+                if NOISY and of_noise:
+                    for j in inner:
+                        here[j] = noise_of(v, row, j, t, y, p, run.constants, run.shapes)
+                elif not IN_PLACE:
+                    for j in inner:
+                        here[j] = rate_of(v, row, j, t, y, p, run.constants, run.shapes)
                 at = left + width
 
 
-def _evaluate_cuda(group, t, state, p, run, slopes):
+def _values_cuda(of_noise, group, t, state, p, run, values):
     y = arranged(state, run.begins, run.shapes)
-    if IN_PLACE:
-        _fill(t, y, p, run, slopes)
-    else:
+    if IN_PLACE and not of_noise:
+        _fill(t, y, p, run, values)
+    elif not IN_PLACE or NOISY:
         for v in unroll(range(ARRAYS)):
             begin, width = run.begins[v], np.int32(run.widths[v])
             # Offset of the thread's first unknown in this array.
@@ -108,28 +115,57 @@ def _evaluate_cuda(group, t, state, p, run, slopes):
                 local = np.int32(at - begin)  # 64-bit division is slow on a GPU
                 row = np.int32(local // width)
                 j = np.int32(local - row * width)
-                slopes[at] = rate_of(
-                    v, np.int64(row), np.int64(j), t, y, p, run.constants, run.shapes
-                )
+                if NOISY and of_noise:
+                    values[at] = noise_of(
+                        v, np.int64(row), np.int64(j), t, y, p, run.constants, run.shapes
+                    )
+                elif not IN_PLACE:
+                    values[at] = rate_of(
+                        v, np.int64(row), np.int64(j), t, y, p, run.constants, run.shapes
+                    )
 
 
-evaluate = ByTarget(cpu=_evaluate_cpu, cuda=_evaluate_cuda)
-"""``evaluate(group, t, state, p, run, slopes)`` sets the derivatives of a thread's unknowns."""
+_values = ByTarget(cpu=_values_cpu, cuda=_values_cuda)
+
+
+def evaluate(group, t, state, p, run, slopes):
+    """Set the derivatives of a thread's unknowns."""
+    _values(False, group, t, state, p, run, slopes)
+
+
+def amplitudes(group, t, state, p, run, noise):
+    """Set the amplitudes of the noise of a thread's unknowns."""
+    _values(True, group, t, state, p, run, noise)
+
+
+def evaluate_lanes(t, state, parameters, run, slopes):
+    """Derivatives of all unknowns [unknown, lane]; every lane has its own time."""
+    _values_of_lanes(False, t, state, parameters, run, slopes)
+
+
+def amplitudes_of_lanes(t, state, parameters, run, noise):
+    """Amplitudes of the noise of all unknowns [unknown, lane]."""
+    _values_of_lanes(True, t, state, parameters, run, noise)
 
 
 @noinline_cpu
-def evaluate_lanes(t, state, parameters, run, slopes):
-    """Derivatives of all unknowns [unknown, lane]; every lane has its own time."""
+def _values_of_lanes(of_noise, t, state, parameters, run, values):
     for v in unroll(range(ARRAYS)):
         begin, width = run.begins[v], run.widths[v]
         for at in range(begin, run.begins[v + 1]):
             row = (at - begin) // width
             j = at - begin - row * width
-            here = slopes[at]
-            for lane in range(state.shape[1]):
-                y = arranged(state[:, lane], run.begins, run.shapes)
-                p = parameters_of(parameters, lane)
-                here[lane] = rate_of(v, row, j, t[lane], y, p, run.constants, run.shapes)
+            here = values[at]
+            if NOISY and of_noise:
+                for lane in range(state.shape[1]):
+                    y = arranged(state[:, lane], run.begins, run.shapes)
+                    p = parameters_of(parameters, lane)
+                    here[lane] = noise_of(v, row, j, t[lane], y, p, run.constants, run.shapes)
+            else:
+                for lane in range(state.shape[1]):
+                    y = arranged(state[:, lane], run.begins, run.shapes)
+                    p = parameters_of(parameters, lane)
+                    here[lane] = rate_of(v, row, j, t[lane], y, p, run.constants, run.shapes)
 
 
 parameters_of = option()  # parameters_of(rows, column): a tuple of the parameters
@@ -140,12 +176,13 @@ parameters_of = option()  # parameters_of(rows, column): a tuple of the paramete
 
 def bindings_of_arrays(field: ArrayField, parameter_count: int) -> dict[Any, Any]:
     """Bindings of a kernel for a field of arrays."""
-    texts = tuple(formula_text(one) for one in field.functions)
+    functions = (*field.functions, *field.noise)
+    texts = tuple(formula_text(one) for one in functions)
     numbers = tuple(len(shape) for shape in field.shapes)
     shapes = ("in place",) if field.in_place else numbers
     kind = field.is_single, bool(field.constants), field.is_backward
     key = texts, shapes, numbers, *kind, parameter_count
-    return _written(key, _Functions(field.functions, texts))
+    return _written(key, _Functions(functions, texts))
 
 
 class _Functions:
@@ -165,7 +202,10 @@ class _Functions:
 def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     _, shapes, numbers, is_single, has_constants, is_backward, parameter_count = key
     names: dict[str, Any] = {"window": window, "real": real}
-    names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions)}
+    count = 1 if "in place" in shapes else len(numbers)
+    names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions[:count])}
+    noise = given.functions[count:]
+    names |= {f"noise_{v}": UserFunction(one) for v, one in enumerate(noise)}
     parts = [
         f"window(y, begins[{v}], ({''.join(f'shapes[{v}, {d}], ' for d in range(number))}))"
         for v, number in enumerate(numbers)
@@ -183,17 +223,24 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     }
     c = ", c" if has_constants else ""
     minus = "-" if is_backward else ""
+
+    def by_unknown(name: str) -> Any:
+        """``<name>_of(v, row, j, ...)``, the function of an unknown of array v."""
+        text = f"def {name}_of(v, row, j, t, y, p, c, shapes):\n"
+        for v, number in enumerate(numbers):
+            index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
+            call = f"return {minus}real({name}_{v}({index}, {minus}t, {y}, p{c}))\n"
+            last = v == len(numbers) - 1
+            text += f"    {call}" if last else f"    if v == {v}:\n        {call}"
+        return _function(text, names)
+
+    if noise:
+        bindings |= {NOISY: True, noise_of: by_unknown("noise")}
     if "in place" in shapes:
         text = f"def fill(t, y, dy, p, c):\n    rate_0({minus}t, {y}, {dy}, p{c})\n"
         backward = {BACKWARD: True} if is_backward else {}
         return bindings | {IN_PLACE: True, fill: _function(text, names), **backward}
-    text = "def rate_of(v, row, j, t, y, p, c, shapes):\n"
-    for v, number in enumerate(numbers):
-        index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
-        call = f"return {minus}real(rate_{v}({index}, {minus}t, {y}, p{c}))\n"
-        last = v == len(numbers) - 1
-        text += f"    {call}" if last else f"    if v == {v}:\n        {call}"
-    return bindings | {rate_of: _function(text, names)}
+    return bindings | {rate_of: by_unknown("rate")}
 
 
 def _function(text: str, names: dict[str, Any]) -> Any:

@@ -49,6 +49,7 @@ from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
 from ergode.trajectories.steppers.inside_step import dense_weights
+from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 DONE = np.uint8(Status.DONE)
@@ -75,6 +76,8 @@ class Run(NamedTuple):
     shapes: Any  # int64 [array, dimension]
     constants: Any  # tuple of arrays
     knots: Any  # real [knot]: times that no step crosses
+    source: Any  # noise: (seed, increments per step)
+    offset: Any  # int64: number of the first trajectory, a key of its noise
     stages: Any  # real [stage, 5]: of a method that chooses its stages (see `steppers.chebyshev`)
     stage_begins: Any  # int64 [choice]: the first stage of every choice, and the number of all
     limits: Any  # real [choice]: step times spectral radius up to which it is stable
@@ -100,7 +103,8 @@ class Workspace(NamedTuple):
 
     y: Any  # real [unknown]: state at the beginning of a step
     stage: Any  # real [3, unknown]: states of stages, and at the end of a step
-    k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, of extra stages
+    k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, of extra stages;
+    # then amplitudes of the noise (see `noisy`)
     parts: Any  # real [2, block]: sums of squares
     words: Any  # int64: words of the barrier
     scratch: Any  # real [2, warp]: shared memory of a block
@@ -121,6 +125,8 @@ IN_SHARED = option(0)  # what a block has in shared memory: 1 the states of stag
 STABILISED = option(False)  # whether stages follow from the spectral radius (see `stabilised`)
 spectral_radius = option()  # spectral_radius(group, t, begins, p, run, w)
 chebyshev_stages = option()  # chebyshev_stages(group, t, h, t1, radius, p, run, w)
+
+step_with_noise = option()  # step_with_noise(me, group, step, t, h, t1, p, run, w)
 
 DIRECTION = 3  # row of slopes that keeps the direction in which the slopes change most
 RECENT = 25  # steps that a spectral radius is good for
@@ -252,7 +258,11 @@ def _equal_steps(me, group, p, run, out, w):
         t = fma(real(step), h, run.origin)
         if STABILISED and step % RECENT == 0:
             radius = spectral_radius(group, t, step == 0, p, run, w)
-        _take_stages(group, t, h, fma(real(step + 1), h, run.origin), radius, p, run, w)
+        t1 = fma(real(step + 1), h, run.origin)
+        if SCHEME > 0:
+            step_with_noise(me, group, step, t, h, t1, p, run, w)
+        else:
+            _take_stages(group, t, h, t1, radius, p, run, w)
         while wanted == step:
             _save(me, group, cursor, fraction, h, out, w)
             cursor += 1
@@ -397,8 +407,11 @@ def _save(me, group, cursor, x, h, out, w):
         if x == 1.0:
             value = w.stage[END, i]
         elif x > 0.0:
-            moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
-            value = fma(h, moved, value)
+            if SCHEME > 0:  # a straight line
+                value = (1.0 - x) * value + x * w.stage[END, i]
+            else:
+                moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
+                value = fma(h, moved, value)
         out.states[cursor, i, me] = value
         if not ADAPTS and not is_finite(value):
             out.status[me] = NOT_FINITE

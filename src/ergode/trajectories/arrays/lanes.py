@@ -29,11 +29,13 @@ from ergode.trajectories.arrays.group import (
     STEP_TOO_SMALL,
     TOGETHER,
     TOO_MANY_STEPS,
+    step_with_noise,
 )
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
 from ergode.trajectories.steppers.inside_step import dense_weights
+from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 
@@ -42,7 +44,7 @@ class Lanes(NamedTuple):
 
     y: Any  # real [unknown, lane]: state at the beginning of the step
     stage: Any  # real [3, unknown, lane]: states of stages, and at the end of the step
-    k: Any  # real [stage, unknown, lane]: slopes
+    k: Any  # real [stage, unknown, lane]: slopes, and amplitudes of the noise
     p: Any  # real [parameter, lane]
     t: Any  # real: time at the beginning of the step
     t1: Any  # real: time at the end of the step
@@ -122,7 +124,10 @@ def _equal_steps(first, run, out, lanes):
             lanes.t[lane] = fma(real(step), h, run.origin)
             lanes.t1[lane] = fma(real(step + 1), h, run.origin)
             lanes.size[lane] = h
-        _take_stages(run, lanes)
+        if SCHEME > 0:
+            step_with_noise(first, step, h, run, lanes)
+        else:
+            _take_stages(run, lanes)
         while wanted == step:
             for lane in range(width):
                 if lanes.is_working[lane] > 0:
@@ -370,8 +375,11 @@ def _save(me, lane, cursor, x, out, lanes):
         if x == 1.0:
             value = lanes.stage[END, i, lane]
         elif x > 0.0:
-            moved = sum(weights[j] * lanes.k[j, i, lane] for j in range(len(DENSE)))
-            value = fma(lanes.size[lane], moved, value)
+            if SCHEME > 0:  # a straight line
+                value = (1.0 - x) * value + x * lanes.stage[END, i, lane]
+            else:
+                moved = sum(weights[j] * lanes.k[j, i, lane] for j in range(len(DENSE)))
+                value = fma(lanes.size[lane], moved, value)
         out.states[cursor, i, me] = value
         if not ADAPTS and not is_finite(value):
             out.status[me] = NOT_FINITE

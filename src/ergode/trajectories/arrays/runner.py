@@ -16,7 +16,7 @@ from ergode.core.status import Status
 from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
-from ergode.trajectories.arrays import stabilised
+from ergode.trajectories.arrays import noisy, stabilised
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.group import (
     GROUPS,
@@ -32,12 +32,13 @@ from ergode.trajectories.arrays.group import (
     chebyshev_stages,
     grid_cuda,
     spectral_radius,
+    step_with_noise,
     together_cpu,
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.methods import Method
-from ergode.trajectories.steppers import chebyshev, equations, explicit, stepper
+from ergode.trajectories.steppers import chebyshev, equations, explicit, noise, stepper
 from ergode.trajectories.steppers.tableaus import hermite_dense
 
 # Lanes pay off while their states and slopes fit in the cache of a core.
@@ -54,8 +55,9 @@ _SHARED_BYTES, _SHARED_MOST = 48 * 1024, 192 * 1024
 
 
 def bindings_of(
-    field: VectorField, method: Method, control: Control, precision: Precision
-) -> dict[Any, Any]:
+    field: VectorField, method: Method, control: Control, precision: Precision,
+    noise_substeps: int = 1,
+) -> dict[Any, Any]:  # fmt: skip
     """Bindings of the kernel."""
     tableau, arrays = method.tableau, field.arrays
     assert arrays is not None
@@ -80,6 +82,11 @@ def bindings_of(
     }
     if len(tableau.a) > 1:
         bindings[explicit.A] = tableau.a
+    if method.scheme:
+        bindings |= {
+            noise.SCHEME: method.scheme, noise.SUMMED: noise_substeps > 1,
+            step_with_noise: noisy.take_step,
+        }  # fmt: skip
     if adapts:
         bindings |= {
             explicit.ERROR: tableau.error, stepper.ERROR_ORDER: float(tableau.order),
@@ -96,27 +103,31 @@ class Runner:
     ----------
     field, method, control, times, device, precision
         As for `integrate`, already checked.  Steps are fixed if `control` has a step.
+    noise_substeps : int
+        Noise increments per step.
+    seed : int
+        Seed of the noise.
     """
 
     least_lag = 0  # fields of arrays have no delays
 
     def __init__(
         self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
-        device: Device, precision: Precision,
+        device: Device, precision: Precision, noise_substeps: int = 1, seed: int = 0,
     ) -> None:  # fmt: skip
         assert field.arrays is not None
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
-        self.bindings = bindings_of(field, method, control, precision)
-        self.is_stabilised = method.tableau is None
+        self.bindings = bindings_of(field, method, control, precision, noise_substeps)
+        self.is_stabilised, self.is_noisy = method.tableau is None, method.scheme > 0
         self.slopes = (
             len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
-            + self.is_stabilised
+            + self.is_stabilised + noisy.ROWS_OF[method.scheme]
         )  # fmt: skip
         self._grid = times
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
-        )
+        ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
 
     @property
     def rows(self) -> int:
@@ -168,7 +179,10 @@ class Runner:
         count = initial.shape[1]
         sizes = np.zeros(count) if steps is None else steps.size[chunk]
         counts = np.zeros(count, np.int64) if steps is None else steps.count[chunk]
-        return run_of(self._shared, self.device, self.precision, initial, parameters, sizes, counts)
+        return run_of(
+            {**self._shared, "offset": np.int64(chunk.start)}, self.device, self.precision, initial,
+            parameters, sizes, counts,
+        )  # fmt: skip
 
 
 def shared_arguments(
@@ -196,7 +210,8 @@ def shared_arguments(
         "times": put(since.astype(precision)), "begins": put(arrays.begins), "widths": put(widths),
         "shapes": put(shapes),
         "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
-        "knots": put(knots.astype(precision)),
+        "knots": put(knots.astype(precision)), "source": (np.uint64(0), np.int64(1)),
+        "offset": np.int64(0),
         "stages": put(stages.astype(precision)), "stage_begins": put(begins),
         "limits": put(limits.astype(precision)), "rtol": real(control.rtol),
         "atol": put(np.asarray(control.atol, precision)) if np.ndim(control.atol)
@@ -244,9 +259,11 @@ class CPUFollowers:
         else:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
-        rows = {} if body is together_cpu else {ROWS: runner.slopes}
+        own: dict[Any, Any] = {} if body is together_cpu else {ROWS: runner.slopes}
+        if body is lanes_cpu and runner.is_noisy:
+            own[step_with_noise] = noisy.step_lanes
         self.kernel = kernels.cpu_kernel(
-            body, precision=runner.precision, bindings={**runner.bindings, **rows}
+            body, precision=runner.precision, bindings={**runner.bindings, **own}
         )
 
     def chunk_size(self) -> int:

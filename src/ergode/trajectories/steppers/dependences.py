@@ -8,6 +8,7 @@ tuple that is used as a whole counts as all of its elements.
 from __future__ import annotations
 
 import ast
+import re
 from types import FunctionType
 
 from ergode.core.compiler.syntax import syntax
@@ -55,6 +56,43 @@ def dependences(function: FunctionType, size: int) -> list[Reached]:
             for found, part in zip(result, parts, strict=True):
                 found |= _reached(part, roles, known) | conditions(node, roles, known)
     return result
+
+
+def reads_of_arrays(
+    function: FunctionType, index_count: int, place: int | None
+) -> tuple[bool, bool]:
+    """Whether a component of an array reads its own unknown, and whether it may read others.
+
+    Parameters
+    ----------
+    function : function
+        The compiled form of ``amplitude(i, ..., t, y, p)``, whose arguments are never assigned.
+    index_count : int
+        Number of indices: the first arguments.
+    place : int or None
+        Which of the arrays it belongs to, ``y[place][i]``; None for the only one, ``y[i]``.
+    """
+    tree = syntax(function)
+    names = [argument.arg for argument in tree.args.args]
+    y = names[index_count + 1]
+    arrays = y if place is None else rf"{y}\[\d+\]"
+    array = y if place is None else f"{y}[{place}]"
+    index = ", ".join(names[:index_count])
+    mine = {f"{array}[{index}]", f"{array}[({index})]"}
+    found = [False, False]
+
+    def visit(node: ast.AST) -> None:
+        text = ast.unparse(node) if isinstance(node, ast.expr) else ""
+        if text in mine:
+            found[0] = True
+        elif not re.fullmatch(rf"(len\({arrays}\)|{arrays}\.(shape|size))", text):
+            found[1] |= isinstance(node, ast.Name) and node.id == y
+            for child in ast.iter_child_nodes(node):
+                visit(child)
+
+    for statement in tree.body:
+        visit(statement)
+    return found[0], found[1]
 
 
 def _assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:

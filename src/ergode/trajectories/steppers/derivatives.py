@@ -23,9 +23,10 @@ import numpy as np
 from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text, syntax
+from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import jacobian
-from ergode.trajectories.steppers.dependences import dependences
+from ergode.trajectories.steppers.dependences import dependences, reads_of_arrays
 
 # Functions that an expression may use, and their SymPy names.
 _NAMES = {
@@ -196,6 +197,8 @@ def exact_derivatives(field: VectorField) -> bool:
 
 def additive(field: VectorField) -> bool:
     """Whether the noise is additive: the diffusion depends on neither state nor history."""
+    if field.arrays is not None:
+        return not any(own or others for own, others in _reads_of_noise(field.arrays))
     assert isinstance(field.diffusion, FunctionType)
     names = [argument.arg for argument in syntax(field.diffusion).args.args]
     hidden = set(names[1:-1])
@@ -211,6 +214,10 @@ def mixed_noise(field: VectorField) -> str | None:
     If the diffusion cannot be called with symbols, `dependences` decides.  It may report a
     dependence that does not exist, but never misses one.
     """
+    if field.arrays is not None:
+        reads = zip(field.variables, _reads_of_noise(field.arrays), strict=True)
+        others = (name for name, (_, others) in reads if others)
+        return next((f"noise of '{name}' reads other unknowns" for name in others), None)
     assert isinstance(field.diffusion, FunctionType)
     try:
         reached = _symbols_of(replace(field, function=field.diffusion, diffusion=None))
@@ -224,6 +231,14 @@ def mixed_noise(field: VectorField) -> str | None:
                 other = "the state as a whole" if index < 0 else f"'{field.variables[index]}'"
                 return f"noise of '{name}' depends on {other}"
     return None
+
+
+def _reads_of_noise(arrays: ArrayField) -> list[tuple[bool, bool]]:
+    """For the noise of each array, whether it reads its own unknown, and whether others."""
+    return [
+        reads_of_arrays(function, len(shape), None if arrays.is_single else v)
+        for v, (function, shape) in enumerate(zip(arrays.noise, arrays.shapes, strict=True))
+    ]
 
 
 def _symbols_of(field: VectorField) -> list[set[tuple[str, int]]]:

@@ -1,0 +1,162 @@
+"""Kernels for a GPU on a host: their arguments, and Python threads that run their text."""
+
+import math
+import re
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ergode.core import kernels
+from ergode.core.devices import resolve
+from ergode.trajectories.adaptive.outcome import control_of
+from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays.group import IN_SHARED
+from ergode.trajectories.arrays.runner import CUDAFollowers, Runner
+from ergode.trajectories.delays.mesh import plan_steps
+from ergode.trajectories.methods import METHODS
+
+
+def cuda_kernel(field, method, count, precision, **options):
+    """The kernel for a GPU of 132 multiprocessors, and arguments on the host."""
+    cpu = resolve("cpu")
+    place = SimpleNamespace(
+        put=cpu.put, empty=cpu.empty, zeros=cpu.zeros, get=cpu.get, target="cuda", core_count=132,
+        memory_bytes=2**36,
+    )  # fmt: skip
+    runner = Runner(field, METHODS[method], control_of(options), times=np.array([0.0, 1.0]),
+                    device=place, precision=precision)  # fmt: skip
+    followers = CUDAFollowers(runner, count)
+    columns = np.ones((field.size, 2)), np.ones((len(field.parameters), 2))
+    run = runner.arguments(*columns, None, slice(0, 2))
+    states = np.ones((2, field.size, 2), precision)
+    out = states, np.ones(2, np.uint8), np.ones(2, np.int64), np.ones(2, np.int64)
+    return followers, (run, runners.Out(*out), followers.workspace(2, 2))
+
+
+def check_ptx(group, field, method, count, precision, **options):
+    """Compile the kernel of a run to PTX: it is of this group, and float32 stays float32."""
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    followers, arguments = cuda_kernel(field, method, count, precision, **options)
+    assert followers.group == group
+    with kernels.readable_errors():
+        text = cuda.ptx(followers.kernel.compiled("cuda"), arguments, optimized=False)
+    assert ".entry" in text
+    if precision == "float32":
+        assert "fma.rn.f64" not in text and "mul.f64" not in text and "add.f64" not in text
+
+
+CASES = {
+    "thread": (1, 3, 0), "block": (2, 3, 0), "block, all in shared memory": (2, 3, 2),
+    "grid": (2, 2, 0),
+}  # fmt: skip
+"""Blocks, threads of a block, and what is in shared memory (see `group.IN_SHARED`)."""
+
+
+def states_on_host(
+    case, monkeypatch, field, method, times, initial, parameters, options, first=0, **noise
+):
+    """States [time, unknown, trajectory] by the kernel of a case; the first has number `first`.
+
+    `initial` is [trajectory, unknown]; `options` are of a `Control`.
+    """
+    group, count, n = case.partition(",")[0], initial.shape[0], field.size
+    blocks, threads, in_shared = CASES[case]
+    monkeypatch.setattr(runners, "_FEW_CUDA", 100 if group == "thread" else 0)
+    monkeypatch.setattr(runners, "_MANY_CUDA", 0 if group == "grid" else 100)
+    if case == "block":
+        monkeypatch.setattr(runners, "_SHARED_MOST", 0)
+        monkeypatch.setattr(runners, "_SHARED_BYTES", 0)
+    place = SimpleNamespace(put=np.asarray, empty=lambda *a: np.full(a[0], np.nan, a[1]),
+                            zeros=np.zeros, target="cuda", core_count=2,
+                            memory_bytes=2**36)  # fmt: skip
+    control = control_of(options)
+    runner = Runner(field, METHODS[method], control, times=times, device=place,
+                    precision="float64", **noise)  # fmt: skip
+    followers = CUDAFollowers(runner, count)
+    assert followers.group == group
+    assert followers.kernel.bindings.get(IN_SHARED, 0) == in_shared
+    span, steps = float(times[-1] - times[0]), None
+    if control.step is not None:
+        steps = plan_steps(span, control.step, first + count, [], [])
+    run = runner.arguments(initial.T, parameters, steps, slice(first, first + count))
+    out = runners.Out(np.full((times.size, n, count), np.nan), np.full(count, 2, np.uint8),
+                      np.zeros(count, np.int64), np.zeros(count, np.int64))  # fmt: skip
+    Machine(blocks, threads).run(followers.kernel, (run, out, followers.workspace(blocks, count)))
+    assert (out.status == 0).all()
+    return out.states
+
+
+class Machine:
+    """What a kernel asks of CUDA, for Python threads that are a grid."""
+
+    def __init__(self, blocks, threads):
+        self.blocks, self.threads = blocks, threads
+        self.all, self.local = threading.Barrier(blocks * threads), threading.local()
+        self.each = [threading.Barrier(threads) for _ in range(blocks)]
+        self.scratch = np.zeros((blocks, threads, 2))
+        self.memory = [np.full(10_000, np.nan) for _ in range(blocks)]
+        self.shared = SimpleNamespace(array=lambda *_: self.memory[self.local.block])
+        self.cg = SimpleNamespace(this_grid=lambda: None)
+        self.blockDim, self.gridDim = SimpleNamespace(x=threads), SimpleNamespace(x=blocks)
+
+    threadIdx = property(lambda self: SimpleNamespace(x=self.local.thread))
+    blockIdx = property(lambda self: SimpleNamespace(x=self.local.block))
+
+    def grid(self, _):
+        return self.local.block * self.threads + self.local.thread
+
+    def gridsize(self, _):
+        return self.blocks * self.threads
+
+    def syncthreads(self):
+        self.each[self.local.block].wait()
+
+    def sums_of_block(self, first, second, _):
+        """In place of the one by shuffles of warps."""
+        self.scratch[self.local.block, self.local.thread] = first, second
+        self.syncthreads()
+        found = self.scratch[self.local.block].sum(axis=0)
+        self.syncthreads()
+        return found[0], found[1]
+
+    def run(self, kernel, arguments):
+        """Run the text of a kernel."""
+        text = re.sub(r"from ergode\.core\.cuda import .*", "", kernel.source("cuda").text)
+        module = {
+            "cuda": self, "fma": lambda a, b, c: a * b + c, "real": np.float64,
+            "window": lambda a, b, shape: a[b : b + math.prod(shape)].reshape(shape),
+            "to_bits": lambda x: np.float64(x).view(np.uint64),
+            "from_bits": lambda x: np.uint64(x).view(np.float64),
+            **dict.fromkeys(("kernel", "device_function", "noinline_function"), lambda f=None: f),
+            **dict.fromkeys(("acquire", "release_add")),
+        }  # fmt: skip
+        exec(text, module)
+        module["_sums_of_block"] = self.sums_of_block
+        if "release_add" in text:  # of the grid
+            module["barrier"] = lambda count, words: self.all.wait()
+        entry = module[kernel.source("cuda").entries[kernel.number]]
+        failed = []
+
+        def work(block, thread):
+            self.local.block, self.local.thread = block, thread
+            try:
+                with np.errstate(all="ignore"):
+                    entry(*arguments)
+            except BaseException as error:
+                failed.append(error)
+                self.all.abort()
+                for one in self.each:
+                    one.abort()
+
+        places = [(b, t) for b in range(self.blocks) for t in range(self.threads)]
+        threads = [threading.Thread(target=work, args=place) for place in places]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        if failed:
+            raise failed[0]
