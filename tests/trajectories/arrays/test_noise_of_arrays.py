@@ -271,13 +271,13 @@ def test_stationary_variances_of_the_stochastic_heat_equation(method):
 
     The stationary variance is (variance that a step adds) / (1 - factor^2), for modes of unit norm.
     """
-    n, h, replicates, s = 32, 0.1, 20_000, 0.7
-    # The time is long enough: the slowest mode forgets 2 * 0.5 * 16 e-folds of its variance.
+    n, h, replicates, s = 32, 0.1, 40_000, 0.7
+    # The slowest mode has forgotten the beginning to exp(-2 * 8) of its variance.
     found = solve(
-        single(n, heat, heat_noise, ["D", "k", "s"]), times=[0.0, 16.0], step=h, initial={"x": 0.0},
-        parameters={"D": 1.0, "k": 0.5, "s": s}, replicates=replicates, seed=6, method=method,
+        single(n, heat, heat_noise, ["D", "k", "s"]), times=[0.0, 8.0], step=h, initial={"x": 0.0},
+        parameters={"D": 1.0, "k": 1.0, "s": s}, replicates=replicates, seed=6, method=method,
     )["x"].values[:, -1]  # fmt: skip
-    rate = 0.5 + 4 * np.sin(np.pi * np.arange(n) / n) ** 2
+    rate = 1.0 + 4 * np.sin(np.pi * np.arange(n) / n) ** 2
     if method == "sra1":
         factor, added = 1 - h * rate + (h * rate) ** 2 / 2, h - rate * h**2 + rate**2 * h**3 / 3
     else:
@@ -293,7 +293,7 @@ def test_stationary_variances_of_the_stochastic_heat_equation(method):
     assert (low < powers.mean(0)).all() and (powers.mean(0) < high).all()
     total = replicates * n
     low, high = stats.chi2.ppf([level / 2, 1 - level / 2], total) / total
-    assert 0.99 < low < powers.mean() < high < 1.01
+    assert 0.993 < low < powers.mean() < high < 1.007
     # Modes are independent: products of neighbours have mean zero.
     modes = found @ waves.T / np.sqrt(variance)
     z = (modes[:, 1:] * modes[:, :-1]).mean() * math.sqrt(replicates * (n - 1))
@@ -301,8 +301,8 @@ def test_stationary_variances_of_the_stochastic_heat_equation(method):
 
 
 def test_means_and_variances_of_geometric_brownian_motion():
-    """Exact moments of the scheme, of 400,000 unknowns: errors of 1 % are found."""
-    n, replicates, h, noise = 200, 2_000, 1 / 32, 0.3
+    """Exact moments of the scheme, of 1,200,000 unknowns: errors of 1 % are found."""
+    n, replicates, h, noise = 200, 6_000, 1 / 32, 0.3
     found = solve(
         single(n, growth, growth_noise, ["drift", "noise"]), times=[0.0, 1.0], step=h, seed=8,
         replicates=replicates, method="euler-maruyama", initial={"x": 1.0},
@@ -313,7 +313,7 @@ def test_means_and_variances_of_geometric_brownian_motion():
     error = stats.norm.isf(1e-6 / 4) / math.sqrt(found.size)
     assert found.mean() == pytest.approx(mean, abs=error * math.sqrt(variance))
     squares = (found - mean) ** 2
-    assert error * squares.std() < 0.016 * variance
+    assert error * squares.std() < 0.01 * variance
     assert squares.mean() == pytest.approx(variance, abs=error * squares.std())
 
 

@@ -31,6 +31,7 @@ ROWS_OF = (0, 1, 2, 2)
 
 def take_step(me, group, step, t, h, t1, p, run, w):
     """State at the end of a step, and the slope there."""
+    # Loops of draws do nothing else: so they are vectorised.
     n, trajectory = w.y.size, run.offset + me
     root = math.sqrt(h)
     amplitudes(group, t, w.y, p, run, w.k[_SPREAD])
@@ -45,7 +46,8 @@ def take_step(me, group, step, t, h, t1, p, run, w):
             drawn, integral = increment(h, run.source, trajectory, i, step)
             w.stage[1, i] = drawn
             w.stage[END, i] = integral / h
-            w.stage[0, i] = _inner(h, w.y[i], w.k[0, i], w.k[_SPREAD, i], integral / h)
+        for i in share(group, n):
+            w.stage[0, i] = _inner(h, w.y[i], w.k[0, i], w.k[_SPREAD, i], w.stage[END, i])
         barrier(group.size, w.words)
         evaluate(group, fma(real(0.75), h, t), w.stage[0], p, run, w.k[1])
         for i in share(group, n):
@@ -55,7 +57,9 @@ def take_step(me, group, step, t, h, t1, p, run, w):
             )  # fmt: skip
     else:
         for i in share(group, n):
-            drawn = increment(h, run.source, trajectory, i, step)[0]
+            w.stage[END, i] = increment(h, run.source, trajectory, i, step)[0]
+        for i in share(group, n):
+            drawn = w.stage[END, i]
             end = fma(w.k[_SPREAD, i], drawn, fma(h, w.k[0, i], w.y[i]))
             if SCHEME == 2:
                 end += _bent(h, root, w.k[_SPREAD, i], w.k[_OTHER, i], drawn)
