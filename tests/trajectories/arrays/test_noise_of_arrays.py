@@ -156,18 +156,17 @@ def processes(n, count, step, replicates, **options):
 def test_a_field_with_names_has_the_same_paths(method, noise, names_noise):
     names = ergode.VectorField(names_5, list("abcde"), ["F", "noise"], diffusion=names_noise)
     y = start(5)
-    for replicates, per_step in ((1, 1), (20, 3)):  # one after another, and in lanes
-        common = {
-            "times": [0.5, 0.77, 1.5], "step": 0.01, "seed": 2**40 + 3, "method": method,
-            "parameters": ergode.grid(F=[4.0, 8.0], noise=0.3), "replicates": replicates,
-            "noise_per_step": per_step,
-        }  # fmt: skip
-        one = solve(names, initial=dict(zip("abcde", y, strict=True)), **common)
-        for other in (ring(5, noise), ring(5, noise, component=None, rhs=lorenz_96_in_place)):
-            found = solve(other, initial={"x": y}, **common)
-            assert found["x"].dims == ("F", "replicate", "time", "i")
-            assert found.attrs["seed"] == 2**40 + 3
-            np.testing.assert_allclose(found["x"].values, one["state"].values, rtol=1e-9)
+    common = {
+        "times": [0.5, 0.77, 1.5], "step": 0.01, "seed": 2**40 + 3, "method": method,
+        "parameters": ergode.grid(F=[4.0, 8.0], noise=0.3), "noise_per_step": 3,
+    }  # fmt: skip
+    in_place = ring(5, noise, component=None, rhs=lorenz_96_in_place)
+    one = solve(names, initial=dict(zip("abcde", y, strict=True)), replicates=20, **common)
+    for field in (ring(5, noise), in_place):  # in lanes, and one after another
+        found = solve(field, initial={"x": y}, replicates=20, **common)
+        assert found["x"].dims == ("F", "replicate", "time", "i")
+        assert found.attrs["seed"] == 2**40 + 3
+        np.testing.assert_allclose(found["x"].values, one["state"].values, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 3, 40, 200])
@@ -228,6 +227,31 @@ def test_two_arrays_with_data_and_a_number():
     for place, name in enumerate("uv"):
         expected = np.array([row[place] for row in rows])
         np.testing.assert_allclose(found[name].values, expected, rtol=1e-12, atol=1e-13)
+
+
+def nothing(i, j, k, t, y, p, c):
+    return 0.0
+
+
+def recorded_noise(i, j, k, t, y, p, c):
+    return c.drive(t) * c.weights[k]
+
+
+def test_recorded_noise_in_three_dimensions():
+    field = ergode.VectorField(
+        component=nothing, variables=("x", (2, 3, 4)), diffusion=recorded_noise,
+        constants={"drive": ergode.interpolant([0.0, 1.0, 2.0], [0.0, 1.0, 1.0]),
+                   "weights": np.arange(4.0)},
+    )  # fmt: skip
+    common = {"step": 1 / 64, "initial": {"x": 0.0}, "precision": "float32"}
+    found = solve(field, times=[0.0, 2.0], replicates=20_000, seed=3, **common)["x"].values
+    assert found.dtype == np.float32 and (found[..., 0] == 0.0).all()
+    scaled = found[:, -1, :, :, 1:] / np.arange(1.0, 4.0)
+    # The integral of drive^2: the method integrates noise that is linear within a step exactly.
+    error = stats.norm.isf(1e-6 / 2) * math.sqrt(2 / scaled.size)
+    assert scaled.var() == pytest.approx(4 / 3, rel=error)
+    with pytest.raises(ergode.ModelError, match="'drive' is a table from 0 to 2, but times are"):
+        solve(field, times=[0.0, 3.0], **common)
 
 
 # ---- orders and laws
