@@ -38,7 +38,7 @@ import ergode
 CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
     "batch", "small", "sweep", "hubs", "largest", "sis", "meetings", "equal-error", "leap",
-    "leap-largest", "methods",
+    "leap-largest", "methods", "population",
 )  # fmt: skip
 PEERS_UP_TO = 100_000  # nodes; beyond, EoN takes minutes
 RECURRENT_PEERS_UP_TO = 10_000
@@ -83,6 +83,12 @@ def cpu(options, rows):
         recurrent(options, rows)
     if "meetings" in options.case:
         meetings(rows, every)
+    if "population" in options.case:
+        size = 100_000 if options.quick else 1_000_000
+        rows.measure(
+            f"population of {size:,}",
+            partial(ergode.ContactNetwork.population, size, seed=1),
+        )
 
 
 def recurrent(options, rows):

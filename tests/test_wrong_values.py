@@ -103,6 +103,7 @@ CALLS = {
     ergode.particles.propagate: OF_PRIOR,
     ergode.Maneuver: {"time": 0.5, "change": {"x": 1.0}, "covariance": {"x": 0.1}},
     ergode.ContactNetwork.erdos_renyi: {"node_count": 10, "mean_degree": 2},
+    ergode.ContactNetwork.population: {"node_count": 10},
     ergode.CompartmentModel.si: {"transmission_rate": 1.0},
     ergode.LogNormal: {"mean": 2.0, "median": 1.0},
     ergode.Gaussian: {"mean": [1.0], "covariance": [1.0]},

@@ -103,6 +103,13 @@ def test_model_spelled_out(reading):
             'generator = "spatial"\nnode_count = 50\nmean_degree = 3\nperiodic = false',
             ergode.ContactNetwork.spatial(50, 3, periodic=False),
         ),
+        (
+            'generator = "population"\nnode_count = 50\nages = { 0 = 20, 18 = 80, 60 = 20 }\n'
+            "household_sizes = [1, 2, 1]\nweights = { work = 1.0 }",
+            ergode.ContactNetwork.population(
+                50, ages={0: 20, 18: 80, 60: 20}, household_sizes=[1, 2, 1], weights={"work": 1}
+            ).network,
+        ),
     ],
 )
 def test_generators(reading, written, expected):

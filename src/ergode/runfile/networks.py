@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ergode.models.networks.contact_network import ContactNetwork
+from ergode.models.networks.population import Population
 from ergode.readers.edges import read_contacts
 from ergode.runfile.tables import Table
 
@@ -16,8 +17,12 @@ _GENERATORS = {
         "random_regular",
         "stochastic_block_model",
         "spatial",
+        "population",
     )
 }
+
+# Whatever is given: the generator says what its tables hold.
+_TABLES = {"Mapping": lambda table, key: table.values[key]}
 
 
 def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork:
@@ -37,7 +42,9 @@ def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork:
         read = table.call(read_contacts, table.path("file"), also=["file", *also])
     else:
         make = getattr(ContactNetwork, _GENERATORS[table.choice("generator", _GENERATORS)])
-        read = table.call(make, also=["generator", *also])
+        read = table.call(make, also=["generator", *also], special=_TABLES)
+        if isinstance(read, Population):
+            read = read.network
     assert isinstance(read, ContactNetwork)
     return read
 

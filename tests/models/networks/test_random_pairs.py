@@ -203,7 +203,7 @@ def test_shuffle_is_uniform(heap_size, monkeypatch):
     monkeypatch.setattr(random_degrees, "_HEAP_SIZE", heap_size)
     values = np.arange(5, dtype=np.int32)
     seen = Counter(
-        tuple(random_degrees._shuffled(values, np.uint64(seed), 0).tolist()) for seed in range(4000)
+        tuple(random_degrees.shuffled(values, np.uint64(seed), 0).tolist()) for seed in range(4000)
     )
     assert fits([*seen.values(), *[0] * (120 - len(seen))], np.full(120, 1 / 120))
 

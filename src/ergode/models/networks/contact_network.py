@@ -19,6 +19,9 @@ from ergode.models.networks import checks, csr
 if TYPE_CHECKING:
     import networkx
     import scipy.sparse
+    import xarray
+
+    from ergode.models.networks.population import Population
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +32,7 @@ class ContactNetwork:
     is stored as two arcs. The arrays are read-only. Build one with `from_edges`, `from_networkx`,
     `from_scipy`, `from_igraph`, `from_layers`, `ergode.read_contacts`, or a generator
     (`erdos_renyi`, `barabasi_albert`, `configuration_model`, `watts_strogatz`, `random_regular`,
-    `stochastic_block_model`, `spatial`).
+    `stochastic_block_model`, `spatial`), or a whole `population`.
 
     Parameters
     ----------
@@ -344,6 +347,38 @@ class ContactNetwork:
 
         return random_degrees.watts_strogatz(node_count, k, rewiring_probability, seed)
 
+    @classmethod
+    def population(
+        cls,
+        node_count: int,
+        *,
+        ages: Mapping[int, float] | None = None,
+        household_sizes: Mapping[int, float] | None = None,
+        school_ages: ArrayLike = (5, 18),
+        class_size: float = 25,
+        school_size: float = 500,
+        working_ages: ArrayLike = (18, 65),
+        employment: float = 0.75,
+        workplace_size: float = 20,
+        work_degree: int = 6,
+        community_degree: float | None = None,
+        mixing: ArrayLike | None = None,
+        age_groups: ArrayLike | None = None,
+        weights: Mapping[str, float] | None = None,
+        seed: int = 0,
+    ) -> Population:
+        """People in households, schools, workplaces and a community; see `population`."""
+        from ergode.models.networks import population
+
+        return population.population(
+            node_count, ages=ages, household_sizes=household_sizes,
+            school_ages=school_ages, class_size=class_size, school_size=school_size,
+            working_ages=working_ages, employment=employment,
+            workplace_size=workplace_size, work_degree=work_degree,
+            community_degree=community_degree, mixing=mixing, age_groups=age_groups,
+            weights=weights, seed=seed,
+        )  # fmt: skip
+
     # -- properties --------------------------------------------------------------------------
 
     @property
@@ -487,6 +522,18 @@ class ContactNetwork:
         from ergode.models.networks import convert
 
         return convert.to_networkx(self)
+
+    def contact_matrix(
+        self,
+        attribute: str,
+        groups: ArrayLike | None = None,
+        layer: str | None = None,
+        weighted: bool = False,
+    ) -> xarray.DataArray:
+        """Mean contacts between groups; see `ergode.models.networks.mixing.contact_matrix`."""
+        from ergode.models.networks import mixing
+
+        return mixing.contact_matrix(self, attribute, groups, layer, weighted)
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"

@@ -31,7 +31,7 @@ _ATTACHING = 2
 _REWIRING = 3
 _HEAPS = 4
 _SHUFFLE = 5
-_SWITCHES = 6
+_SWITCHES = 6  # 7 is that of `households`
 _KINDS = 8
 
 _HEAP_SIZE = 1 << 15
@@ -241,12 +241,12 @@ def watts_strogatz(
 def _paired(degrees: np.ndarray, seed: np.uint64, restart: int) -> csr.Rows:
     """Rows of a uniformly random pairing of stubs, loops and parallel edges erased."""
     stubs = np.repeat(np.arange(degrees.size, dtype=csr.index_dtype(degrees.size)), degrees)
-    stubs = _shuffled(stubs, seed, restart)
+    stubs = shuffled(stubs, seed, restart)
     half = stubs.size // 2
     return csr.build_rows(stubs[:half], stubs[half:], degrees.size, directed=False)
 
 
-def _shuffled(values: np.ndarray, seed: np.uint64, restart: int) -> np.ndarray:
+def shuffled(values: np.ndarray, seed: np.uint64, restart: int = 0) -> np.ndarray:
     """A uniformly random permutation: values go to random heaps, and each heap is shuffled."""
     bits = min(_HEAP_BITS_MOST, max(0, int(values.size // _HEAP_SIZE).bit_length()))
     heap = np.empty(values.size, np.int32)

@@ -136,16 +136,9 @@ def stochastic_block_model(
             f"nodes of blocks {a} and {b} would meet with probability {matrix[a, b]:g}; at most 1 "
             "is possible"
         )
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    tasks = _Tasks.empty()
-    for a in range(sizes.size):
-        tasks.add_triangle(int(starts[a]), int(starts[a + 1]), float(matrix[a, a]))
-        for b in range(a + 1, sizes.size):
-            tall, wide = (starts[a], starts[a + 1]), (starts[b], starts[b + 1])
-            tasks.add_rectangle(tall, wide, float(matrix[a, b]))
-    count = int(starts[-1])
     block = np.repeat(np.arange(sizes.size), sizes)
-    rows = _rows(tasks, count, checks.seed_word(seed))
+    count = block.size
+    rows = _rows(_block_tasks(sizes, matrix), count, checks.seed_word(seed))
     return ContactNetwork._trusted(count, rows, attributes={"block": block})
 
 
@@ -216,6 +209,36 @@ def spatial(
     csr.sort_rows(offsets, targets)
     rows = (offsets.astype(csr.index_dtype(targets.size)), targets, None)
     return ContactNetwork._trusted(count, rows, attributes={"x": x, "y": y})
+
+
+def block_rows(block: np.ndarray, probabilities: np.ndarray, seed: np.uint64) -> csr.Rows:
+    """Rows of pairs in contact with a probability by their blocks.
+
+    Parameters
+    ----------
+    block : ndarray of int, shape [node_count]
+        Block of each node, in any order.
+    probabilities : ndarray of float, shape [block_count, block_count]
+        Symmetric, from 0 to 1.
+    seed : uint64
+        Keys the draws.
+    """
+    ids = csr.index_dtype(block.size)
+    starts, order = csr.deal(np.arange(block.size, dtype=ids), block, probabilities.shape[0])
+    tasks = _block_tasks(np.diff(starts), probabilities)
+    return _rows(tasks, block.size, seed, order)
+
+
+def _block_tasks(sizes: np.ndarray, matrix: np.ndarray) -> _Tasks:
+    """Tasks of all pairs of blocks, of nodes numbered block after block."""
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    tasks = _Tasks.empty()
+    for a in range(sizes.size):
+        tasks.add_triangle(int(starts[a]), int(starts[a + 1]), float(matrix[a, a]))
+        for b in range(a + 1, sizes.size):
+            tall, wide = (starts[a], starts[a + 1]), (starts[b], starts[b + 1])
+            tasks.add_rectangle(tall, wide, float(matrix[a, b]))
+    return tasks
 
 
 def _block_matrix(values: ArrayLike | None, name: str, sizes: np.ndarray) -> np.ndarray:
@@ -308,8 +331,10 @@ def _check_contacts(count: int) -> None:
     )
 
 
-def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
-    """Draw the pairs of all tasks, as compressed rows."""
+def _rows(
+    tasks: _Tasks, node_count: int, seed: np.uint64, names: np.ndarray | None = None
+) -> csr.Rows:
+    """Draw the pairs of all tasks, as compressed rows; node i of a task is node ``names[i]``."""
     bounds = np.array(tasks.bounds, np.int64).reshape(-1, 4)
     probabilities = np.array(tasks.probabilities)
     first, last, left, right = bounds.T
@@ -333,6 +358,8 @@ def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
         if (found <= room).all():
             break
         room = np.maximum(room, found)
+    if names is not None:
+        source, target = names[source], names[target]
     return csr.build_rows(source, target, node_count, directed=False)
 
 
