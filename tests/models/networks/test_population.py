@@ -197,6 +197,8 @@ def _random_population(rng, seed):
 
 
 def test_as_many_as_there_are():
+    whole = ContactNetwork.population(40, class_size=1e300, workplace_size=1e300).network
+    assert set(whole.attributes["workplace"].tolist()) == {-1, 0}
     network, contacts = ContactNetwork.population(2, community_degree=50)
     assert network.contact_matrix("household", layer="community").sum() == 1
     assert contacts["asked"].sum() == 4 * 50
@@ -232,6 +234,8 @@ BAD = [
     ({"ages": {30: 0}}, "ages has no weight"),
     ({"ages": {"x": 1}}, "a key of ages is 'x'"),
     ({"ages": {5: 1}}, "10 children below 18, but household_sizes leave"),
+    ({"ages": {"9" * 5000: 1}}, "a key of ages is '9999"),
+    ({"ages": {"5": 1, 5: 1}}, "ages has the key 5 twice"),
     ({"household_sizes": {0: 1}}, "a key of household_sizes is 0"),
     ({"household_sizes": {1: 1}}, "household_sizes leave 0 places beside one adult"),
     ({"household_sizes": []}, "household_sizes has no weight"),

@@ -186,7 +186,8 @@ def population(
     factors = WEIGHTS | _factors({} if weights is None else weights)
     edges = _groups(_AGE_GROUPS if age_groups is None else age_groups, by_age)
     asked = _asked(mixing, community_degree, edges.size)
-    per_person = float(np.max(asked.sum(1))) + by_size.size + in_class + degree
+    contacts = float(np.max(asked.sum(1))) + by_size.size + in_class + degree
+    per_person = min(contacts, float(count))
     check_room(
         int(count * (_BYTES_PER_PERSON + 50 * per_person)), f"a population of {count:,} people",
         "use fewer people or contacts",
@@ -338,8 +339,11 @@ def _table(values: Any, name: str, least: int, most: int) -> np.ndarray:
     table: dict[int, float] = {}
     for key, weight in values.items():
         # Keys are text in run files.
-        number = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() else key
+        text = isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 10
+        number = int(key) if text else key
         number = checks.whole(number, f"a key of {name}", least, most)
+        if number in table:
+            raise ModelError(f"{name} has the key {number} twice, as a number and as text")
         if not is_finite_number(weight) or weight < 0:
             raise ModelError(f"{name}[{number}] is {weight!r:.60}; expected a number of 0 or more")
         table[number] = float(weight)
