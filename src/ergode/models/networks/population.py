@@ -4,9 +4,10 @@ References
 ----------
 Office for National Statistics, Census 2021, England and Wales: population by age, household size.
 J. Mossong et al., "Social contacts and mixing patterns relevant to the spread of infectious
-diseases" (POLYMOD), PLoS Med. 5, e74 (2008): 13.4 contacts a day and where they are made.
+diseases" (POLYMOD), PLoS Med. 5, e74 (2008): 97,904 contacts of 7,290 people in a day, 13.4 each.
 C. C. Kerr et al., "Covasim: an agent-based model of COVID-19 dynamics and interventions", PLoS
-Comput. Biol. 17, e1009149 (2021): relative transmission by layer, 3, 0.6, 0.6 and 0.3.
+Comput. Biol. 17, e1009149 (2021): relative transmission by layer, 3, 0.6, 0.6 and 0.3 (there with
+20 contacts in the community, where people here have 5).
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ AGES = {
     0: 5.5, 5: 6, 10: 6, 15: 5.5, 20: 6, 25: 6.5, 30: 7, 35: 6.5, 40: 6.5, 45: 6.5, 50: 7, 55: 6.5,
     60: 6, 65: 5, 70: 5, 75: 3.5, 80: 2.5, 85: 1.5, 90: 1,
 }  # fmt: skip
-"""Per cent of people by lowest age of five years: Census 2021, rounded to half a per cent."""
+"""Per cent of people by lowest age of five years: near Census 2021, to about half a per cent.
+
+The census has 17.4 % below 15 and 18.6 % of 65 and older.
+"""
 
 HOUSEHOLD_SIZES = {1: 30, 2: 34, 3: 16, 4: 13, 5: 5, 6: 2}
-"""Per cent of households by size: Census 2021, rounded; 6 stands for six and more."""
+"""Per cent of households by size, 6 for six and more: near those of Census 2021.
+
+The census has 30.2 % of one person and a mean of 2.4; the other shares are approximate.
+"""
 
 WEIGHTS = {"household": 3.0, "school": 0.6, "work": 0.6, "community": 0.3}
 """Factors of layers on the transmission rate: Kerr et al. 2021."""
@@ -111,11 +118,11 @@ def population(
     ages : mapping of int to float, or array_like, optional
         Weight of each age group by its lowest age in years. A group ends where the next begins; the
         last is as wide as that before it. Ages in a group are equally likely. A list has the
-        weights of the ages 0, 1, 2 ... Weights are shares of any sum. The default is Census 2021,
-        England and Wales, rounded to half a per cent.
+        weights of the ages 0, 1, 2 ... Weights are shares of any sum. The default is near Census
+        2021, England and Wales, to about half a per cent.
     household_sizes : mapping of int to float, or array_like, optional
         Weight of each size of a household; a list has those of the sizes 1, 2, 3 ... The default is
-        Census 2021, England and Wales, rounded to per cent.
+        near Census 2021, England and Wales, to about a per cent.
     school_ages, working_ages : array_like of int, shape [2]
         Lowest age, and the age at which it is over [years]. These ages must not overlap.
     class_size, school_size : float
@@ -126,11 +133,10 @@ def population(
     workplace_size : float
         Mean number of people at a workplace, at least 1; the default is an assumption.
     work_degree : int
-        Most contacts at work, even; the default is near POLYMOD's fifth of 13.4 contacts a day.
+        Most contacts at work, even; the default is an assumption.
     community_degree : float, optional
         Mean contacts in the community if there is no `mixing`: at random, whatever the ages. The
-        default is 5, near the two fifths of POLYMOD's contacts that are not at home, school or
-        work.
+        default is 5: with the other defaults a person then has 13.4 contacts, as in POLYMOD.
     mixing : array_like of float, shape [group_count, group_count], optional
         Element (i, j) is the mean number of contacts in the community of a person of age group i
         with people of age group j.
