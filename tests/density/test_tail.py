@@ -101,49 +101,87 @@ def test_an_edge_that_transport_has_smeared_is_remembered():
     assert float(found["posterior_cut"][1]) > 0.005
 
 
-def test_steps_smear_most_where_a_density_was_thin():
-    """Each adds the fourth power of the slope; a measurement takes away from those before."""
-    lattice = Lattice(np.zeros(1), np.array([0.1]), np.eye(1), False)
-    slope, thin, wide = np.array([0.1]), np.array([[0.25]]), np.array([[1.0]])
-    journey = tail.Journey(lattice)
-    journey.move(0, wide)
-    assert not journey.has_begun and journey.smeared(slope) == 0
-    journey.move(50, wide)
-    assert journey.has_begun and journey.smeared(slope) == pytest.approx(50e-4, rel=0.01)
-    journey.correct(0.5, thin)  # it is half as wide: the error of fourth order is a sixteenth
-    assert journey.smeared(2 * slope) == pytest.approx(50e-4 / 16, rel=0.02)
-    other = tail.Journey(lattice)
-    other.move(0, thin)
-    other.move(30, wide)  # it has grown on the way
-    assert other.smeared(slope) == pytest.approx(30 * 0.5 * (16 + 1) * 1e-4, rel=0.02)
-    for number in range(100):
-        journey.move(60 + number, thin)
-        journey.correct(0.5, thin)
-    assert journey.smeared(slope) < 1e-3
+def lattice_of(size):
+    """Cells of width one."""
+    return Lattice(np.zeros(size), np.ones(size), np.eye(size), False)
 
 
-def pull_of(covariance, row, variance, surprise):
-    """What a measurement does to a Gaussian on a grid of cells of width one, by Kalman."""
+def measured(covariance, row, variance, surprise):
+    """A Gaussian on cells of width one before and after a measurement, by Kalman."""
     size = len(covariance)
     row, spread = np.asarray(row), np.asarray(row) @ covariance @ row + variance
     gain = covariance @ row / spread
     after = covariance - np.outer(gain, gain) * spread
-    lattice = Lattice(np.zeros(size), np.ones(size), np.eye(size), False)
-    before, left = (
+    return tuple(
         Summary(1, 1.0, mean, spread_out, np.ones(size), 0.0)
         for mean, spread_out in (
             (np.zeros(size), covariance), (gain * surprise * np.sqrt(spread), after),
         )
     )  # fmt: skip
-    return tail.pull_of(before, left, lattice)
+
+
+def pull_of(*measurement):
+    before, after = measured(*measurement)
+    return tail.pull_of(before, after, lattice_of(before.mean.size))
 
 
 def journey_of(covariance, steps):
-    size = len(covariance)
-    journey = tail.Journey(Lattice(np.zeros(size), np.ones(size), np.eye(size), False))
+    journey = tail.Journey(lattice_of(len(covariance)))
     journey.move(0, covariance)
     journey.move(steps, covariance)
     return journey
+
+
+def shift(of, covariance, steps, *measurement):
+    """Shift of a posterior that was smeared in so many steps."""
+    journey = journey_of(covariance, steps)
+    journey.correct(*measured(covariance, *measurement))
+    return of(journey)
+
+
+def test_steps_smear_most_where_a_density_was_thin():
+    """Each adds the fourth power of the slope."""
+    slope, thin, wide = np.array([[0.1]]), np.array([[25.0]]), np.array([[100.0]])
+    journey = tail.Journey(lattice_of(1))
+    journey.move(0, wide)
+    assert journey.smeared(slope[:0]).size == 0
+    journey.move(50, wide)
+    assert journey.smeared(slope) == pytest.approx(50e-4, rel=0.01)
+    other = tail.Journey(lattice_of(1))
+    other.move(0, thin)
+    other.move(30, wide)  # it has grown on the way
+    assert other.smeared(slope) == pytest.approx(30 * 0.5 * (16 + 1) * 1e-4, rel=0.02)
+
+
+def test_measurements_make_earlier_steps_forgotten():
+    """Each halves the deviation: the error of fourth order is a sixteenth."""
+    wide = np.array([[1e4]])
+    journey = journey_of(wide, 50)
+    for _ in range(4):
+        assert len(journey.grown(4)) == 1
+        journey.correct(*measured(wide, [1.0], wide[0, 0] / 3, 0.5))
+        wide = wide / 4
+    assert len(journey.grown(4)) == 0 and tail.shift_of_split(journey) == 0.0
+
+
+@pytest.mark.parametrize("of", [tail.shift_of_split, tail.shift_of_corner_transport])
+@pytest.mark.parametrize("row", [[0.3, 0.1], [-0.2, 0.5]])
+def test_two_measurements_shift_as_the_one_that_says_the_same(of, row):
+    """Their sum: precisions add, and the values are weighted with them."""
+    covariance, row = np.array([[16.0, 5.0], [5.0, 25.0]]), np.array(row)
+    variances, values = (3.0, 2.0), (6.0, 8.0)
+    journey, mean, now = journey_of(covariance, 40), np.zeros(2), covariance
+    for value, variance in zip(values, variances, strict=True):
+        spread = row @ now @ row + variance
+        away = (value - row @ mean) / np.sqrt(spread)
+        before, after = measured(now, row, variance, away)
+        mean, now = mean + after.mean, after.covariance
+        journey.correct(before, after)
+    variance = 1 / sum(1 / one for one in variances)
+    value = variance * sum(one / other for one, other in zip(values, variances, strict=True))
+    spread = row @ covariance @ row + variance
+    one = shift(of, covariance, 40, row, variance, value / np.sqrt(spread))
+    assert of(journey) == pytest.approx(one, rel=1e-6) and one > 0.01
 
 
 OBLIQUE = np.array([[45.8, -48.9], [-48.9, 80.5]])  # in cells: 10.7 along, 3.4 across
@@ -151,38 +189,40 @@ OBLIQUE = np.array([[45.8, -48.9], [-48.9, 80.5]])  # in cells: 10.7 along, 3.4 
 
 def test_corner_transport_displaces_a_tail_with_each_step():
     """Seed 452504502388 of the referee: 0.67 deviations off, across the measured direction."""
-    pull = pull_of(OBLIQUE, [-0.05, 0.39], 19.2, 5.75)
-    assert pull.distance == pytest.approx(3.75, rel=0.1)
-    few, many = (
-        tail.shift_of_corner_transport(pull, journey_of(OBLIQUE, steps)) for steps in (5, 185)
+    far, near = ([-0.05, 0.39], 19.2, 5.75), ([-0.05, 0.39], 19.2, 1.0)
+    assert pull_of(OBLIQUE, *far).distance == pytest.approx(3.75, rel=0.1)
+    few, many, little = (
+        shift(tail.shift_of_corner_transport, OBLIQUE, *one)
+        for one in ((5, *far), (185, *far), (185, *near))
     )
     assert few < tail.SHIFT_MOST < many < 2.0
-    near = pull_of(OBLIQUE, [-0.05, 0.39], 19.2, 1.0)
-    assert tail.shift_of_corner_transport(near, journey_of(OBLIQUE, 185)) < tail.SHIFT_MOST
+    assert little < tail.SHIFT_MOST
 
 
 def test_split_transport_shifts_an_oblique_density_across_the_measured_direction():
     """Seed 937579368849 of the referee: 1.9 deviations away, and thin where nothing is seen."""
-    pull = pull_of(OBLIQUE, np.linalg.inv(OBLIQUE) @ [1.0, 0.0], 0.02, 2.6)
-    assert 1.75 < pull.distance < 2.7
-    seen = tail.shift_of_split(pull, journey_of(OBLIQUE, 200))
-    straight = np.diag(1 / np.diag(np.linalg.inv(OBLIQUE)))
-    other = pull_of(straight, np.linalg.inv(straight) @ [1.0, 0.0], 0.02, 2.6)
-    assert seen > 0.02
+    along = np.linalg.inv(OBLIQUE) @ [1.0, 0.0]
+    assert 1.75 < pull_of(OBLIQUE, along, 0.02, 2.6).distance < 2.7
+    assert shift(tail.shift_of_split, OBLIQUE, 200, along, 0.02, 2.6) > 0.02
     # Of one that lies along the axes, only what the measured direction has counts.
-    alone = pull_of(straight[:1, :1], [straight[0, 0] ** -1], 0.02, 2.6)
-    assert tail.shift_of_split(other, journey_of(straight, 200)) == pytest.approx(
-        tail.shift_of_split(alone, journey_of(straight[:1, :1], 200)), rel=0.2
+    straight = np.diag(1 / np.diag(np.linalg.inv(OBLIQUE)))
+    both = shift(
+        tail.shift_of_split, straight, 200, np.linalg.inv(straight) @ [1.0, 0.0], 0.02, 2.6
     )
+    alone = shift(
+        tail.shift_of_split, straight[:1, :1], 200, [straight[0, 0] ** -1], 0.02, 2.6
+    )  # fmt: skip
+    assert both == pytest.approx(alone, rel=0.2)
 
 
 def test_a_density_that_noise_has_widened_is_trusted_near_its_middle():
     """It was one cell, and what was smeared then is far within what it is now."""
     wide = np.array([[60.0]])
-    journey = tail.Journey(Lattice(np.zeros(1), np.ones(1), np.eye(1), False))
+    journey = tail.Journey(lattice_of(1))
     journey.move(0, np.zeros((1, 1)))
     journey.move(100, wide)
-    assert tail.shift_of_split(pull_of(wide, [1.0], 80.0, 1.2), journey) == 0.0
+    journey.correct(*measured(wide, [1.0], 80.0, 1.2))
+    assert tail.shift_of_split(journey) == 0.0
 
 
 def test_a_displacement_is_measured_in_the_deviations_of_the_posterior():

@@ -280,6 +280,13 @@ def test_a_tail_that_was_displaced_across_the_measured_direction_is_told(seed, k
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.exhaustive
+def test_a_tail_that_two_measurements_have_reached_is_told():
+    """Two deviations each: 0.38 deviations off, where the second alone would be 0.05."""
+    wrong, _ = judge_linear(1008050068859, KERNELS[10], "cpu")
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.slow
 @DEVICES
 def test_particles_of_linear_systems(device):

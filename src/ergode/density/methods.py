@@ -32,7 +32,7 @@ class Method(methods.Method):
     boxed : bool
         Whether the prior's cells fill a box, as in the published runs, or are above the threshold.
     shift : callable
-        `shift(pull, journey)`: shift of a posterior's mean because transport smeared the tail
+        `shift(journey)`: shift of a posterior's mean because transport smeared the tail
         [standard deviations of the posterior].
     """
 
@@ -40,7 +40,7 @@ class Method(methods.Method):
     transport: ModuleType
     unsplit: bool
     boxed: bool
-    shift: Callable[[tail.Pull, tail.Journey], float]
+    shift: Callable[[tail.Journey], float]
 
     def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
         """Options of the kernels, for a target and for stored or recomputed fluxes."""

@@ -122,12 +122,11 @@ class Run:
 
     def _jump(self, maneuver: Maneuver) -> None:
         evolution = self.evolution
-        before = evolution.summaries()
         evolution.jump(maneuver, self._places)
         if maneuver.covariance is None or not self.measurements:
             return
-        for journey, one, other in zip(self._journeys, before, evolution.summaries(), strict=True):
-            journey.widen(one.covariance, other.covariance)
+        for journey, summary in zip(self._journeys, evolution.summaries(), strict=True):
+            journey.widen(summary.covariance)
 
     def _measure(self, index: int, measurement: Measurement) -> None:
         evolution = self.evolution
@@ -154,9 +153,8 @@ class Run:
             cut = float(self._cut[which] + dropped[which])
             missing = max(shown, tail.pulled_over(cut, pull))
             journey = self._journeys[which]
-            shift = evolution.method.shift(pull, journey)
-            journey.correct(pull.ratio, after[which].covariance)
-            record.after_measurement(index, after[which], missing, shift)
+            journey.correct(before[which], after[which])
+            record.after_measurement(index, after[which], missing, evolution.method.shift(journey))
             self._cut[which] = missing
         self._lost += np.where(goes_on, dropped, 0.0)
         evolution.prune(self.may_lose)

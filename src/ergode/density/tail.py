@@ -20,7 +20,10 @@ the direction of the measurement, where a displacement of one cell is large.  d 
 for split transport, of third order for corner transport; terms that leave mean and covariance of a
 Gaussian unchanged (Hermite polynomials) do not count.  The factors were measured on linear systems.
 Each step adds to the error, most where the density was thin: a density that has grown since is
-smeared more than its present width shows (`Journey`).
+smeared more than its present width shows (`Journey`).  Measurements add up: a likelihood multiplies
+the smeared density and the exact one alike, so that the error of a step is still that of the
+density as it was then, at the place where all measurements since have moved the mean.  Two
+measurements of two deviations each reach the tail that one of four reaches.
 
 These estimates decide whether a posterior is reliable.  They do not correct it.
 """
@@ -42,53 +45,79 @@ SHIFT_MOST = 0.1
 
 
 class Pull(NamedTuple):
-    """Effect of a measurement on a density, along the direction in which it moved the mean.
+    """Effect of measurements on a density, along the direction in which they moved the mean.
+
+    Each array may have a first axis [interval]: one effect for each interval of a `Journey`, that
+    of the measurements since.
 
     Attributes
     ----------
-    distance : float
+    distance : ndarray, shape []
         Shift of the mean, in deviations of the density before.
-    ratio : float
-        Deviation after the measurement, divided by the deviation before.
+    ratio : ndarray, shape []
+        Deviation after the measurements, divided by the deviation before.
     slope : ndarray, shape [dimension]
         Change of the distance from the mean, in deviations, per cell along each axis.
     inverse : ndarray, shape [dimension, dimension]
         Inverse of the covariance before, in cells.
     effect : ndarray, shape [dimension, dimension]
-        Quadratic form of a displacement of the density before, in cells: the square of the
-        posterior's shift, in its deviations.
+        Shift of the posterior, in its deviations, per displacement of the density before, in cells.
     """
 
-    distance: float
-    ratio: float
+    distance: np.ndarray
+    ratio: np.ndarray
     slope: np.ndarray
     inverse: np.ndarray
     effect: np.ndarray
 
     def displaced(self, cells: np.ndarray) -> float:
-        """Shift of the posterior, in its deviations, by a displacement of the tail [cells]."""
-        return float(np.sqrt(max(cells @ self.effect @ cells, 0.0)))
+        """Shift of the posterior, in its deviations, by displacements of the tail [cells]."""
+        found = (self.effect @ cells[..., None]).reshape(-1, cells.shape[-1])
+        return float(np.linalg.norm(found.sum(axis=0)))
 
     @property
-    def thinnest(self) -> float:
+    def thinnest(self) -> np.ndarray:
         """Shift of the posterior if the tail is displaced by one cell in the worst direction."""
-        return float(np.sqrt(max(np.linalg.eigvalsh(self.effect)[-1], 0.0)))
+        return np.asarray(np.linalg.norm(self.effect, 2, axis=(-2, -1)))
 
 
 def pull_of(before: Summary, after: Summary, lattice: Lattice) -> Pull:
-    """Effect of a measurement, from the density before and after it."""
-    way = after.mean - before.mean
-    turn = lattice.axes * lattice.width
-    inverse = np.linalg.pinv(before.covariance, hermitian=True)
-    effect = turn.T @ inverse @ after.covariance @ inverse @ turn
-    in_cells = turn.T @ inverse @ turn
-    across = inverse @ way
-    distance = float(np.sqrt(max(way @ across, 0.0)))
-    if not distance > 0:
-        return Pull(0.0, 1.0, np.zeros(way.size), in_cells, effect)
-    across = across / distance
-    ratio = float(np.sqrt(max(across @ after.covariance @ across, 1e-12)))
-    return Pull(distance, ratio, turn.T @ across, in_cells, effect)
+    """Effect of one measurement, from the density before and after it."""
+    away, through, root = _whitened(before, after, lattice.axes / lattice.width)
+    return _pull(away, through, root)
+
+
+def _whitened(
+    before: Summary, after: Summary, turn: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shift of the mean and root of the covariance, in deviations before; the root in cells."""
+    roots = [_root(turn.T @ one.covariance @ turn) for one in (before, after)]
+    inverse = np.linalg.pinv(roots[0], hermitian=True)
+    return inverse @ turn.T @ (after.mean - before.mean), inverse @ roots[1], roots[1]
+
+
+def _pull(away: np.ndarray, through: np.ndarray, root: np.ndarray) -> Pull:
+    """The pull of a shift `away` of the mean.
+
+    `through` takes deviations of the posterior to deviations of the density before, and `root`
+    takes them to cells.
+    """
+    distance = np.linalg.norm(away, axis=-1)
+    along = away / np.where(distance > 0, distance, 1.0)[..., None]
+    ratio = np.linalg.norm(np.einsum("...ij,...i->...j", through, along), axis=-1)
+    from_cells = through @ np.linalg.pinv(root, hermitian=True)
+    across = np.swapaxes(from_cells, -1, -2)
+    return Pull(
+        distance, np.where(distance > 0, np.maximum(ratio, 1e-6), 1.0),
+        np.einsum("...ij,...j->...i", across, along), across @ from_cells,
+        np.swapaxes(through, -1, -2) @ from_cells,
+    )  # fmt: skip
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """The symmetric root of a covariance."""
+    sizes, axes = np.linalg.eigh(covariance)
+    return np.asarray((axes * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T)
 
 
 def pulled_over(cut: float, pull: Pull) -> float:
@@ -109,117 +138,119 @@ def pulled_over(cut: float, pull: Pull) -> float:
 
 
 class Journey:
-    """Number of steps of a density, and its covariance before and after each interval of steps.
+    """Steps of a density in intervals, how it has grown, and what was measured since each.
 
     Parameters
     ----------
     lattice : Lattice
+
+    Attributes
+    ----------
+    pull : Pull
+        Effect of all measurements since each interval, [interval].
     """
 
     def __init__(self, lattice: Lattice) -> None:
+        size = lattice.dimension
         self._turn = lattice.axes / lattice.width
         self._taken = 0
-        self._last: np.ndarray | None = None
-        self._steps: list[float] = []  # reduced where a measurement sharpened the density
-        self._ends: list[tuple[np.ndarray, np.ndarray]] = []
+        self._last: np.ndarray | None = None  # covariance, in cells
+        self._steps = np.empty(0)
+        self._growth = np.empty((0, 2))  # logarithms of volumes, since both ends of an interval
+        self._steepest = np.empty((0, 2))  # slopes to the fourth power at both ends
+        # Present deviations, whitened by the symmetric root of the covariance, as those of the
+        # density without the measurements since.  A flow turns them little.
+        self._away, self._through = np.empty((0, size)), np.empty((0, size, size))
+        self.pull = _pull(self._away, self._through, np.eye(size))
 
     def move(self, steps: int, covariance: np.ndarray) -> None:
         """Record the present density, after this number of steps in total."""
-        if steps > self._taken and self._last is not None:
-            self._steps.append(float(steps - self._taken))
-            self._ends.append((self._last, covariance))
-        self._taken, self._last = steps, covariance
+        now, last = self._in_cells(covariance), self._last
+        if steps > self._taken and last is not None:
+            ends = np.stack([last, now])
+            begin, end = np.linalg.slogdet(ends)[1]
+            steep = np.square(np.diagonal(np.linalg.inv(ends), axis1=-2, axis2=-1)).sum(axis=-1)
+            one = np.eye(len(now))
+            self._steps = np.append(self._steps, steps - self._taken)
+            self._growth = np.vstack([self._growth + (end - begin), [end - begin, 0.0]])
+            self._steepest = np.vstack([self._steepest, steep])
+            self._away = np.vstack([self._away, np.zeros((1, len(now)))])
+            self._through = np.concatenate([self._through, one[None]])
+        self._taken, self._last = steps, now
 
-    def correct(self, ratio: float, covariance: np.ndarray) -> None:
-        """Record a measurement and the posterior.
+    def correct(self, before: Summary, after: Summary) -> None:
+        """Record a measurement, from the density before and after it."""
+        away, through, root = _whitened(before, after, self._turn)
+        self._away = self._away + self._through @ away
+        self._through = self._through @ through
+        self._last = self._in_cells(after.covariance)
+        # The fourth-order error of a step shrinks by the fourth power of the deviation.
+        shrunk = np.abs(np.linalg.det(self._through)) ** (4.0 / len(away))
+        kept = self._steps * shrunk > _FORGOTTEN
+        self._steps, self._growth = self._steps[kept], self._growth[kept]
+        self._steepest = self._steepest[kept]
+        self._away, self._through = self._away[kept], self._through[kept]
+        self.pull = _pull(self._away, self._through, root)
 
-        The deviation shrinks by `ratio` along one direction; on average over n dimensions, by the
-        n-th root of it.  The fourth-order error of earlier steps shrinks by the fourth power of
-        that.
-        """
-        self._last = covariance
-        kept = min(ratio, 1.0) ** (4.0 / len(covariance))
-        self._steps = [kept * one for one in self._steps]
-        while self._steps and self._steps[0] < _FORGOTTEN:
-            del self._steps[0], self._ends[0]
-
-    def widen(self, before: np.ndarray, after: np.ndarray) -> None:
+    def widen(self, covariance: np.ndarray) -> None:
         """Record a maneuver, which spreads the density and not the errors of earlier steps."""
-        sizes = np.linalg.slogdet(np.stack([before, after]) @ self._turn @ self._turn.T)[1]
-        self.correct(float(np.exp(0.5 * (sizes[0] - sizes[1]))), after)
+        self._last = self._in_cells(covariance)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether any step was recorded."""
-        return self._taken > 0
-
-    def grown(self, order: int) -> float:
-        """Sum over steps; each counts with the density's growth since, to the power `order`.
+    def grown(self, order: int) -> np.ndarray:
+        """Steps of each interval, times the density's growth since, to the power `order`.
 
         The growth is assumed to be isotropic.
         """
-        if not self._steps:
-            return 0.0
-        size = np.linalg.slogdet(self._seen())[1]  # [interval, end]
-        by = np.exp(order / (2.0 * self._turn.shape[1]) * (size[-1, 0] - size))
-        return float(np.dot(self._steps, by[:-1].mean(axis=1)))
+        size = self._away.shape[1]
+        return np.asarray(self._steps * np.exp(order / (2.0 * size) * self._growth).mean(axis=1))
 
-    def smeared(self, slope: np.ndarray) -> float:
-        """Sum over all steps of the fourth power of the slope at the time of the step.
+    def smeared(self, slope: np.ndarray) -> np.ndarray:
+        """Steps of each interval, times the fourth power of the slope at the time of the step.
 
-        `slope` [dimension] is the present slope of the distance from the mean, per cell.  Past
-        slopes are unknown.  The result is the geometric mean of two estimates: that of a density
-        that has grown isotropically, and the steepest slope of all directions.
+        `slope` [interval, dimension] is the present slope of the distance from the mean, per cell.
+        Past slopes are unknown.  The result is the geometric mean of two estimates: that of a
+        density that has grown isotropically, and the steepest slope of all directions.
         """
-        if not self._steps:
-            return 0.0
-        seen = self._seen()
-        size = np.linalg.slogdet(seen)[1]  # [interval, end]
-        alike = (slope**4).sum() * np.exp(2.0 / slope.size * (size[-1, 0] - size))
-        steepest = np.square(np.diagonal(np.linalg.inv(seen), axis1=-2, axis2=-1)).sum(axis=-1)
-        found = np.sqrt(alike * steepest)[:-1].mean(axis=1)
-        return float(np.dot(self._steps, found))
+        alike = (slope**4).sum(axis=1)[:, None] * np.exp(2.0 / slope.shape[1] * self._growth)
+        return np.asarray(self._steps * np.sqrt(alike * self._steepest).mean(axis=1))
 
-    def _seen(self) -> np.ndarray:
-        """Covariances in cells at both ends of each interval; last the present one, twice."""
-        assert self._last is not None
-        seen = self._turn.T @ np.array([*self._ends, (self._last, self._last)]) @ self._turn
+    def _in_cells(self, covariance: np.ndarray) -> np.ndarray:
         # No density is thinner than a cell.
-        return np.asarray(seen + np.eye(self._turn.shape[1]) / 12.0)
+        return np.asarray(self._turn.T @ covariance @ self._turn + np.eye(len(covariance)) / 12.0)
 
 
 _FORGOTTEN = 1e-3  # steps
 
 
-def shift_of_split(pull: Pull, journey: Journey) -> float:
+def shift_of_split(journey: Journey) -> float:
     """Shift of a posterior's mean, in its deviations, because split transport smeared the tail.
 
     A step that moves mass by the fraction c of a cell adds to a density p the fourth derivative of
     p times c (1 - c) (2 - c) (1 + c) / 24, in cells; this factor is at most 0.023.  The result is
-    the larger of two effects: along the direction of the measurement, where `smeared` uses more of
+    the larger of two effects: along the direction of the measurements, where `smeared` uses more of
     the past, and in all directions.
     """
-    z, slope = pull.distance, pull.slope
-    if z * z <= 3.0:  # not in the tail
-        return 0.0
-    along = (z**3 - 3 * z) * journey.smeared(slope) * pull.ratio
-    tail = z * slope
-    cells = journey.grown(4) * (tail**3 - 3 * tail * np.diag(pull.inverse))
-    return float(0.08 * max(along, pull.displaced(cells)))
+    pull = journey.pull
+    z = np.where(pull.distance**2 > 3.0, pull.distance, 0.0)  # zero: not in the tail
+    along = (z**3 - 3 * z) * journey.smeared(pull.slope) * pull.ratio
+    tail = z[:, None] * pull.slope
+    bend = np.diagonal(pull.inverse, axis1=1, axis2=2)
+    cells = journey.grown(4)[:, None] * (tail**3 - 3 * tail * bend)
+    return float(0.08 * max(along.sum(), pull.displaced(cells)))
 
 
-def shift_of_corner_transport(pull: Pull, journey: Journey) -> float:
+def shift_of_corner_transport(journey: Journey) -> float:
     """Shift of a posterior's mean, in its deviations, because corner transport smeared the tail.
 
     The first term is from the field's change within a step and from the box of the prior.  The
     second is from each step: its third-order error has components across the axes, so that it may
     have any direction.
     """
-    if not journey.has_begun:
-        return 0.0
-    z, slope = pull.distance, (pull.slope**2).sum()
-    cells = _CORNER * journey.grown(3) * max(z * z - 1.0, 0.0) * slope
-    return float(2.0 * z * slope * pull.ratio + cells * pull.thinnest)
+    pull = journey.pull
+    z, slope = pull.distance, (pull.slope**2).sum(axis=1)
+    cells = _CORNER * journey.grown(3) * np.maximum(z * z - 1.0, 0.0) * slope
+    once = 2.0 * z * slope * pull.ratio
+    return float(once.max(initial=0.0) + (cells * pull.thinnest).sum())
 
 
 _CORNER = 0.06
