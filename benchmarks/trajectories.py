@@ -1,4 +1,4 @@
-"""Steps per second of ensembles, against SciPy, heyoka and jitcdde and against the hardware.
+"""Steps per second of ensembles, against other packages and against the hardware.
 
 On a GPU figures are those of the kernels; beside them stand the bytes that a step must move -
 value and slope of each delayed variable, read once a delay and written once - and what fraction
@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import time
 from functools import partial
 
 import numpy as np
-from harness import Measured, Rows, arguments, copy_bandwidth
+from harness import Measured, Rows, Seconds, arguments, copy_bandwidth, installed
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -386,13 +387,74 @@ def against_jitcdde(options, rows):
 # ---- variables that are arrays
 
 
+def heyoka_weather(first, tolerance):
+    """Work of heyoka: the states [trajectory, variable] of Lorenz '96 at t = 10."""
+    import heyoka
+
+    size = first.shape[1]
+    x = heyoka.make_vars(*(f"x{i}" for i in range(size)))
+    equations = [
+        (x[i], (x[(i + 1) % size] - x[i - 2]) * x[i - 1] - x[i] + 8.0) for i in range(size)
+    ]
+    batch = heyoka.recommended_simd_size()
+    integrator = heyoka.taylor_adaptive_batch(equations, np.ones((size, batch)), tol=tolerance)
+    padded = np.concatenate([first, np.repeat(first[-1:], -len(first) % batch, axis=0)])
+
+    def work():
+        states = np.empty_like(padded)
+        for start in range(0, len(padded), batch):
+            integrator.set_time(0.0)
+            integrator.state[:] = padded[start : start + batch].T
+            integrator.propagate_until(10.0)
+            states[start : start + batch] = integrator.state.T
+        return states[: len(first)]
+
+    return work
+
+
+def diffrax_weather(first, tolerance, method):
+    """Work of diffrax on JAX's own device: the states of Lorenz '96 at t = 10."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import diffrax
+    from jax import numpy as jnp
+
+    term = diffrax.ODETerm(
+        lambda t, y, _: (jnp.roll(y, -1) - jnp.roll(y, 2)) * jnp.roll(y, 1) - y + 8.0
+    )
+    solver = {"tsit5": diffrax.Tsit5, "dop853": diffrax.Dopri8}[method]()
+    control = diffrax.PIDController(rtol=tolerance, atol=tolerance)
+
+    def last(y):
+        found = diffrax.diffeqsolve(
+            term, solver, 0.0, 10.0, None, y, stepsize_controller=control, max_steps=100_000
+        )
+        return found.ys[-1]
+
+    together, given = jax.jit(jax.vmap(last)), jnp.asarray(first)
+
+    def work():
+        clock = time.perf_counter()
+        together(given).block_until_ready()
+        clock = time.perf_counter() - clock
+        return Seconds(clock) if jax.default_backend() == "gpu" else None
+
+    return work
+
+
 def weather(options, rows, name):
-    """Lorenz '96 with 40 variables: many trajectories, against SciPy's DOP853 of one."""
-    count = 100_000 if options.device == "cuda" else 100
+    """Lorenz '96 with 40 variables: trajectories at equal tolerances, and SciPy's DOP853 of one."""
+    on_cuda = options.device == "cuda"
+    count = 100_000 if on_cuda else 100
     field = ergode.VectorField(component=lorenz_96, variables=("x", 40), parameters=["F"])
     first = 8.0 + np.random.default_rng(0).normal(size=(count, 40))
-    for tolerance in (1e-6, 1e-9):
-        case, works = f"{name}, {count:,}, {tolerance:.0e}", {}
+    for tolerance, method in ((1e-6, "tsit5"), (1e-9, "dop853")):
+        case = f"{name}, {count:,}, {tolerance:.0e}"
+        makers = {"diffrax": partial(diffrax_weather, first, tolerance, method)}
+        if not on_cuda:
+            makers["heyoka"] = partial(heyoka_weather, first, tolerance)
+        works = installed(options, makers)
         if not options.no_peers:
             works["scipy DOP853"] = partial(
                 solve_ivp, lorenz_96_numpy, (0, 10), first[0], method="DOP853", rtol=tolerance,
@@ -400,13 +462,14 @@ def weather(options, rows, name):
             )  # fmt: skip
         call = partial(
             integrate, field, times=[0.0, 10.0], initial={"x": first}, parameters={"F": 8.0},
-            method="tsit5" if tolerance > 1e-8 else "dop853", rtol=tolerance, atol=tolerance,
-            device=options.place,
+            method=method, rtol=tolerance, atol=tolerance, device=options.place,
         )  # fmt: skip
         found = rows.measure(case, call, works)
-        metric = "trajectories per second" if options.device == "cuda" else (
-            "trajectories per core second")  # fmt: skip
-        rows.rate(case, metric, found, count)
+        metric = "trajectories per second" if on_cuda else "trajectories per core second"
+        one = {who: found.peers[who] for who in found.peers if who == "scipy DOP853"}
+        many = {who: found.peers[who] for who in found.peers if who not in one}
+        rows.rate(case, metric, found._replace(peers=many), count, count)
+        rows.rate(case, metric, found._replace(peers=one), count)
         rows.rate(case, "steps per second", found._replace(peers={}), step_count(found))
 
 
