@@ -1,7 +1,9 @@
 """One CPU thread integrates several trajectories of a field of arrays, one per lane.
 
 The innermost loops are over lanes, so that the compiler vectorises them whatever unknowns the
-equations read.  Every lane has its own time and step.  A lane that has ended idles until all lanes
+equations read.  Sums of slopes are one flat loop over all unknowns of all lanes: before a loop the
+compiled code checks that its arrays do not overlap, which costs as much as a short loop.  Every
+lane has its own time and step.  A lane that has ended idles until all lanes
 have ended.  Results are bitwise equal to those of `group`.
 """
 
@@ -45,6 +47,10 @@ class Lanes(NamedTuple):
     y: Any  # real [unknown, lane]: state at the beginning of the step
     stage: Any  # real [3, unknown, lane]: states of stages, and at the end of the step
     k: Any  # real [stage, unknown, lane]: slopes, and amplitudes of the noise
+    flat_y: Any  # real [unknown x lane]: the memory of `y`, and so on
+    flat_stage: Any  # real [3, unknown x lane]
+    flat_k: Any  # real [stage, unknown x lane]
+    flat_size: Any  # real [unknown x lane]: size of the lane's step, for every unknown
     p: Any  # real [parameter, lane]
     t: Any  # real: time at the beginning of the step
     t1: Any  # real: time at the end of the step
@@ -66,9 +72,12 @@ class Lanes(NamedTuple):
 def lanes_cpu(start, stop, run, out, width):
     """Integrate trajectories `start` to `stop`, `width` at a time."""
     n, count = run.initial.shape[0], width
+    y, stage, k = np.empty(n * count, real), np.empty((3, n * count), real), np.empty(
+        (ROWS, n * count), real
+    )
     lanes = Lanes(
-        np.empty((n, count), real), np.empty((3, n, count), real), np.empty((ROWS, n, count), real),
-        np.empty((run.parameters.shape[0], count), real), np.empty(count, real),
+        y.reshape((n, count)), stage.reshape((3, n, count)), k.reshape((ROWS, n, count)), y, stage,
+        k, np.empty(n * count, real), np.empty((run.parameters.shape[0], count), real), np.empty(count, real),
         np.empty(count, real), np.empty(count, real), np.empty(count, real), np.empty(count, real),
         np.empty(count, real), np.empty((2, count), real), np.empty((2, count), real),
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
@@ -274,39 +283,48 @@ def _first_steps(run, lanes):
 def _sum_errors(run, lanes):
     """Sums of the squares of both error estimates, in units of the tolerance."""
     n, width = lanes.y.shape
+    y, stage, k, size = lanes.flat_y, lanes.flat_stage, lanes.flat_k, lanes.flat_size
+    for i in range(n):
+        atol = absolute(run.atol, i)
+        for e in range(i * width, (i + 1) * width):
+            stage[0, e] = size[e] / fma(run.rtol, max(abs(y[e]), abs(stage[END, e])), atol)
+    for e in range(n * width):
+        scale = stage[0, e]
+        fine = scale * sum(ERROR[j] * k[j, e] for j in range(len(ERROR)) if ERROR[j] != 0.0)
+        stage[0, e] = fine * fine
+        if len(CORRECTION) > 0:
+            coarse = scale * sum(
+                CORRECTION[j] * k[j, e] for j in range(len(CORRECTION)) if CORRECTION[j] != 0.0
+            )
+            stage[1, e] = coarse * coarse
+    _sum_blocks(0, lanes)
+    if len(CORRECTION) > 0:
+        _sum_blocks(1, lanes)
+
+
+def _sum_blocks(which, lanes):
+    """Sum a stage over the unknowns of each lane, block by block."""
+    n, width = lanes.y.shape
     for lane in range(width):
-        lanes.sums[0, lane] = 0.0
-        lanes.sums[1, lane] = 0.0
+        lanes.sums[which, lane] = 0.0
     for begin in range(0, n, BLOCK):
         for lane in range(width):
-            lanes.part[0, lane] = 0.0
-            lanes.part[1, lane] = 0.0
+            lanes.part[which, lane] = 0.0
         for i in range(begin, min(n, begin + BLOCK)):
             for lane in range(width):
-                y, y1 = lanes.y[i, lane], lanes.stage[END, i, lane]
-                scale = lanes.size[lane] / fma(
-                    run.rtol, max(abs(y), abs(y1)), absolute(run.atol, i)
-                )
-                fine = scale * sum(
-                    ERROR[j] * lanes.k[j, i, lane] for j in range(len(ERROR)) if ERROR[j] != 0.0
-                )
-                lanes.part[0, lane] += fine * fine
-                if len(CORRECTION) > 0:
-                    coarse = scale * sum(
-                        CORRECTION[j] * lanes.k[j, i, lane]
-                        for j in range(len(CORRECTION))
-                        if CORRECTION[j] != 0.0
-                    )
-                    lanes.part[1, lane] += coarse * coarse
+                lanes.part[which, lane] += lanes.stage[which, i, lane]
         for lane in range(width):
-            lanes.sums[0, lane] += lanes.part[0, lane]
-            lanes.sums[1, lane] += lanes.part[1, lane]
+            lanes.sums[which, lane] += lanes.part[which, lane]
 
 
 @noinline_cpu
 def _take_stages(run, lanes):
     """Compute all stages of a step of every lane, the state at its end, and the slope there."""
     n, width = lanes.y.shape
+    y, stage, k, size = lanes.flat_y, lanes.flat_stage, lanes.flat_k, lanes.flat_size
+    for i in range(n):
+        for lane in range(width):
+            size[i * width + lane] = lanes.size[lane]
     for s in range(1, len(C) + 1):
         row = END
         for q in unroll(range(1, len(C))):
@@ -314,19 +332,15 @@ def _take_stages(run, lanes):
                 row = q & 1
                 for lane in range(width):
                     lanes.at[lane] = fma(real(C[q]), lanes.size[lane], lanes.t[lane])
-                for i in range(n):
-                    for lane in range(width):
-                        moved = sum(
-                            A[q][j] * lanes.k[j, i, lane] for j in range(q) if A[q][j] != 0.0
-                        )
-                        lanes.stage[q & 1, i, lane] = fma(lanes.size[lane], moved, lanes.y[i, lane])
+                for e in range(n * width):
+                    moved = sum(A[q][j] * k[j, e] for j in range(q) if A[q][j] != 0.0)
+                    stage[q & 1, e] = fma(size[e], moved, y[e])
         if s == len(C):
             for lane in range(width):
                 lanes.at[lane] = lanes.t1[lane]
-            for i in range(n):
-                for lane in range(width):
-                    moved = sum(B[j] * lanes.k[j, i, lane] for j in range(len(C)) if B[j] != 0.0)
-                    lanes.stage[END, i, lane] = fma(lanes.size[lane], moved, lanes.y[i, lane])
+            for e in range(n * width):
+                moved = sum(B[j] * k[j, e] for j in range(len(C)) if B[j] != 0.0)
+                stage[END, e] = fma(size[e], moved, y[e])
         evaluate_lanes(lanes.at, lanes.stage[row], lanes.p, run, lanes.k[s])
 
 
@@ -350,19 +364,19 @@ def _save_passed(me, lane, completed, run, out, lanes):
 def _complete(run, lanes):
     """Compute the extra stages of the dense output in every lane."""
     n, width = lanes.y.shape
+    y, stage, k, size = lanes.flat_y, lanes.flat_stage, lanes.flat_k, lanes.flat_size
     for s in range(len(EXTRA_C)):
         for q in unroll(range(len(EXTRA_C))):
             if s == q:
                 for lane in range(width):
                     lanes.at[lane] = fma(real(EXTRA_C[q]), lanes.size[lane], lanes.t[lane])
-                for i in range(n):
-                    for lane in range(width):
-                        moved = sum(
-                            EXTRA_A[q][j] * lanes.k[j, i, lane]
-                            for j in range(len(EXTRA_A[q]))
-                            if EXTRA_A[q][j] != 0.0
-                        )
-                        lanes.stage[q & 1, i, lane] = fma(lanes.size[lane], moved, lanes.y[i, lane])
+                for e in range(n * width):
+                    moved = sum(
+                        EXTRA_A[q][j] * k[j, e]
+                        for j in range(len(EXTRA_A[q]))
+                        if EXTRA_A[q][j] != 0.0
+                    )
+                    stage[q & 1, e] = fma(size[e], moved, y[e])
         evaluate_lanes(lanes.at, lanes.stage[s & 1], lanes.p, run, lanes.k[len(C) + 1 + s])
 
 
