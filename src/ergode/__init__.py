@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ReadError,
         WriteError,
     )
+    from ergode.core.parts import concat
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.models.epidemic.compartments import CompartmentModel
@@ -103,6 +104,7 @@ _HOMES = {
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
     "ergode.core.buffers": ("release",),
+    "ergode.core.parts": ("concat",),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),
@@ -169,9 +171,9 @@ __all__ = [
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable",
     "Weibull", "WriteError",
     "__version__",
-    "balanced", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
-    "grid", "in_molecules", "interpolant", "kinetics", "on_grid", "open_dataset", "particles",
-    "plots",
+    "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",
+    "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics", "on_grid",
+    "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",
     "read_sbml", "read_weak_rates", "release", "save", "stochastic", "trajectories", "write_gbees",

@@ -28,7 +28,8 @@ class Accessor:
         if "status" not in self._dataset:
             raise ErgodeError("this Dataset has no variable 'status' to tell how replicates ended")
         status = self._dataset["status"]
-        failed = failures(status.values, [str(dim) for dim in status.dims])
+        first = int(self._dataset.attrs.get("first_replicate", 0))
+        failed = failures(status.values, [str(dim) for dim in status.dims], first)
         if failed:
             raise ErgodeError(" ".join(failed.values()))
         return self._dataset

@@ -110,6 +110,24 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
+def replicate_numbers(value: Any, most: int) -> range:
+    """The numbers of the replicates to simulate, from a count or a range of them.
+
+    Raises
+    ------
+    PlanError
+        It is neither, or it is empty, or a number is outside of 0 to ``most - 1``.
+    """
+    if not isinstance(value, range):
+        return range(integer("replicates", value, 1, most))
+    if value.step != 1 or not value or value.start < 0 or value.stop > most:
+        raise PlanError(
+            f"replicates is {value}; expected a count, or a range of successive numbers from 0 to "
+            f"{most - 1}, such as range(50, 100)"
+        )
+    return value
+
+
 def as_numbers(value: Any) -> np.ndarray | None:
     """Real numbers as float64 in their shape; None if `value` is anything else.
 

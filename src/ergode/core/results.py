@@ -163,7 +163,7 @@ def dataset(
         if name == "status":
             notes |= flags()
             if not has_warned:
-                _warn_of_failures(value, dims)
+                _warn_of_failures(value, dims, int(attrs.get("first_replicate", 0)))
         arrays[name] = xarray.Variable(dims, value, notes)
     return xarray.Dataset(arrays, coords=_coordinates(coords), attrs=dict(attrs))
 
@@ -232,8 +232,8 @@ def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> 
     return np.where(beyond.reshape(*beyond.shape, *(1,) * (value.ndim - time - 1)), missing, value)
 
 
-def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
-    failed = failures(codes, dims)
+def _warn_of_failures(codes: np.ndarray, dims: Sequence[str], first_replicate: int) -> None:
+    failed = failures(codes, dims, first_replicate)
     failed.pop(Status.NOT_RUN, None)  # interruptions have their own warning
     if failed:
         warn(" ".join(failed.values()), FailureWarning)

@@ -50,7 +50,9 @@ def flags() -> dict[str, object]:
     }
 
 
-def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
+def failures(
+    codes: np.ndarray, dims: Sequence[str] = (), first_replicate: int = 0
+) -> dict[Status, str]:
     """A sentence for each kind of failure: how many failed, which one first, and why.
 
     Parameters
@@ -59,6 +61,8 @@ def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
         Status codes.
     dims : sequence of str
         Names of the dimensions of `codes`; a single name is used for the items in the sentence.
+    first_replicate : int
+        Number of the first item along the dim ``replicate``.
     """
     counts = np.bincount(np.ravel(codes))
     what = dims[0] if len(dims) == 1 else "run"
@@ -66,7 +70,11 @@ def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
     sentences = {}
     for code in np.flatnonzero(counts).tolist():
         if Status(code).is_error:
-            where = tuple(int(k) for k in np.argwhere(codes == code)[0])
+            starts = [first_replicate * (dim == "replicate") for dim in dims] or [0] * np.ndim(
+                codes
+            )
+            at = np.argwhere(codes == code)[0]
+            where = tuple(int(k) + start for k, start in zip(at, starts, strict=True))
             first = f", first {what} {where[0] if len(where) == 1 else where}" if where else ""
             sentences[Status(code)] = (
                 f"{counts[code]} of {np.size(codes)} {several}{first}: {Status(code).sentence}"

@@ -87,12 +87,17 @@ class Shape:
         Dims of points; none without a sweep.
     points : tuple of int
         Lengths of these dims.
-    replicates : int
-        Replicates of each point.
+    numbers : range
+        Numbers of the replicates of each point.
     """
 
-    def __init__(self, swept: tuple[str, ...], points: tuple[int, ...], replicates: int) -> None:
-        self.swept, self.points, self.replicates = swept, points, replicates
+    def __init__(self, swept: tuple[str, ...], points: tuple[int, ...], numbers: range) -> None:
+        self.swept, self.points, self.numbers = swept, points, numbers
+
+    @property
+    def replicates(self) -> int:
+        """Replicates of each point."""
+        return len(self.numbers)
 
     @property
     def point_count(self) -> int:
@@ -106,7 +111,7 @@ class Shape:
 
     def computed(self, done: np.ndarray) -> Shape:
         """The computed part: without a sweep, only the first replicates."""
-        return self if self.swept else Shape((), (), int(done.sum()))
+        return self if self.swept else Shape((), (), self.numbers[: int(done.sum())])
 
 
 class Collector(Protocol):
@@ -171,7 +176,7 @@ def _status(done: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def _with_replicates(coords: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-    return {**coords, "replicate": np.arange(shape.replicates)}
+    return {**coords, "replicate": np.array(shape.numbers)}
 
 
 def _strata(coords: Mapping[str, Any]) -> tuple[str, ...]:
@@ -223,9 +228,8 @@ class _LineList:
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
         cases = ensemble.cases(found, first)
-        cases["point"], cases["replicate"] = np.divmod(
-            rows[cases["replicate"] - first], self._shape.replicates
-        )
+        cases["point"], number = np.divmod(rows[cases["replicate"] - first], self._shape.replicates)
+        cases["replicate"] = self._shape.numbers.start + number
         self._chunks.append(cases)
 
     def dataset(

@@ -82,7 +82,7 @@ class Points:
         codes = 4 * len(self.models[0].progressions)
         return self._numbers[:, : self._numbers.shape[1] - codes] > 0
 
-    def groups(self, replicates: int) -> list[tuple[np.ndarray, PointGroup]]:
+    def groups(self, replicates: range) -> list[tuple[np.ndarray, PointGroup]]:
         """Groups of points that can run in one launch: their indices, and the group."""
         same = all(initial is self.initials[0] for initial in self.initials)
         kinds = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[:, :, :2]

@@ -27,8 +27,8 @@ class PointRuns:
     ----------
     points, method, scenario
         What to run.
-    replicates : int
-        Replicates of each point.
+    replicates : range
+        Numbers of the replicates of each point.
     listing : bool
         Whether a line list is requested.
     **options
@@ -40,18 +40,18 @@ class PointRuns:
         points: Points,
         method: Method,
         scenario: Scenario,
-        replicates: int,
+        replicates: range,
         listing: bool,
         **options: Any,
     ) -> None:
         self._points, self._scenario = points, scenario
-        options["rows"] = points.count * replicates
+        options["rows"] = points.count * len(replicates)
         self._method, self._options = method, options
         self._replicates, self._listing = replicates, listing
         together = (
             options["device"].target in method.sweeps
             and points.count > 1
-            and points.count * replicates < ROWS_MOST
+            and points.count * len(replicates) < ROWS_MOST
         )
         self._groups = points.groups(replicates) if together else []
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
@@ -69,7 +69,8 @@ class PointRuns:
         counters : dict
             Attributes of the result about the work done.
         """
-        total = self._points.count * self._replicates
+        total = self._points.count * len(self._replicates)
+        begin = 0 if self._groups else self._replicates.start  # number of an ensemble's first row
         done = np.zeros(total, bool)
         work: list[tuple[Ensemble, Any]] = []
         with progress.track("epidemics", total, unit="replicates", show=show) as report:
@@ -79,10 +80,10 @@ class PointRuns:
                     work.append((ensemble, 0))
                     size = ensemble.chunk_size(rows.size)
                     for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
-                        found, counted = ensemble.run(start, stop - start)
+                        found, counted = ensemble.run(begin + start, stop - start)
                         count = (found[0] if isinstance(found, tuple) else found).shape[0]
                         if count:
-                            collect.add(ensemble, found, start, rows[start : start + count])
+                            collect.add(ensemble, found, begin + start, rows[start : start + count])
                             work[-1] = ensemble, work[-1][1] + counted
                             done[rows[start : start + count]] = True
                             report(count)
@@ -95,15 +96,16 @@ class PointRuns:
 
     def _ensembles(self) -> Iterator[tuple[Ensemble, np.ndarray]]:
         """Yield each ensemble with the rows of the call that it computes."""
-        rows = np.arange(self._replicates)
+        replicates = len(self._replicates)
+        rows = np.arange(replicates)
         for number, (numbers, group) in enumerate(self._groups):
             ensemble = self._ensemble_of(numbers, group) if number else self._first
-            yield ensemble, (numbers[:, None] * self._replicates + rows).ravel()
+            yield ensemble, (numbers[:, None] * replicates + rows).ravel()
         if self._groups:
             return
         for point in range(self._points.count):
             ensemble = self._ensemble(point) if point else self._first
-            yield ensemble, point * self._replicates + rows
+            yield ensemble, point * replicates + rows
 
     def _check(self, numbers: Iterable[int]) -> None:
         """Check the tables of points."""

@@ -232,7 +232,8 @@ class Seeder:
             return self.host
         host = self.host
         if self._group:  # a launch may begin within a point, and end within another
-            first_replicate, count = 0, self._group.replicates
+            numbers = self._group.replicates
+            first_replicate, count = numbers.start, len(numbers)
         listed = np.empty((count, host.drawn_count), np.int64)
         for start, stop in spans(count, max(1, _TIMES_AT_ONCE // self._weights[0].size)):
             self._draw(first_replicate + start, listed[start:stop])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import choice, integer, time_grid
+from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
@@ -39,7 +39,7 @@ def simulate(
     parameters: Mapping[str, Any] | None = None,
     initial: Initial | InitialFunction,
     times: ArrayLike,
-    replicates: int = 1,
+    replicates: int | range = 1,
     seed: int = 0,
     method: MethodName = "auto",
     device: str | devices.Device = "auto",
@@ -87,8 +87,9 @@ def simulate(
         counts at that time. Times within rounding are equal: within 1e-12 of their value, and in
         float32 within 1e-6 of the time since ``times[0]``.
         Or dates, such as ``pandas.date_range("2026-03-01", periods=101)``; see `origin`.
-    replicates : int
-        Number of independent runs of every point.
+    replicates : int or range
+        Number of independent runs of every point; or their numbers: ``range(50, 100)`` gives those
+        rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r does not depend on the number of
         replicates, on the number of threads or on the device. Replicate r of all points uses the
@@ -201,10 +202,10 @@ def simulate(
     zero = origin_of(origin, times)
     scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
-    replicates = integer("replicates", replicates, 1, 2**32 - 1)
+    numbers = replicate_numbers(replicates, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     first = points.models[0]
-    shape = Shape(points.layout.dims, points.layout.shape, replicates)
+    shape = Shape(points.layout.dims, points.layout.shape, numbers)
     collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
     plan = plan_of_points(method, points, scenario, device, listing)
@@ -214,7 +215,7 @@ def simulate(
         plan.method, step=step, tolerance=tolerance, transition=transition, pressure=pressure
     )
     runs = PointRuns(
-        points, plan.method, scenario, replicates, listing, times=grid, seed=seed,
+        points, plan.method, scenario, numbers, listing, times=grid, seed=seed,
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid)
@@ -231,7 +232,8 @@ def simulate(
             device_reason=plan.device_reason,
             precision=precision,
             seed=str(seed),
-            replicates=replicates if points.swept else int(done.sum()),
+            replicates=len(numbers) if points.swept else int(done.sum()),
+            **({"first_replicate": numbers.start} if numbers.start else {}),
             model=json.dumps(first.to_dict()),
             model_digest=points.digest,
             network_digest=contacts.digest,

@@ -244,21 +244,25 @@ def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
     return array
 
 
-def replicated(layout: Layout, count: int) -> Layout:
-    """Repeat all trajectories `count` times, along a last dim ``replicate``.
+def replicated(layout: Layout, numbers: range) -> Layout:
+    """Repeat all trajectories for each number of a replicate, along a first dim ``replicate``.
+
+    Trajectories are numbered replicate by replicate, so that their number is the same in any range
+    of replicates that begins at 0.
 
     Raises
     ------
     PlanError
         The trajectories do not fit into memory.
     """
-    dims, shape = (*layout.dims, REPLICATE), (*layout.shape, count)
+    count = len(numbers)
+    dims, shape = (REPLICATE, *layout.dims), (count, *layout.shape)
     _check_room(dims, shape, len(layout.rows))
     return Layout(
         dims,
         shape,
-        {**layout.coords, REPLICATE: (REPLICATE, np.arange(count))},
-        {name: np.repeat(row, count, axis=-1) for name, row in layout.rows.items()},
+        {**layout.coords, REPLICATE: (REPLICATE, np.array(numbers))},
+        {name: np.tile(row, count) for name, row in layout.rows.items()},
     )
 
 

@@ -36,7 +36,8 @@ _OPTIONS: Readers = {
     "origin": Table.moment,
     "quantiles": Table.numbers,
     "output": partial(Table.choice, choices=get_args(Output)),
-    **dict.fromkeys(("replicates", "seed"), Table.integer),
+    "replicates": Table.replicates,
+    "seed": Table.integer,
     **dict.fromkeys(("step", "tolerance"), Table.number),
     **dict.fromkeys(
         ("method", "device", "precision", "strata", "transition", "pressure"), Table.text

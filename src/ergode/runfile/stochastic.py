@@ -28,7 +28,8 @@ _OPTIONS: Readers = {
     "times": Table.times,
     "bins": Table.numbers,
     "output": partial(Table.choice, choices=get_args(Output)),
-    **dict.fromkeys(("replicates", "seed", "max_firings"), Table.integer),
+    "replicates": Table.replicates,
+    **dict.fromkeys(("seed", "max_firings"), Table.integer),
     **dict.fromkeys(("tolerance", "step"), Table.number),
     **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),
     **dict.fromkeys(("parameters", "initial"), Table.swept),
@@ -58,10 +59,13 @@ class StochasticRun:
 
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
-        network = self.network
+        network, given = self.network, self.options.get("replicates", 1)
+        which = (
+            f"{given.start:,} to {given.stop - 1:,}" if isinstance(given, range) else f"{given:,}"
+        )
         return {
             "network": f"{len(network.species)} species, {len(network.reactions)} reactions",
-            "replicates": f"{self.options.get('replicates', 1):,}",
+            "replicates": which,
         }
 
     def execute(self, progress: bool) -> xarray.Dataset:

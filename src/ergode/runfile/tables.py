@@ -107,6 +107,14 @@ class Table:
             raise self.error(f"{self.place} {key} is {short(value)}; expected 64 bits at most")
         return value
 
+    def replicates(self, key: str) -> int | range:
+        """The number of replicates, or their numbers: a table of start and stop."""
+        if not isinstance(self.values.get(key), dict):
+            return self.integer(key)
+        part = self.table(key)
+        part.only(["start", "stop"])
+        return range(part.integer("start", 0), part.integer("stop"))
+
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
         """The boolean of a key."""
         return bool(self._typed(key, default, bool, "true or false"))

@@ -23,7 +23,8 @@ _OPTIONS: Readers = {
     "times": Table.times,
     **dict.fromkeys(("method", "device", "precision"), Table.text),
     **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
-    **dict.fromkeys(("replicates", "seed", "max_steps"), Table.integer),
+    "replicates": Table.replicates,
+    **dict.fromkeys(("seed", "max_steps"), Table.integer),
 }
 
 

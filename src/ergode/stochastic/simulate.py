@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import by_name, choice, integer, time_grid
+from ergode.core.arguments import by_name, choice, integer, replicate_numbers, time_grid
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.core.status import Status
@@ -33,7 +34,7 @@ def simulate(
     network: ReactionNetwork,
     *,
     times: ArrayLike,
-    replicates: int = 1,
+    replicates: int | range = 1,
     seed: int = 0,
     method: methods.MethodName = "auto",
     device: str | devices.Device = "auto",
@@ -57,8 +58,9 @@ def simulate(
         Ascending grid of at least two times [time]. Realizations begin at the first and end at
         the last. The grid changes neither a realization nor the steps of approximate methods. One
         exception: where a rate depends on time, its bounds depend on the last time.
-    replicates : int
-        Realizations of each point of a sweep.
+    replicates : int or range
+        Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
+        those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
     seed : int
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
         point of a sweep.
@@ -174,7 +176,7 @@ def simulate(
     grid = time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected at least a start and an end")
-    replicates = integer("replicates", replicates, 1, 2**32 - 1)
+    numbers = replicate_numbers(replicates, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
     kind = outputs.kind(output)
@@ -189,7 +191,7 @@ def simulate(
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
     )
-    total = layout.count * replicates
+    total = layout.count * len(numbers)
     check_room(
         40 * total + 16 * layout.count * (len(network.species) + len(network.parameters)),
         f"an array for {total:,} realizations (replicates of all points)",
@@ -202,16 +204,16 @@ def simulate(
     plan = methods.plan(asked, tables, request)
     runner_on = partial(
         plan.runner, tables, grid=grid if kind.over_time else grid[-1:], begin=float(grid[0]),
-        seed=seed, replicates=replicates, max_firings=max_firings,
+        seed=seed, replicates=numbers, max_firings=max_firings,
     )  # fmt: skip
     runner = runner_on(device=device)
-    collect = outputs.collector(output, tables, grid, layout, replicates, bins, whole)
+    collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, whole)
     runner.prepare(total, collect.wanted)
     with launch.Interruptible("realizations", "were simulated") as run:
-        found = simulate_chunks(runner, collect, total, replicates, device, progress)
+        found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
         status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
         said = {} if plan.method.exact else describe_steps(leaps, firings, control)
-        failure = "" if run.was_heard else failures.first(status, runner_on, tables, replicates)
+        failure = "" if run.was_heard else failures.first(status, runner_on, tables, numbers)
         if failure:
             said["first_failure"] = failure
             launch.warn(failure, FailureWarning)
@@ -226,16 +228,19 @@ def simulate(
             device_model=device.model,
             device_reason=device.reason,
             seed=str(seed),
-            replicates=replicates,
+            replicates=len(numbers),
+            **({"first_replicate": numbers.start} if numbers.start else {}),
             model_digest=network.digest,
             firings=int(firings.sum()),
             interrupted=int(bool((status == Status.NOT_RUN).any())),
             **said,
         )
-        shape = (*layout.shape, replicates)
+        shape = (*layout.shape, len(numbers))
         found = {name: values.reshape(shape) for name, values in found.items()}
         species = [member.name for member in network.species]
-        coords = {"time": grid, "species": species, **layout.coords}
+        coords = {
+            "time": grid, "species": species, "replicate": np.array(numbers), **layout.coords,
+        }  # fmt: skip
         return collect.dataset(found, coords, attrs)
 
 

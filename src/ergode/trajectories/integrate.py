@@ -15,6 +15,7 @@ from ergode.core.arguments import (
     choice,
     integer,
     number,
+    replicate_numbers,
     sequence,
     time_grid,
 )
@@ -71,7 +72,7 @@ def integrate(
     max_steps: int = 1_000_000,
     every_step: bool = False,
     dense_output: bool = False,
-    replicates: int | None = None,
+    replicates: int | range | None = None,
     seed: int = 0,
     noise_per_step: int = 1,
     device: str | devices.Device = "auto",
@@ -182,11 +183,13 @@ def integrate(
     dense_output : bool
         Also store the interpolating polynomial of every step: ``result.ergode.solution(t)`` then
         gives the state at any time.
-    replicates : int, optional
-        Number of runs with different noise, along the last swept dim ``replicate``.
+    replicates : int or range, optional
+        Number of runs with different noise, along the last swept dim ``replicate``; or their
+        numbers: ``range(50, 100)`` gives those rows of ``replicates=100``, bit for bit.
+        `ergode.concat` joins parts.
     seed : int
-        Seed of the noise. The noise depends only on the seed and the trajectory's index in the
-        sweep.
+        Seed of the noise. The noise depends only on the seed, the replicate and the trajectory's
+        index in the sweep.
     noise_per_step : int
         Noise increments that are summed in a step, at most 64. A run with half the step and half
         this number has the same noise path.
@@ -269,8 +272,10 @@ def integrate(
         field, way = reversed_field(field), -1.0
         events, observables = reversed_events(events), reversed_observables(observables, model)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
+    first, numbers = 0, range(0)
     if replicates is not None:
-        layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
+        numbers = replicate_numbers(replicates, 2**31)
+        first, layout = numbers.start * layout.count, replicated(layout, numbers)
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
     if history is not None:
         field.refuse_arrays("history")
@@ -299,9 +304,10 @@ def integrate(
     problem = Problem(
         field, rows, layout, way * grid, known, devices.resolve(device), precision,
         integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
-        compile, progress,
+        first, compile, progress,
     )  # fmt: skip
-    attrs = {} if replicates is None else {"replicates": replicates, "seed": seed}
+    attrs = {} if replicates is None else {"replicates": len(numbers), "seed": seed}
+    attrs |= {"first_replicate": numbers.start} if numbers.start else {}
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
             found = follow_arrays(problem, chosen, control)

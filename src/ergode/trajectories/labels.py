@@ -12,6 +12,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import REPLICATE
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.methods import Choice
 from ergode.trajectories.runs import EXPLICIT_STEPS, Found, Problem
@@ -119,8 +120,10 @@ def dataset(
     )
     if control.step is None:
         attrs.update(rtol=control.rtol, atol=_tolerances(control, field))
+    # Replicates are the slowest dim of the trajectories, and the last of the swept dims of results.
+    dims = sorted(layout.dims, key=lambda dim: dim == REPLICATE)
     if field.arrays is not None:
-        return _of_arrays(problem, found, attrs)
+        return _of_arrays(problem, found, attrs).transpose(*dims, ...)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
     if control.events:
         coords["event"] = [event.name for event in control.events]
@@ -134,7 +137,7 @@ def dataset(
     return results.dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
         computed_rows=_computed_rows(values["state"]),
-    )  # fmt: skip
+    ).transpose(*dims, ...)  # fmt: skip
 
 
 def _tolerances(control: Control, field: VectorField) -> float | list[float] | str:

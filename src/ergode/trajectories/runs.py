@@ -40,6 +40,7 @@ class Problem(NamedTuple):
     precision: Precision
     noise_substeps: int
     seed: int
+    first: int  # number of the first trajectory, a key of its noise
     compile: Compile
     show: bool  # whether to show progress
 
@@ -60,7 +61,8 @@ def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found
     ensemble = Ensemble(
         problem.field, tableau, known.function, times=problem.grid, device=problem.device,
         precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
-        noise_substeps=problem.noise_substeps, seed=problem.seed, when=problem.compile,
+        noise_substeps=problem.noise_substeps, seed=problem.seed,
+        first=problem.first, when=problem.compile,
     )  # fmt: skip
     run = Refinement(
         problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
@@ -89,7 +91,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         equal = replace(control, step=control.step or 1.0)
         runner = ArrayRunner(
             field, chosen.method, equal, **options, noise_substeps=problem.noise_substeps,
-            seed=problem.seed,
+            seed=problem.seed, first=problem.first,
         )  # fmt: skip
         run = Refinement(field, runner, problem.rows, count, grid, problem.show)
         out, status = (
@@ -135,6 +137,7 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     options: dict[str, Any] = {
         "times": grid, "device": problem.device, "precision": problem.precision,
         "history": problem.history, "noise_substeps": problem.noise_substeps, "seed": problem.seed,
+        "first": problem.first,
         "when": problem.compile,
     }  # fmt: skip
     runner = Runner(field, chosen.method, first, **options)

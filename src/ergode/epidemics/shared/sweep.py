@@ -29,13 +29,13 @@ class PointGroup:
     Attributes
     ----------
     models, initials : sequence, length point_count
-    replicates : int
-        Replicates of each point.
+    replicates : range
+        Numbers of the replicates of each point.
     """
 
     models: Sequence[CompartmentModel]
     initials: Sequence[Mapping[str, Any]]
-    replicates: int
+    replicates: range
 
     @property
     def has_own_seeds(self) -> bool:
@@ -47,16 +47,17 @@ class Rows(NamedTuple):
     """Points and replicates of the rows of a launch."""
 
     point: Any  # of the first row
-    replicate: Any  # of the first row
+    replicate: Any  # of the first row; in a sweep, counted from the first of its point
     replicates: Any  # rows of each point
+    begin: Any  # first replicate of each point
 
 
 def rows_from(first: int, group: PointGroup | None) -> Rows:
     """The rows of a launch that begins with row `first` of all rows."""
     if group is None:
-        return Rows(0, first, 1)
-    point, replicate = divmod(first, group.replicates)
-    return Rows(point, replicate, group.replicates)
+        return Rows(0, first, 1, 0)
+    point, replicate = divmod(first, len(group.replicates))
+    return Rows(point, replicate, len(group.replicates), group.replicates.start)
 
 
 def bindings_of(group: PointGroup | None) -> dict[Any, Any]:
@@ -68,7 +69,7 @@ def replicate_of(rows, row):
     """Replicate number of a row."""
     if SWEPT:
         number = np.uint32(np.uint32(rows.replicate) + np.uint32(row))
-        return np.int64(np.uint32(number % np.uint32(rows.replicates)))
+        return rows.begin + np.int64(np.uint32(number % np.uint32(rows.replicates)))
     return rows.replicate + row
 
 

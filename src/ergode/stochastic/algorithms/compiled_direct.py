@@ -23,6 +23,7 @@ import numpy as np
 from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, option, unroll
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
     DONE,
@@ -243,7 +244,7 @@ def _begin(lane, row, rates, plan, rows, words):
     number = plan.first + row
     point = number // plan.replicates
     words[lane] = np.uint32(0)
-    words[LANES + lane] = np.uint32(number - point * plan.replicates)
+    words[LANES + lane] = np.uint32(replicate_of(number, point, plan))
     for i in range(SPECIES):
         rows[after(i) + lane] = rates.initial[point, i]
     for j in range(REACTIONS):
@@ -449,7 +450,7 @@ def registers_cuda(queue, count, rates, plan, out):
     while row < count:
         if fresh:
             point = (plan.first + row) // plan.replicates
-            replicate = np.uint32(plan.first + row - point * plan.replicates)
+            replicate = np.uint32(replicate_of(plan.first + row, point, plan))
             x = initial_of(rates, point)
             c = coefficients_of(rates, point)
             p = parameters_of(rates, point)

@@ -16,6 +16,7 @@ from ergode.core.compiler.programs import Operation
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.algorithms.compiled_direct import outcome_of
 from ergode.stochastic.kernel.bytecode import evaluate
+from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import DONE, EXTINCT, INFINITY, OVERFLOW, TOO_MANY
 from ergode.stochastic.kernel.realization import change, write
 from ergode.stochastic.tables import Tables
@@ -70,7 +71,7 @@ def _realize(row, w, net, work, plan, out):
     """Simulate one realization; `row` is its row in the results."""
     number = plan.first + row
     point = number // plan.replicates
-    replicate = np.uint32(number - point * plan.replicates)
+    replicate = np.uint32(replicate_of(number, point, plan))
     cell = point - plan.first // plan.replicates
     for i in range(net.initial.shape[1]):
         work.x[w, i] = net.initial[point, i]

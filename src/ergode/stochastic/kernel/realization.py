@@ -35,6 +35,7 @@ from ergode.stochastic.kernel.interruptions import (
     pop_delayed,
     push_delayed,
 )
+from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
     DONE,
@@ -68,6 +69,7 @@ class Plan(NamedTuple):
 
     seed: Any
     replicates: Any  # replicates of every point
+    begin_replicate: Any  # number of the first of them
     first: Any  # first realization of this chunk
     begin: Any  # start time
     max_firings: Any
@@ -274,7 +276,7 @@ def _which(row, w, slot, plan):
     number = plan.first + row
     point = number // plan.replicates
     cell = point - plan.first // plan.replicates
-    return Realization(w, row, slot, cell, point, number - point * plan.replicates)
+    return Realization(w, row, slot, cell, point, replicate_of(number, point, plan))
 
 
 class Passage(NamedTuple):

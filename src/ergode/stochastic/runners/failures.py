@@ -21,7 +21,7 @@ def first(
     status: np.ndarray,
     runner_on: Callable[..., Any],
     tables: Tables,
-    replicates: int,
+    replicates: range,
 ) -> str:
     """A sentence about the first failed realization; empty if none failed.
 
@@ -46,9 +46,9 @@ def first(
     ]
     if len(shown) > _SHOWN_MOST:
         shown = [*shown[:_SHOWN_MOST], "..."]
-    point = number // replicates
+    point, replicate = divmod(number, len(replicates))
     return (
-        f"replicate {number - point * replicates}"
+        f"replicate {replicates[replicate]}"
         f"{f' of point {point}' if len(tables.net.initial) > 1 else ''} failed at time {time:.9g}"
         f"{_reasons(tables, point, time, state)}; the state was {', '.join(shown)}"
     )

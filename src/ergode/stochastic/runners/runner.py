@@ -28,8 +28,10 @@ class Runner:
         Times of the results.
     begin : float
         Time at which realizations begin.
-    seed, replicates, max_firings : int
-        As for `simulate`; `replicates` of every point.
+    seed, max_firings : int
+        As for `simulate`.
+    replicates : range
+        Numbers of the replicates of every point.
     device : Device
     leaps : bool
         Whether a step of the method has many firings.
@@ -44,7 +46,7 @@ class Runner:
         grid: np.ndarray,
         begin: float,
         seed: int,
-        replicates: int,
+        replicates: range,
         max_firings: int,
         device: Device,
         leaps: bool = False,
@@ -53,11 +55,12 @@ class Runner:
         self.tables = tables
         self.grid = grid
         self.device = device
-        self.replicates = replicates
+        self.replicates = len(replicates)
         self.leaps = leaps
         self.whole = whole
         self._plan = Plan(
-            np.uint64(seed), np.int64(replicates), np.int64(0), np.float64(begin),
+            np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start), np.int64(0),
+            np.float64(begin),
             np.int64(max_firings), np.bool_(tables.moving_breaks),
             np.int64(tables.species_count),
         )  # fmt: skip

@@ -25,6 +25,7 @@ from ergode.core.compiler.language import cuda, no_unroll, option, real
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, interrupt, is_over, moment_of
+from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
     DONE,
@@ -295,7 +296,7 @@ def _next_firing(t, after, waits, turn, total, soonest, side, end):
 def _realize(row, alarm, threads, plan, arrays, out):
     """Simulate the realization of a row of the results."""
     number = (plan.first + row) // plan.replicates
-    replicate = np.uint32(plan.first + row - number * plan.replicates)
+    replicate = np.uint32(replicate_of(plan.first + row, number, plan))
     cell = number - plan.first // plan.replicates
     point = at(number)
     net, work, state = arrays.net, arrays.work, arrays.state

@@ -57,6 +57,8 @@ class Runner:
         Noise increments per step.
     seed : int
         Seed of the noise.
+    first : int
+        Number of the first trajectory, a key of its noise.
     when : {"auto", "now", "never"}
         When the field is compiled for the CPU (see `core.formulation`).
     """
@@ -73,12 +75,13 @@ class Runner:
         history: InitialHistory | None = None,
         noise_substeps: int = 1,
         seed: int = 0,
+        first: int = 0,
         when: Compile = "now",
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.history = field, method, history
         self.noise_substeps, self._when = noise_substeps, when
-        self._source = np.uint64(seed), np.int64(noise_substeps)
+        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
@@ -264,7 +267,8 @@ class Runner:
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
             real(control.observe_from), np.int64(control.max_steps), self._source,
-            np.int64(which[0]), real(self._grid[0]), real(self._grid[-1]), np.int64(period),
+            np.int64(self._first + which[0]), real(self._grid[0]), real(self._grid[-1]),
+            np.int64(period),
         )  # fmt: skip
 
     def _run(

@@ -72,14 +72,17 @@ class Lanes(NamedTuple):
 def lanes_cpu(start, stop, run, out, width):
     """Integrate trajectories `start` to `stop`, `width` at a time."""
     n, count = run.initial.shape[0], width
-    y, stage, k = np.empty(n * count, real), np.empty((3, n * count), real), np.empty(
-        (ROWS, n * count), real
+    y, stage, k = (
+        np.empty(n * count, real),
+        np.empty((3, n * count), real),
+        np.empty((ROWS, n * count), real),
     )
     lanes = Lanes(
         y.reshape((n, count)), stage.reshape((3, n, count)), k.reshape((ROWS, n, count)), y, stage,
-        k, np.empty(n * count, real), np.empty((run.parameters.shape[0], count), real), np.empty(count, real),
+        k, np.empty(n * count, real), np.empty((run.parameters.shape[0], count), real),
         np.empty(count, real), np.empty(count, real), np.empty(count, real), np.empty(count, real),
-        np.empty(count, real), np.empty((2, count), real), np.empty((2, count), real),
+        np.empty(count, real), np.empty(count, real), np.empty((2, count), real),
+        np.empty((2, count), real),
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
         np.empty(count, np.int64),

@@ -107,6 +107,8 @@ class Runner:
         Noise increments per step.
     seed : int
         Seed of the noise.
+    first : int
+        Number of the first trajectory, a key of its noise.
     """
 
     least_lag = 0  # fields of arrays have no delays
@@ -114,6 +116,7 @@ class Runner:
     def __init__(
         self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
         device: Device, precision: Precision, noise_substeps: int = 1, seed: int = 0,
+        first: int = 0,
     ) -> None:  # fmt: skip
         assert field.arrays is not None
         self.field, self.arrays, self.control = field, field.arrays, control
@@ -124,7 +127,7 @@ class Runner:
             len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
             + self.is_stabilised + noisy.ROWS_OF[method.scheme]
         )  # fmt: skip
-        self._grid = times
+        self._grid, self._first = times, first
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
         ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
@@ -180,8 +183,8 @@ class Runner:
         sizes = np.zeros(count) if steps is None else steps.size[chunk]
         counts = np.zeros(count, np.int64) if steps is None else steps.count[chunk]
         return run_of(
-            {**self._shared, "offset": np.int64(chunk.start)}, self.device, self.precision, initial,
-            parameters, sizes, counts,
+            {**self._shared, "offset": np.int64(self._first + chunk.start)}, self.device,
+            self.precision, initial, parameters, sizes, counts,
         )  # fmt: skip
 
 

@@ -131,6 +131,8 @@ class Ensemble:
         Noise increments per step.
     seed : int
         Seed of the noise.
+    first : int
+        Number of the first trajectory, a key of its noise.
     tangents : int
         Number of tangent vectors among the variables of the field (see `tangents`).
     when : {"auto", "now", "never"}
@@ -150,10 +152,11 @@ class Ensemble:
         scheme: int = 0,
         noise_substeps: int = 1,
         seed: int = 0,
+        first: int = 0,
         tangents: int = 0,
         when: Compile = "now",
     ) -> None:
-        self._source = np.uint64(seed), np.int64(noise_substeps)
+        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
         self.device = device
         self.precision = precision
         self.tangents = tangents
@@ -258,7 +261,8 @@ class Ensemble:
         renewal = np.int64(begin), np.int64(every), np.dtype(self.precision).type(since)
         return Run(
             self._origin, self._times, put(steps.lags), put(steps.breaks), initial, parameters,
-            sizes, put(steps.count[chunk]), self._source, np.int64(chunk.start), renewal,
+            sizes, put(steps.count[chunk]), self._source,
+            np.int64(self._first + chunk.start), renewal,
         )  # fmt: skip
 
     def no_sums(self, count: int) -> np.ndarray:

@@ -1,0 +1,152 @@
+"""Join parts of an ensemble that separate calls have computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+
+if TYPE_CHECKING:
+    import xarray
+
+REPLICATE = "replicate"
+
+# What has to agree: another model, key or method gives rows of another ensemble.
+_OF_THE_ENSEMBLE = (
+    "engine", "version", "seed", "method", "precision", "model_digest", "network_digest", "step",
+    "rtol", "atol", "interventions", "parameters",
+)  # fmt: skip
+
+
+def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Dataset:
+    """Join parts of an ensemble: ``replicates=range(0, 50)`` and ``replicates=range(50, 100)``.
+
+    The result equals that of one call bit for bit, but for attributes that say how long it took,
+    on which device it ran, and how much work it was.
+
+    Parameters
+    ----------
+    parts : sequence of xarray.Dataset
+        Results of one engine for one model and seed. Parts in replicates may come in any order.
+    dim : str
+        Dim along which they are parts: ``"replicate"``; or ``"zone"``, ``"trajectory"``,
+        ``"point"`` or the name of a swept parameter, along which they are joined as they come.
+
+    Returns
+    -------
+    xarray.Dataset
+        Attributes that count work are sums, and times of computing as well.
+
+    Raises
+    ------
+    PlanError
+        The parts belong to different ensembles, replicates are missing or present twice, or the
+        results are statistics over replicates, which do not determine those of the whole.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> network = ergode.ReactionNetwork({"X": 9}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
+    >>> def part(numbers):
+    ...     return ergode.stochastic.simulate(
+    ...         network, times=[0, 1], replicates=numbers, device="cpu"
+    ...     )
+    >>> whole = ergode.concat([part(range(2, 5)), part(range(2))])
+    >>> bool((whole["amount"] == part(5)["amount"]).all())
+    True
+    """
+    import xarray
+
+    found = list(parts)
+    if not found or not all(isinstance(part, xarray.Dataset) for part in found):
+        raise PlanError(f"parts is {parts!r:.80}; expected one or more results (Datasets)")
+    for number, part in enumerate(found[1:], 1):
+        _check_same(found[0], part, number)
+    if dim == REPLICATE:
+        found = _in_order(found)
+    along = "case" if "case" in found[0].dims and dim == REPLICATE else dim
+    if along not in found[0].dims:
+        raise PlanError(f"the parts have no dim '{along}'; they have {_listed(found[0].dims)}")
+    _refuse_statistics(found[0], along)
+    whole = xarray.concat(
+        found, along, data_vars="minimal", coords="minimal", compat="equals", join="exact",
+        combine_attrs="drop",
+    )  # fmt: skip
+    if along == "case" and "point" in whole:
+        whole = whole.isel(case=np.argsort(whole["point"].values, kind="stable"))
+    if dim in whole.coords and all(_is_counted(part, dim) for part in found):
+        whole = whole.assign_coords({dim: np.arange(whole.sizes[dim])})
+    for name, variable in whole.variables.items():
+        variable.attrs = dict(found[0].variables[name].attrs)
+    return whole.assign_attrs(_attributes(found))
+
+
+def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int) -> None:
+    for name in _OF_THE_ENSEMBLE:
+        one, two = (part.attrs.get(name) for part in (first, other))
+        if not np.array_equal(one, two):  # type: ignore[arg-type]
+            raise PlanError(
+                f"part {number} has {name} {two!r} and part 0 has {one!r}; they are not parts of "
+                "one ensemble"
+            )
+    if set(first.variables) != set(other.variables):
+        unlike = sorted(map(str, set(first.variables) ^ set(other.variables)))
+        raise PlanError(f"only one of part 0 and part {number} has '{unlike[0]}'")
+
+
+def _in_order(parts: list[xarray.Dataset]) -> list[xarray.Dataset]:
+    """Parts by their first replicate, without gaps."""
+    ordered = sorted(parts, key=_begin)
+    for one, two in zip(ordered, ordered[1:], strict=False):
+        stop, start = _begin(one) + int(one.attrs["replicates"]), _begin(two)
+        if start != stop:
+            which = f"{stop} to {start - 1} are missing" if start > stop else (
+                f"{start} to {stop - 1} are in two parts")  # fmt: skip
+            raise PlanError(f"replicates {which}; expected parts that follow each other")
+    return ordered
+
+
+def _begin(part: xarray.Dataset) -> int:
+    if "replicates" not in part.attrs:
+        raise PlanError("a part has no replicates; name the dim along which parts are joined")
+    return int(part.attrs.get("first_replicate", 0))
+
+
+def _is_counted(part: xarray.Dataset, dim: str) -> bool:
+    """Whether the items along a dim are only numbered, each part from 0."""
+    return dim != REPLICATE and np.array_equal(part[dim], np.arange(part.sizes[dim]))
+
+
+def _refuse_statistics(part: xarray.Dataset, along: str) -> None:
+    over = [
+        str(name) for name, variable in part.data_vars.items()
+        if along not in variable.dims and variable.dims
+    ]  # fmt: skip
+    if over:
+        raise PlanError(
+            f"'{over[0]}' has no dim '{along}', so those of parts do not give that of the whole; "
+            "join results of single replicates"
+        )
+
+
+def _attributes(parts: Sequence[xarray.Dataset]) -> dict[str, Any]:
+    """Attributes of the whole: sums of counts and times, and values that all parts share."""
+    attrs: dict[str, Any] = {}
+    for name in parts[0].attrs:
+        values = [part.attrs.get(name) for part in parts]
+        same = all(np.array_equal(value, values[0]) for value in values)  # type: ignore[arg-type]
+        counts = name in ("replicates", "trajectories") or name.endswith("_seconds") or not same
+        if name == "interrupted":
+            attrs[name] = max(map(int, values))  # type: ignore[arg-type]
+        elif counts and all(isinstance(value, int | float) for value in values):
+            attrs[name] = sum(values)
+        else:
+            attrs[name] = values[0] if same else ", ".join(dict.fromkeys(map(str, values)))
+    return attrs
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
