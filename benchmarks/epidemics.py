@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import epidemic_earth
 import epidemic_leaps
 import numpy as np
 from epidemic_cases import (
@@ -38,7 +39,7 @@ import ergode
 CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
     "batch", "small", "sweep", "hubs", "largest", "sis", "meetings", "equal-error", "leap",
-    "leap-largest", "methods", "population",
+    "leap-largest", "methods", "population", "earth",
 )  # fmt: skip
 PEERS_UP_TO = 100_000  # nodes; beyond, EoN takes minutes
 RECURRENT_PEERS_UP_TO = 10_000
@@ -266,6 +267,8 @@ def main():
     run = "cuda" if options.device == "cuda" else "cpu"
     globals()[run](options, rows)
     getattr(epidemic_leaps, run)(options, rows)
+    if "earth" in options.case:
+        epidemic_earth.earth(options, rows)
     rows.write(options.json)
 
 

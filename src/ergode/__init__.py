@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.networks.computed import ComputedNetwork
     from ergode.models.networks.contact_network import ContactNetwork
     from ergode.models.networks.temporal import TemporalContacts
     from ergode.models.reactions.detailed_balance import balanced
@@ -109,6 +110,7 @@ _HOMES = {
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),
     "ergode.models.epidemic.transitions": ("Infection", "Progression"),
+    "ergode.models.networks.computed": ("ComputedNetwork",),
     "ergode.models.networks.contact_network": ("ContactNetwork",),
     "ergode.models.fields.delay": ("Delay",),
     "ergode.models.reactions.detailed_balance": ("balanced",),
@@ -161,10 +163,10 @@ _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochasti
 
 __all__ = [
     "AccuracyWarning", "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel",
-    "ContactNetwork", "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic",
-    "Device", "Empirical", "ErgodeError", "ErgodeWarning", "Erlang", "Event", "Exponential",
-    "FailureWarning", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation", "Infection",
-    "InterruptionWarning", "Intervention", "Isolation", "LayerClosure", "LogNormal",
+    "ComputedNetwork", "ContactNetwork", "ContactTracing", "Delay", "Density", "DetailedBalance",
+    "Deterministic", "Device", "Empirical", "ErgodeError", "ErgodeWarning", "Erlang", "Event",
+    "Exponential", "FailureWarning", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
+    "Infection", "InterruptionWarning", "Intervention", "Isolation", "LayerClosure", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus",
     "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status",

@@ -110,6 +110,21 @@ def test_model_spelled_out(reading):
                 50, ages={0: 20, 18: 80, 60: 20}, household_sizes=[1, 2, 1], weights={"work": 1}
             ).network,
         ),
+        (
+            'generator = "computed-random-regular"\nnode_count = 50\ndegree = 6\nseed = 3',
+            ergode.ComputedNetwork.random_regular(50, 6, seed=3),
+        ),
+        (
+            'layers.home = { generator = "computed-groups", node_count = 9, sizes = [1, 2] }\n'
+            "layers.rest = { generator = 'computed-random-regular', node_count = 9, factor = 0.5 }",
+            ergode.ComputedNetwork.from_layers(
+                {
+                    "home": ergode.ComputedNetwork.groups(9, [1, 2]),
+                    "rest": ergode.ComputedNetwork.random_regular(9),
+                },
+                {"rest": 0.5},
+            ),
+        ),
     ],
 )
 def test_generators(reading, written, expected):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from ergode.core import devices, methods
 from ergode.core.arguments import choice
@@ -42,6 +42,7 @@ class Method(methods.Method):
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps and their options
+    computed: bool = False  # it runs on networks that are computed, and has no limit of nodes
     sweeps: tuple[str, ...] = ()
     """Devices on which several points run in one launch.
 
@@ -141,10 +142,10 @@ METHODS = {
         Method(
             "first-passage",
             "exact, by shortest paths from the seeds",
-            "models without re-susceptibility on a static network",
+            "models without re-susceptibility on a static network, stored or computed",
             "exact, and the cheapest method for a model without re-susceptibility",
             True, _beyond_first_passage, ("sellke",), _without_listing(FirstPassageEnsemble),
-            comparable=False, sweeps=_EVERY_DEVICE,
+            comparable=False, computed=True, sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
@@ -258,25 +259,52 @@ def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[
             continue
         if paired and not method.comparable:
             continue
-        why = method.why_unsupported(model, scenario, aged)
+        why = _beyond(method, model, scenario, aged)
         if why is None:
             if paired:
                 return method, "exact, and runs that differ in interventions share their randomness"
             return method, method.reason + passed_over
         passed_over = f": {why}"
-    raise PlanError("no exact method can run this model")
+    first = METHODS["first-passage"]
+    why = first.why_unsupported(model, scenario, aged)
+    if why is None:  # it was passed over because of planned interventions
+        why = "runs with and without interventions, to be compared, need method='sellke'"
+    _refuse_network(first, why, scenario)
+
+
+def _beyond(method: Method, model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    """Why a method cannot run a model under a scenario; None if it can."""
+    if not method.computed:
+        contacts = scenario.contacts
+        if contacts.multigraph:
+            return "the network is computed"
+        if contacts.node_count >= 2**31:
+            return f"the network has {contacts.node_count:,} nodes, more than 2^31 - 1"
+    return method.why_unsupported(model, scenario, aged)
 
 
 def _check(method: Method, model: CompartmentModel, scenario: Scenario, aged: bool) -> None:
-    why = method.why_unsupported(model, scenario, aged)
+    why = _beyond(method, model, scenario, aged)
     if why is None:
         return
+    names = [*method.alternatives, *(name for name, one in METHODS.items() if one.computed)]
     instead = next(
-        name
-        for name in method.alternatives
-        if METHODS[name].why_unsupported(model, scenario, aged) is None
+        (name for name in names if _beyond(METHODS[name], model, scenario, aged) is None), None
     )
+    if instead is None:
+        _refuse_network(method, why, scenario)
     method.refuse(f"is for {method.use}, but {why}; use method='{instead}'")
+
+
+def _refuse_network(method: Method, why: str, scenario: Scenario) -> NoReturn:
+    """Refuse a network that is for "first-passage" alone, where that cannot run the model."""
+    instead = "use fewer nodes"
+    if scenario.contacts.multigraph:
+        instead = "use ComputedNetwork.stored(simple=True), which every method takes"
+    raise PlanError(
+        f"method '{method.name}' is for {method.use}, but {why}; and no other method takes this "
+        f"network of {scenario.contacts.node_count:,} nodes: {instead}"
+    )
 
 
 def options_of(method: Method, **options: Any) -> dict[str, Any]:

@@ -32,10 +32,11 @@ results.register(
     "counts",
     [
         Variable(
-            "count", (SWEPT, "replicate", *_GRID), "int32", "1", "nodes in a compartment at a time"
+            "count", (SWEPT, "replicate", *_GRID), "integer", "1",
+            "nodes in a compartment at a time",
         ),
         Variable(
-            "cases", (SWEPT, "replicate", "time", STRATA), "int32", "1",
+            "cases", (SWEPT, "replicate", "time", STRATA), "integer", "1",
             "cumulative infections, including seeds and importations",
         ),
         _STATUS,
@@ -289,9 +290,10 @@ def collector(
     each = (shape.replicates, grid.size, columns, contacts.node_count)
     if output == "counts":
         columns += len(scenario.strata)  # cases
+        bytes_each = 4 if contacts.node_count < 2**31 else 8
         check_room(
             # Twice, because chunks are copied into one array.
-            shape.total * (8 * grid.size * columns + _BYTES_OF_STATUS),
+            shape.total * (2 * bytes_each * grid.size * columns + _BYTES_OF_STATUS),
             f"an array of counts of {shape.total:,} epidemics at {grid.size:,} times",
             "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
@@ -302,6 +304,11 @@ def collector(
         "use fewer replicates",
     )
     if output == "statistics":
+        if contacts.node_count >= 2**31:
+            raise PlanError(
+                f"output='statistics' is for fewer than 2^31 nodes, because it sums squares of "
+                f"counts; the network has {contacts.node_count:,}. Use output='counts'"
+            )
         levels = [float(level) for level in np.atleast_1d(quantiles)]
         if not all(0.0 <= level <= 1.0 for level in levels):
             raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")

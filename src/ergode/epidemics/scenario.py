@@ -21,6 +21,7 @@ from ergode.models.epidemic.interventions import (
     Intervention,
     calendar_of,
 )
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
 
@@ -29,7 +30,7 @@ from ergode.models.networks.temporal import TemporalContacts
 class Scenario:
     """Contacts, calendars, interventions, importations and strata, as `simulate` takes them."""
 
-    contacts: ContactNetwork
+    contacts: ContactNetwork | ComputedNetwork
     meetings: TemporalContacts | None = None
     planned: Sequence[Intervention] | None = None  # None: no run to compare with
     importations: Sequence[Importation] = ()
@@ -90,7 +91,7 @@ class Scenario:
 
 
 def scenario_of(
-    contacts: ContactNetwork | TemporalContacts,
+    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
     layer_factors: Any = None,
@@ -106,10 +107,11 @@ def scenario_of(
     """
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts
-    if not isinstance(network, ContactNetwork):
+    if not isinstance(network, ContactNetwork | ComputedNetwork):
         raise ModelError(
             f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
-            "ergode.ContactNetwork.from_edges(source, target), or TemporalContacts"
+            "ergode.ContactNetwork.from_edges(source, target), a ComputedNetwork or "
+            "TemporalContacts"
         )
     if isinstance(interventions, Intervention):
         interventions = (interventions,)
@@ -153,7 +155,7 @@ def scenario_of(
 
 
 def _factors(
-    given: Any, network: ContactNetwork, origin: np.datetime64 | None
+    given: Any, network: ContactNetwork | ComputedNetwork, origin: np.datetime64 | None
 ) -> dict[str, Calendar]:
     """The calendar of every layer, from calendars or from series and tables of pandas or xarray."""
     if hasattr(given, "columns"):

@@ -35,6 +35,7 @@ from ergode.core.math.random import (
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of, replicate_of, rows_from
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 
 Initial = Mapping[str, Any]
@@ -195,7 +196,7 @@ class Seeder:
     def __init__(
         self,
         model: CompartmentModel,
-        contacts: ContactNetwork,
+        contacts: ContactNetwork | ComputedNetwork,
         initial: Initial,
         seed: np.uint64,
         device: Device,
@@ -244,8 +245,8 @@ class Seeder:
     def never_cases(
         self, first_replicate: int, count: int, stratum: np.ndarray, stratum_count: int
     ) -> np.ndarray:
-        """Number of seeds that are not cases, such as those in R: int32 [count, stratum_count]."""
-        host, spared = self.host, np.zeros((count, stratum_count), np.int32)
+        """Number of seeds that are not cases, such as those in R: int64 [count, stratum_count]."""
+        host, spared = self.host, np.zeros((count, stratum_count), np.int64)
         drawn = self.most > host.named_count
         groups = host.drawn_compartment if drawn else host.drawn_compartment[:0]
         named = host.named_compartment[..., : host.named_count]
@@ -289,7 +290,10 @@ class Seeder:
 
 
 def _weights_of(
-    model: CompartmentModel, initial: Initial, contacts: ContactNetwork, seeding: Seeding
+    model: CompartmentModel,
+    initial: Initial,
+    contacts: ContactNetwork | ComputedNetwork,
+    seeding: Seeding,
 ) -> list[np.ndarray] | None:
     """Weights of all nodes for each drawn group; None if all nodes are equally likely."""
     if not any(isinstance(v, Seeds) and v.weight is not None for v in initial.values()):

@@ -25,6 +25,7 @@ from ergode.epidemics.shared.resolution import check_resolution, precision_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
 from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 def simulate(
     model: CompartmentModel | ModelFunction,
-    contacts: ContactNetwork | TemporalContacts,
+    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
     *,
     parameters: Mapping[str, Any] | None = None,
     initial: Initial | InitialFunction,
@@ -65,9 +66,10 @@ def simulate(
         Compartments, infections and holding times; or a function that takes `parameters` by name
         and returns a model. All points must have equal compartments, infections, progressions and
         families of holding times.
-    contacts : ContactNetwork or TemporalContacts
+    contacts : ContactNetwork, ComputedNetwork or TemporalContacts
         Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
-        infect only while they meet.
+        infect only while they meet. The contacts of a `ComputedNetwork` take no memory; the method
+        ``"first-passage"`` supports them.
     parameters : mapping of str to float or array_like, optional
         Values of the parameters that the functions `model` and `initial` take. Arrays of equal
         length are swept together along the dim ``point``; `ergode.grid` crosses all arrays, and
@@ -99,7 +101,7 @@ def simulate(
         ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` describe each one.
 
         - ``"first-passage"``: exact, by shortest paths from the seeds; for models without
-          re-susceptibility on a static network
+          re-susceptibility on a static network, stored or computed
         - ``"sellke"``: exact, by effective contacts of every arc, which transmit or not; for any
           model and scenario
         - ``"gillespie"``: exact, by one jump after another, on the CPU; for memoryless models and

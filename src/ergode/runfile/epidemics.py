@@ -15,6 +15,7 @@ from ergode.epidemics.outputs import Output
 from ergode.epidemics.points import ModelFunction
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
 from ergode.plots.frame import figure_of
@@ -63,7 +64,7 @@ class EpidemicRun:
 
     model: CompartmentModel
     model_at_points: CompartmentModel | ModelFunction
-    contacts: ContactNetwork | TemporalContacts
+    contacts: ContactNetwork | ComputedNetwork | TemporalContacts
     options: Mapping[str, Any]
 
     @property
@@ -119,7 +120,7 @@ def read(top: Table) -> EpidemicRun:
     swept = parameters.sweep()
     model, model_at_points, named = of_parameters(compartment_model, top.table("model"), swept)
     described = top.table("contacts")
-    contacts: ContactNetwork | TemporalContacts
+    contacts: ContactNetwork | ComputedNetwork | TemporalContacts
     if "meetings" in described:
         contacts = described.call(read_meetings, described.path("meetings"), also=["meetings"])
     else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.population import Population
 from ergode.readers.edges import read_contacts
@@ -21,11 +24,13 @@ _GENERATORS = {
     )
 }
 
+_COMPUTED = {"computed-random-regular": "random_regular", "computed-groups": "groups"}
+
 # Whatever is given: the generator says what its tables hold.
 _TABLES = {"Mapping": lambda table, key: table.values[key]}
 
 
-def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork:
+def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork | ComputedNetwork:
     """The network of a table: a file, a generator, or layers of these."""
     sources = [key for key in ("file", "generator", "layers") if key in table]
     if len(sources) != 1:
@@ -41,23 +46,31 @@ def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork:
             table.values["columns"] = [name or None for name in columns]
         read = table.call(read_contacts, table.path("file"), also=["file", *also])
     else:
-        make = getattr(ContactNetwork, _GENERATORS[table.choice("generator", _GENERATORS)])
+        name = table.choice("generator", _GENERATORS | _COMPUTED)
+        if name in _COMPUTED:
+            make = getattr(ComputedNetwork, _COMPUTED[name])
+        else:
+            make = getattr(ContactNetwork, _GENERATORS[name])
         read = table.call(make, also=["generator", *also], special=_TABLES)
         if isinstance(read, Population):
             read = read.network
-    assert isinstance(read, ContactNetwork)
+    assert isinstance(read, ContactNetwork | ComputedNetwork)
     return read
 
 
-def _layered(table: Table) -> ContactNetwork:
+def _layered(table: Table) -> ContactNetwork | ComputedNetwork:
     table.only(["layers"])
     layers = table.table("layers")
-    networks, factors = {}, {}
+    networks: dict[str, Any] = {}
+    factors = {}
     for name in layers.values:
         layer = layers.table(name)
         if "layers" in layer:
             raise layer.error(f"{layer.place} has layers, but a layer cannot")
         networks[name] = contact_network(layer, also=("factor",))
         factors[name] = layer.number("factor", 1.0)
+    kind: Any = ContactNetwork
+    if any(isinstance(one, ComputedNetwork) for one in networks.values()):
+        kind = ComputedNetwork
     with table.explaining():
-        return ContactNetwork.from_layers(networks, factors)
+        return kind.from_layers(networks, factors)

@@ -313,7 +313,8 @@ def binomial(seed, replicate, entity, purpose, index, trials, probability):
 
 # Rounds of the shuffle below: after r of them an element is within 2^-r of uniform.
 _SHUFFLE_ROUNDS = 40
-_KEYS, _COINS = np.uint32(0), np.uint32(1)
+_KEYS, _COINS, _FURTHER_KEYS = np.uint32(0), np.uint32(1), np.uint32(2)
+_WORDS = np.uint64(1) << np.uint64(32)
 
 
 def _swap(x, count, step, seed, replicate, purpose):
@@ -323,6 +324,11 @@ def _swap(x, count, step, seed, replicate, purpose):
     which = step & 3
     word = w0 if which == 0 else (w1 if which == 1 else (w2 if which == 2 else w3))
     key = (np.uint64(word) * count) >> np.uint64(32)
+    if count > _WORDS:
+        # A word does not reach all keys: a second block has further bits.
+        w0, w1, w2, w3 = draw_words(seed, replicate, step >> 2, purpose, _FURTHER_KEYS)
+        more = w0 if which == 0 else (w1 if which == 1 else (w2 if which == 2 else w3))
+        key = ((np.uint64(word) << np.uint64(32)) | np.uint64(more)) % count
     partner = key - x if key >= x else key + count - x
     high = partner if partner > x else x
     w0, w1, w2, w3 = draw_words(
@@ -332,7 +338,7 @@ def _swap(x, count, step, seed, replicate, purpose):
 
 
 def shuffled(rank, count, seed, replicate, purpose):
-    """The element of rank `rank` in a random order of ``range(count)``, 1 <= count < 2^32.
+    """The element of rank `rank` in a random order of ``range(count)``, 1 <= count <= 2^36.
 
     Ranks 0 .. k - 1 are k distinct integers, each found without memory and without the others.
     Hoang, Morris, Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO (2012): every

@@ -15,7 +15,7 @@ from ergode.core.compiler.language import cuda
 from ergode.epidemics.first_passage.kernel import starting_compartment, time_of
 from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.counts import grid_index, running_sums
-from ergode.epidemics.shared.options import HAS_STRATA
+from ergode.epidemics.shared.options import HAS_STRATA, WIDE
 from ergode.epidemics.shared.progression import (
     LANES,
     advance,
@@ -55,7 +55,7 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
     node_count = words.shape[1]
     stratum_count = counts.shape[2] // search.stages.kind.size
     horizon = times[times.size - 1]
-    moves = np.empty((times.size + 1, counts.shape[2]), np.int32)
+    moves = np.empty((times.size + 1, counts.shape[2]), np.int64 if WIDE else np.int32)
     lanes = new_lanes()
     for row in range(start, stop):
         replicate = replicate_of(rows, row)
@@ -102,10 +102,16 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
             running_sums(row * counts.shape[2] + column, counts, at_first)
 
 
+def count_type(number):
+    """A number of nodes, as wide as counts are."""
+    return np.int64(number) if WIDE else np.int32(number)
+
+
 def count_on_grid_cuda(words, search, grid, moves):
     """Add the moves of every replicate to `moves` [replicate, time, compartment x stratum].
 
-    `moves` must be zero at the start.  Only the CPU uses `grid.at_first`: it sums up the moves.
+    `moves` must be zero at the start; it is int64 if `WIDE`.  Only the CPU uses `grid.at_first`: it
+    sums up the moves.
 
     A row of blocks works on one replicate; its moves are summed in shared memory if they fit.
     """
@@ -141,8 +147,8 @@ def count_on_grid_cuda(words, search, grid, moves):
                         cuda.atomic.sub(shared, at * column_count + left, np.int32(1))
                         cuda.atomic.add(shared, at * column_count + entered, np.int32(1))
                     else:
-                        cuda.atomic.sub(moves, (row, at, left), np.int32(1))
-                        cuda.atomic.add(moves, (row, at, entered), np.int32(1))
+                        cuda.atomic.sub(moves, (row, at, left), count_type(1))
+                        cuda.atomic.add(moves, (row, at, entered), count_type(1))
                     going = stages.kind[compartment] >= 0
                     if going:
                         time = time + holding_time(stages, compartment, seed, replicate, node)
@@ -159,6 +165,6 @@ def count_on_grid_cuda(words, search, grid, moves):
                     cuda.atomic.add(
                         moves,
                         (row, k // column_count, k % column_count),
-                        shared[k],
+                        count_type(shared[k]),
                     )
         cuda.syncthreads()

@@ -29,7 +29,8 @@ import numpy as np
 from ergode.core.compiler.language import ByPrecision, bits, fma, from_bits, real, to_bits
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
 from ergode.epidemics.seeding import initial_compartment, seed_node, seeding_of_row
-from ergode.epidemics.shared.options import WEIGHTED
+from ergode.epidemics.shared.arcs import end_arc, first_arc, target_of, weight_of
+from ergode.epidemics.shared.options import WEIGHTED, WIDE
 from ergode.epidemics.shared.progression import (
     LANES,
     advance,
@@ -44,8 +45,8 @@ class Search(NamedTuple):
     """Read-only tables of a search."""
 
     offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
-    targets: Any
-    weights: Any  # real [arc_count]
+    targets: Any  # or `ComputedArcs`, see `shared.arcs`
+    weights: Any  # real [arc_count], or [slot_count] of a computed network
     stages: Any  # of all points, see `shared.progression`
     seeding: Any  # of all points, see `seeding`
     seed_count: Any  # largest number of seeds of a replicate
@@ -94,7 +95,7 @@ def threshold(seed, replicate, arc, weights):
     """Cumulative force of infection at which an arc transmits, per unit of weight."""
     w0, w1 = _arc_words(seed, replicate, arc)
     x = exponential(w0, w1)
-    return x / weights[arc] if WEIGHTED else x
+    return x / weight_of(weights, arc) if WEIGHTED else x
 
 
 def arrival(x, since, before, rate, duration):
@@ -154,7 +155,8 @@ def search_cpu(start, stop, search, width, words, work):
     lanes = new_lanes()
     before = np.empty(LANES, real)
     trials = Trials(
-        np.empty(_TRIALS, np.int64), np.empty(_TRIALS, np.uint32), np.empty(_TRIALS, np.int32),
+        np.empty(_TRIALS, np.int64), np.empty(_TRIALS, np.uint64 if WIDE else np.uint32),
+        np.empty(_TRIALS, np.int32),
         np.empty(_TRIALS, real), np.empty(_TRIALS, bits),
     )  # fmt: skip
     for row in range(start, stop):
@@ -233,7 +235,7 @@ def _expand(
     lanes, count, before, trials, nearest, reached, search, stages, seeding, replicate
 ):  # fmt: skip
     """Follow the nodes in lanes through their stages; lower the times of their targets."""
-    offsets, targets, weights = search.offsets, search.targets, search.weights
+    weights = search.weights
     seed, horizon = search.seed, search.horizon
     for lane in range(count):
         before[lane] = 0.0
@@ -247,16 +249,16 @@ def _expand(
             continue
         size = hold(lanes, count, stages, compartment, horizon, seed, replicate)
         member = 0 if rate > 0.0 else size
-        arc = np.int64(offsets[lanes.group_node[0]]) if size > 0 else np.int64(0)
+        arc = first_arc(search, lanes.group_node[0]) if size > 0 else np.int64(0)
         while member < size:
             tried = 0
             while member < size and tried < _TRIALS:
                 node = lanes.group_node[member]
                 earliest = word_of(lanes.since[lanes.group[member]])
-                end = np.int64(offsets[node + np.uint32(1)])
+                end = end_arc(search, node)
                 last = min(end, arc + _TRIALS - tried)
                 while arc < last:
-                    target = np.uint32(targets[arc])
+                    target = target_of(search, node, arc)
                     trials.arc[tried] = arc
                     trials.target[tried] = target
                     trials.member[tried] = member
@@ -266,7 +268,7 @@ def _expand(
                 if arc == end:
                     member += 1
                     if member < size:
-                        arc = np.int64(offsets[lanes.group_node[member]])
+                        arc = first_arc(search, lanes.group_node[member])
             _try(
                 trials, tried, lanes, before, rate, nearest, reached, weights,
                 seed, replicate, horizon,

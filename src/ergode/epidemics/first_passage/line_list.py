@@ -15,6 +15,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.compiler.language import fma, real
 from ergode.core.devices import Device
+from ergode.core.launch import check_room
 from ergode.epidemics.first_passage.kernel import (
     Search,
     arrival,
@@ -23,6 +24,7 @@ from ergode.epidemics.first_passage.kernel import (
     time_of,
 )
 from ergode.epidemics.seeding import seeding_of_row
+from ergode.epidemics.shared.arcs import end_arc, first_arc, target_of
 from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 
@@ -42,7 +44,7 @@ def _list_cases(start, stop, search, words, first_case, cases):
 
     Out: `cases`. The caller fills `cases.entered` with NaN.
     """
-    offsets, targets, weights = search.offsets, search.targets, search.weights
+    weights = search.weights
     rows, seed, horizon = search.rows, search.seed, search.horizon
     node_count = words.shape[1]
     soonest = np.empty(node_count, real)
@@ -69,11 +71,11 @@ def _list_cases(start, stop, search, words, first_case, cases):
                 rate = stages.transmission_rate[compartment]
                 duration = holding_time(stages, compartment, seed, replicate, node)
                 if rate > 0.0:
-                    for arc in range(offsets[node], offsets[node + 1]):
-                        target = targets[arc]
+                    for arc in range(first_arc(search, node), end_arc(search, node)):
+                        target = target_of(search, node, arc)
                         x = threshold(seed, replicate, arc, weights)
                         time = arrival(x, since, before, rate, duration)
-                        if time < soonest[target]:
+                        if time < soonest[target] and target != node:
                             soonest[target] = time
                             infector[target] = node
                 if stages.kind[compartment] < 0:
@@ -106,9 +108,15 @@ def cases_of(
     reached = (words >> words.dtype.type(1)).view(precision) <= search.horizon
     first_case = np.concatenate([[0], np.cumsum(reached.sum(axis=1, dtype=np.int64))])
     count = int(first_case[-1])
+    compartment_count = search.stages.kind.size
+    check_room(
+        8 * count * (4 + compartment_count) + 12 * words.shape[1],
+        f"the line list of {count:,} cases",
+        "use fewer nodes or output='counts'",
+    )
     cases = Cases(
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
-        np.empty(count, np.float64), np.full((count, search.stages.kind.size), np.nan),
+        np.empty(count, np.float64), np.full((count, compartment_count), np.nan),
     )  # fmt: skip
     kernel = kernels.cpu_kernel(_list_cases, precision=precision.name, bindings=bindings)
     host.run(kernel, len(words), put_table(host, search), host.put(words), first_case, cases)

@@ -14,11 +14,14 @@ from ergode.core.kernels import Kernel
 from ergode.core.launch import run_from_first
 from ergode.epidemics.first_passage.cuda import SEGMENT, THREADS
 from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 
-_INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes words with 32 bits
+_INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes the words of a stored network with 32 bits
 # Words a warp scans at a time, a power of two: short tiles share out uneven work.
 _TILE_LEAST, _TILE_MOST = 128, 256
+# Room for nodes that a pass lowers to a time within it (8 bytes each).
+_LISTED_LEAST, _WORDS_A_LISTED = 2**16, 64
 _CHUNK_BYTES = 2**25
 _BRIEF = 2**18  # nodes and arcs, searched within some hundredths of a second
 
@@ -31,15 +34,23 @@ class OnCPU:
     device : Device
     search, count : Kernel
         The two kernels.
-    contacts : ContactNetwork
+    contacts : ContactNetwork or ComputedNetwork
+    count_type : dtype
+        Type of counts of nodes.
     """
 
     width_factor = 1.0  # of the span of times expanded in one pass
 
     def __init__(
-        self, device: Device, search: Kernel, count: Kernel, contacts: ContactNetwork
+        self,
+        device: Device,
+        search: Kernel,
+        count: Kernel,
+        contacts: ContactNetwork | ComputedNetwork,
+        count_type: np.dtype[Any],
     ) -> None:
         self._device, self._search, self._count = device, search, count
+        self._count_type = count_type
         self._node_count = contacts.node_count
         self._is_brief = contacts.arc_count + contacts.node_count < _BRIEF
         self._scratch = Scratch(device)
@@ -54,7 +65,7 @@ class OnCPU:
         """Compile both kernels for arguments of these types, and counts of this shape."""
         words = self._scratch.array("words", (0, self._node_count), _word_of(search))
         self._device.prepare(self._search, *search, words, np.empty((0, 2), np.int64))
-        self._device.prepare(self._count, words, *count, np.empty((0, *counts), np.int32))
+        self._device.prepare(self._count, words, *count, np.empty((0, *counts), self._count_type))
 
     def search(self, replicates: int, arguments: tuple[Any, ...]) -> tuple[Any, np.ndarray]:
         """Words [replicate, node] and the work done [2]."""
@@ -69,7 +80,7 @@ class OnCPU:
 
     def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Counts of a shape [replicate, time, column]."""
-        counts = np.empty(shape, np.int32)
+        counts = np.empty(shape, self._count_type)
         brief = self._is_brief and shape[0] == 1
         self._device.run(self._count, shape[0], words, *arguments, counts, is_brief=brief)
         return counts
@@ -79,14 +90,20 @@ class OnCUDA:
     """All replicates of a chunk in one persistent grid; parameters as for `OnCPU`."""
 
     width_factor = 1.5
+    tiles = _TILE_LEAST, _TILE_MOST
 
     def __init__(
-        self, device: Device, search: Kernel, count: Kernel, contacts: ContactNetwork
+        self,
+        device: Device,
+        search: Kernel,
+        count: Kernel,
+        contacts: ContactNetwork | ComputedNetwork,
+        count_type: np.dtype[Any],
     ) -> None:
         self._device, self._search, self._count = device, search, count
-        self._node_count = contacts.node_count
+        self._node_count, self._count_type = contacts.node_count, count_type
         self._segments = 0
-        if contacts.largest_degree > SEGMENT:
+        if isinstance(contacts, ContactNetwork) and contacts.largest_degree > SEGMENT:
             degrees = contacts.degrees()
             self._segments = int((-(-degrees[degrees > SEGMENT] // SEGMENT)).sum())
         self._scratch = Scratch(device)
@@ -103,30 +120,36 @@ class OnCUDA:
             -> None:  # fmt: skip
         """Do nothing: a launch compiles the kernel to find the size of its grid."""
 
+    def _queue(self, replicates: int) -> tuple[Any, Any]:
+        """Scratch for segments of hubs, and for the numbers of them in three passes."""
+        array = self._scratch.array
+        return (
+            array("segments", (max(1, replicates * self._segments), 2), np.uint32),
+            array("segment_count", 3, np.int32),
+        )
+
     def search(self, replicates: int, arguments: tuple[Any, ...]) -> tuple[Any, np.ndarray]:
         """Words [replicate, node] on the device, and the work done [2]."""
         array, word = self._scratch.array, _word_of(arguments)
         words = array("words", (replicates, self._node_count), word)
+        queue, queued = self._queue(replicates)
         scratch = (
-            words.reshape(words.size),
-            array("segments", (max(1, replicates * self._segments), 2), np.uint32),
-            array("earliest", 3, word),
-            array("segment_count", 3, np.int32),
+            words.reshape(words.size), queue, array("earliest", 3, word), queued,
             array("work", 2, np.int64),
-        )
+        )  # fmt: skip
         if not self._blocks:
             self._blocks = self._device.resident_blocks(
-                self._search, THREADS, *arguments, _TILE_LEAST, *scratch
+                self._search, THREADS, *arguments, self.tiles[0], *scratch
             )
         warps = self._blocks * THREADS // 32
-        tile = _TILE_LEAST if words.size <= warps * _TILE_LEAST else _TILE_MOST
+        tile = self.tiles[words.size > warps * self.tiles[0]]
         blocks = min(self._blocks, -(-words.size * 32 // (tile * THREADS)))
         self._device.launch(self._search, blocks, THREADS, *arguments, tile, *scratch)
         return words, self._device.get(scratch[-1])
 
     def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Counts of a shape [replicate, time, column]."""
-        moves = self._scratch.array("moves", shape, np.int32, zero=True)
+        moves = self._scratch.array("moves", shape, self._count_type, zero=True)
         across = max(1, min(-(-self._node_count // 1024), 8 * self._device.core_count // shape[0]))
         blocks = across, min(shape[0], 65535)
         self._device.launch(self._count, blocks, 256, words, *arguments, moves)
@@ -135,7 +158,42 @@ class OnCUDA:
         return self._device.get(moves)
 
 
-ON_DEVICE: dict[Target, type[OnCPU] | type[OnCUDA]] = {"cpu": OnCPU, "cuda": OnCUDA}
+class OnCUDAComputed(OnCUDA):
+    """`OnCUDA` for a computed network."""
+
+    width_factor = 0.4  # shorter than for stored networks: a window is one scan, and lists
+    tiles = 256, 512
+
+    def replicates_at_once(self, bytes_each: int) -> int:
+        """Replicates that keep a grid busy."""
+        return max(1, _INDEXABLE_WORDS // self._node_count)
+
+    def _queue(self, replicates: int) -> tuple[Any, Any]:
+        """Scratch for nodes that are lowered within a pass, and for their numbers in three."""
+        array = self._scratch.array
+        return (
+            array("again", listed_at_once(replicates * self._node_count), np.uint64),
+            array("again_count", 3, np.int32),
+        )
+
+
+def listed_at_once(words: int) -> int:
+    """Nodes that have room in the list of those lowered within a pass."""
+    return max(_LISTED_LEAST, words // _WORDS_A_LISTED)
+
+
+def on_device(
+    device: Device,
+    search: Kernel,
+    count: Kernel,
+    contacts: ContactNetwork | ComputedNetwork,
+    count_type: np.dtype[Any],
+) -> OnCPU | OnCUDA:
+    """What launches the kernels on a device."""
+    kinds: dict[Target, type[OnCPU] | type[OnCUDA]] = {"cpu": OnCPU, "cuda": OnCUDA}
+    if isinstance(contacts, ComputedNetwork):
+        kinds["cuda"] = OnCUDAComputed
+    return kinds[device.target](device, search, count, contacts, count_type)
 
 
 def _word_of(arguments: tuple[Any, ...]) -> np.dtype[Any]:

@@ -16,23 +16,26 @@ from ergode.core import kernels
 from ergode.core.buffers import put_kept, put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.epidemics.first_passage.computed_cuda import search_computed_cuda
 from ergode.epidemics.first_passage.counts import Grid, count_on_grid_cpu, count_on_grid_cuda
 from ergode.epidemics.first_passage.cuda import search_cuda
 from ergode.epidemics.first_passage.kernel import Search, search_cpu
 from ergode.epidemics.first_passage.line_list import cases_of
-from ergode.epidemics.first_passage.on_device import ON_DEVICE
+from ergode.epidemics.first_passage.on_device import listed_at_once, on_device
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
-from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
+from ergode.epidemics.shared.options import COMPUTED, HAS_STRATA, WEIGHTED, WIDE
 from ergode.epidemics.shared.resolution import check_range, check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.networks.computed import ComputedNetwork
 
 # Half the registers that the kernels would use: twice the threads hide the latency of reads.
 _REGISTERS = 64
+NODES_OF_32_BITS = 2**31
 
 
 class FirstPassageEnsemble(Ensemble):
@@ -70,6 +73,7 @@ class FirstPassageEnsemble(Ensemble):
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision, group, rows)
         contacts, stratum = scenario.contacts, scenario.stratum
+        self.count_type = np.dtype(np.int32 if self.node_count < NODES_OF_32_BITS else np.int64)
         self.word_type = np.dtype(f"uint{precision[-2:]}")
         self.stages = progression.stages_of_group(model, group, precision)
         self.seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
@@ -83,7 +87,16 @@ class FirstPassageEnsemble(Ensemble):
         self._bindings = {
             **bindings_of(group), **self.seeds.bindings, WEIGHTED: weights_of_arcs is not None,
         }  # fmt: skip
-        pairs = (search_cpu, search_cuda), (count_on_grid_cpu, count_on_grid_cuda)
+        if self.count_type != np.int32:
+            self._bindings[WIDE] = True
+        self._computed = isinstance(contacts, ComputedNetwork)
+        if isinstance(contacts, ComputedNetwork):
+            self._bindings |= {COMPUTED: True, **contacts.bindings}
+            offsets, targets = np.zeros(1, np.int64), contacts.arcs
+        else:
+            offsets, targets = contacts.offsets, contacts.targets
+        on_cuda = search_computed_cuda if self._computed else search_cuda
+        pairs = (search_cpu, on_cuda), (count_on_grid_cpu, count_on_grid_cuda)
 
         def made(families: dict[Any, bool]) -> list[kernels.Kernel]:
             bindings = self._bindings | families | {HAS_STRATA: stratum is not None}
@@ -95,25 +108,19 @@ class FirstPassageEnsemble(Ensemble):
         search, count = made(families)
         self._bindings |= families
         self.bindings = dict(search.bindings)
-        self._on = ON_DEVICE[device.target](device, search, count, contacts)
+        self._on = on_device(device, search, count, contacts, self.count_type)
         if width is None:
             some = [model] if group is None else group.models[:: -(-len(group.models) // 9)]
             width = median(_width(one, weights_of_arcs) for one in some)
             width *= self._on.width_factor
         self.width = np.dtype(precision).type(width)
         self._on_host = Search(
-            contacts.offsets, contacts.targets, self.weights, self.stages, self.seeds.host,
+            offsets, targets, self.weights, self.stages, self.seeds.host,
             self.seeds.most, self.seed, self.rows_from(0), self.horizon,
         )  # fmt: skip
-        self.search = self._on_host._replace(
-            offsets=put_kept(device, contacts.offsets),
-            targets=put_kept(device, contacts.targets),
-            weights=put_kept(device, self.weights),
-            stages=put_table(device, self.stages),
-            seeding=self.seeds.of(0, 0),
-        )
+        self.search = put_table(device, self._on_host)._replace(seeding=self.seeds.of(0, 0))
         groups = np.zeros(1, np.int32) if stratum is None else stratum
-        at_first = np.zeros((self.compartment_count, self.stratum_count), np.int32)
+        at_first = np.zeros((self.compartment_count, self.stratum_count), self.count_type)
         at_first[self.base] = self.stratum_sizes
         self._stratum_on_host = groups
         self.grid = Grid(
@@ -126,7 +133,11 @@ class FirstPassageEnsemble(Ensemble):
         """Memory per replicate, without the network [bytes]."""
         word = self.word_type.itemsize
         columns = self.compartment_count * self.stratum_count
-        return word * self.node_count + 4 * self.times.size * columns
+        listed = 0
+        if self._computed and self.device.is_cuda:
+            listed = 8 * listed_at_once(self.node_count)
+        counts = self.count_type.itemsize * self.times.size * columns
+        return word * self.node_count + listed + counts
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: as many as keep the device busy and fit its memory."""
@@ -158,7 +169,8 @@ class FirstPassageEnsemble(Ensemble):
     def count(self, found: Any, first_replicate: int) -> np.ndarray:
         """Nodes in each compartment (and stratum) at each time.
 
-        int32 [count, time_count, compartment_count] or [..., compartment_count, stratum_count].
+        Shape [count, time_count, compartment_count] or [..., compartment_count, stratum_count];
+        int32, or int64 for 2^31 nodes or more.
         """
         columns = self.compartment_count * self.stratum_count
         shape = (found.shape[0], self.times.size, columns)
@@ -177,7 +189,7 @@ class FirstPassageEnsemble(Ensemble):
         )
         if self.stratum_count == 1:
             spared = spared[:, 0]
-        return (everybody - left - spared[:, None]).astype(np.int32)
+        return (everybody - left - spared[:, None]).astype(self.count_type)
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate and node."""

@@ -29,5 +29,9 @@ THINNED = option(True)
 """Whether an effective contact may fail to transmit."""
 HAS_MOMENTS = option(True)
 """Whether events may be simultaneous (`shared.clock`)."""
+COMPUTED = option(False)
+"""Whether arcs are computed, not stored (`shared.arcs`)."""
+WIDE = option(False)
+"""Whether numbers of nodes, or counts of them, may exceed 31 bits."""
 LISTING = option(True)
 """Whether line lists are kept."""

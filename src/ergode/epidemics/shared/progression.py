@@ -16,6 +16,7 @@ import numpy as np
 from ergode.core.compiler.language import real
 from ergode.core.compiler.source import Precision
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
+from ergode.epidemics.shared.options import WIDE
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels
@@ -225,11 +226,11 @@ class Lanes(NamedTuple):
 def new_lanes():
     """Lanes for one thread."""
     return Lanes(
-        np.empty(LANES, np.uint32),
+        np.empty(LANES, np.uint64 if WIDE else np.uint32),
         np.empty(LANES, np.int32),
         np.empty(LANES, real),
         np.empty(LANES, np.int32),
-        np.empty(LANES, np.uint32),
+        np.empty(LANES, np.uint64 if WIDE else np.uint32),
         np.empty(LANES, real),
     )
 

@@ -36,6 +36,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Trigger
 from ergode.models.holding_times.empirical import Empirical
 from ergode.models.holding_times.families import Deterministic
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 
 
@@ -162,9 +163,15 @@ def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:
     return np.zeros(1, dtype) if array is None else array
 
 
-def arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:
-    """Factor on the transmission rate along each arc; None if all are one."""
-    weights = contacts.weights
+def arc_weights(
+    model: CompartmentModel, contacts: ContactNetwork | ComputedNetwork
+) -> np.ndarray | None:
+    """Factor on the transmission rate along each arc; None if all are one.
+
+    A computed network has one for each slot of a node.
+    """
+    computed = isinstance(contacts, ComputedNetwork)
+    weights = contacts.slot_factors() if computed else contacts.weights
     for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):
         if name is None:
             continue

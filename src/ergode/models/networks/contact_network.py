@@ -80,6 +80,9 @@ class ContactNetwork:
     layer: np.ndarray | None = None
     attributes: dict[str, np.ndarray] = field(default_factory=dict)
     node_names: np.ndarray | None = None
+    multigraph: bool = field(default=False, init=False)
+    """Whether rows may name a node itself, or a node twice, in any order: the copy of a computed
+    network, slot by slot (`ComputedNetwork.stored`)."""
 
     def __post_init__(self) -> None:
         count = checks.node_count_of(self.node_count)

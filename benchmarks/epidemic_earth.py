@@ -1,0 +1,61 @@
+"""Epidemics of everyone on Earth: exact SEIR on random regular networks that are computed.
+
+Each row says the time, what is needed of memory, arcs a second, and how far the attack rate is from
+theory.  Bytes that a GPU has to move, and what bounds it: `first_passage.computed_cuda`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from epidemic_cases import INFECTIOUS, LATENT, SEIR, call
+from scipy.integrate import quad
+
+import ergode
+
+DEGREE = 8
+SEEDS = 100
+ON_CUDA = (1_000_000, 100_000_000, 1_000_000_000, 8_000_000_000)
+ON_CPU = (1_000_000, 10_000_000)
+TIMES = np.arange(151.0)  # days
+SLOW = ergode.CompartmentModel.seir(
+    transmission_rate=0.05, latent=LATENT, infectious=INFECTIOUS
+)  # of which a sixth escapes, so that an error of the attack rate would be seen
+
+
+def earth(options, rows):
+    """Time and memory by size; at the smallest size, equality with the stored copy."""
+    sizes = ON_CUDA if options.device == "cuda" else ON_CPU
+    for size in sizes[: 2 if options.quick else None]:
+        contacts = ergode.ComputedNetwork.random_regular(size, DEGREE, seed=1)
+        case = f"earth N={size:.0e} d={DEGREE}".replace("e+0", "e")
+        chosen = {"times": TIMES, "initial": {"E": SEEDS}}
+        ours = call(options.place, SEIR, contacts, **chosen)
+        found = rows.measure(case, ours, repeats=2)
+        rows.add(case, "time", found.seconds, "s")
+        rows.add(case, "arcs a second", size * DEGREE / found.seconds / 1e9, "1e9/s")
+        work = found.result.attrs
+        rows.add(case, "expansions a case", work["expansions"] / _cases(found.result), "1")
+        rows.add(case, "passes", work["passes"], "1")
+        if size == sizes[0]:
+            stored = call(options.place, SEIR, contacts.stored(), **chosen)()
+            equal = (stored["count"].values == found.result["count"].values).all()
+            rows.add(case, "equal to the stored copy", int(equal), "1")
+        if size <= 100_000_000:
+            slow = call(
+                options.place, SLOW, contacts, times=[0.0, 1000.0], initial={"E": size // 1000}
+            )()
+            expected = attack_rate(0.05)
+            rows.add(case, "error of the attack rate", _cases(slow) / size - expected, "1")
+
+
+def attack_rate(rate):
+    """Fraction of a large random regular network that is ever infected, in a large outbreak."""
+    passes, _ = quad(lambda t: rate * np.exp(-rate * t) * INFECTIOUS.survival(t), 0, np.inf)
+    escapes = 0.5
+    for _ in range(1000):
+        escapes = 1 - passes + passes * escapes ** (DEGREE - 1)
+    return 1 - escapes**DEGREE
+
+
+def _cases(result):
+    return int(result["cases"][0, -1])
