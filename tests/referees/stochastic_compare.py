@@ -233,15 +233,16 @@ def approximate(case, rng, found, replicates=4000):
 def examine(kind, seed, **sizes):
     """One case of a kind, from a seed: what was found, and the case."""
     rng = np.random.default_rng(seed)
-    found = Findings()
-    if kind in ("linear", "nonlinear"):
-        case = getattr(cases, kind)(rng)
-        approximate(case, rng, found, **sizes)
-        return found, case
-    if kind in ("steps", "smooth"):
-        case = cases.small(rng, kind)
-        case.kind = "small smooth" if kind == "smooth" else "small"
-    else:
-        case = getattr(cases, kind)(rng)
-    exact(case, rng, found, **sizes)
+    found, case = Findings(), random_case(kind, rng)
+    compare = approximate if kind in ("linear", "nonlinear") else exact
+    compare(case, rng, found, **sizes)
     return found, case
+
+
+def random_case(kind, rng):
+    """A case of a kind."""
+    if kind not in ("steps", "smooth"):
+        return getattr(cases, kind)(rng)
+    case = cases.small(rng, kind)
+    case.kind = "small smooth" if kind == "smooth" else "small"
+    return case

@@ -10,8 +10,10 @@ import time
 import numpy as np
 import pytest
 import stochastic_compare as referee
-from stochastic_cases import Case, EventCase, ReactionCase
+from stochastic_cases import Case, EventCase, ReactionCase, network_of
 from stochastic_truth import master_equation
+
+import ergode
 
 KINDS = ("small", "mass_action", "steps", "smooth", "history", "failing", "linear", "nonlinear")
 ORDINARY = [(k, seed) for k in KINDS for seed in range(1 if k in ("linear", "nonlinear") else 2)]
@@ -54,6 +56,31 @@ def test_random_networks_from_a_fresh_seed():
         k += 1
     print(f"{k} cases: {counts}")
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", ["small", "steps", "mass_action"])
+def test_probabilities_of_random_networks(kind):
+    """The library's master equation, against one on a box of states that shares no code."""
+    solved = 0
+    for seed in range(20):
+        case = referee.random_case(kind, np.random.default_rng(seed))
+        case.events = []
+        exact = master_equation(case, most_states=3000)
+        if exact is None:
+            continue
+        solved += 1
+        found = ergode.stochastic.probabilities(
+            network_of(case, tables=False), times=case.times, tolerance=1e-7
+        )
+        error = found["truncation_error"].values
+        assert error[-1] <= 1e-7
+        for k, i in np.ndindex(len(case.times), len(case.initial)):
+            p = np.zeros(max(exact[k][i].size, int(found["amount"].max()) + 1))
+            p[: exact[k][i].size] = exact[k][i]
+            missing = p[found["amount"].values] - found["probability"].values[k, i]
+            assert missing.min() > -1e-8, case.text  # the box has lost as much
+            assert missing.max() < error[k] + 1e-8, case.text
+    assert solved > 5
 
 
 # ---- a referee that is shown to work: three mutants

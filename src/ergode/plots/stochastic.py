@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
@@ -19,7 +20,11 @@ _MOST_CURVES = 40
 
 
 def realizations(
-    dataset: xarray.Dataset, *, species: Sequence[str] | None = None, ax: Axes | None = None
+    dataset: xarray.Dataset,
+    *,
+    species: Sequence[str] | None = None,
+    quantiles: tuple[float, float] | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw amounts over time: realizations as steps, or the mean with a band.
 
@@ -27,9 +32,13 @@ def realizations(
     ----------
     dataset : xarray.Dataset
         From `ergode.stochastic.simulate`, with the output ``"trajectories"`` (at most 40 are
-        drawn) or ``"statistics"`` (with a band of one standard deviation).
+        drawn) or ``"statistics"`` (with a band of one standard deviation); or from
+        `ergode.stochastic.probabilities` (the same band).
     species : sequence of str, optional
         Species to draw; all if not given.
+    quantiles : (float, float), optional
+        Instead of single trajectories, draw their mean with a band between these two quantiles,
+        such as ``(0.05, 0.95)``.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -41,7 +50,8 @@ def realizations(
     ------
     PlanError
         The dataset has neither trajectories nor statistics, has several points of a sweep, or
-        lacks a species.
+        lacks a species; or quantiles are given without trajectories, or do not ascend within 0
+        and 1.
 
     Examples
     --------
@@ -54,12 +64,14 @@ def realizations(
     3
     """
     names = _species(dataset, species)
-    kind = "amount" if "amount" in dataset else "mean"
+    kind = "amount" if "amount" in dataset.data_vars else "mean"
     if kind not in dataset or "time" not in dataset[kind].dims:
         raise PlanError("the dataset has neither trajectories nor statistics over time to draw")
     swept = set(dataset[kind].dims) - {"replicate", "time", "species"}
     if swept:
         raise PlanError(f"the dataset is swept over {', '.join(map(str, swept))}; select one point")
+    if quantiles is not None:
+        _check_quantiles(quantiles, kind)
     ax = ax or new_axes()
     times = dataset["time"].values
     for number, name in enumerate(names):
@@ -70,8 +82,12 @@ def realizations(
             ax.fill_between(times, mean - width, mean + width, color=color, alpha=0.2, lw=0)
             ax.plot(times, mean, color=color, label=name)
             continue
-        good = ~np.isin(dataset["status"], [one.value for one in Status if one.is_error])
-        rows = dataset["amount"].sel(species=name).values[good]
+        rows = _good(dataset)["amount"].sel(species=name).values
+        if quantiles is not None:
+            low, high = np.quantile(rows, quantiles, axis=0)
+            ax.fill_between(times, low, high, color=color, alpha=0.2, lw=0)
+            ax.plot(times, rows.mean(axis=0), color=color, label=name)
+            continue
         shown = rows[:: max(1, -(-len(rows) // _MOST_CURVES))]
         for k, row in enumerate(shown):
             ax.plot(
@@ -80,7 +96,7 @@ def realizations(
             )  # fmt: skip
     _say_what_is_missing(dataset, ax)
     ax.set_xlabel("time")
-    ax.set_ylabel("molecules")
+    ax.set_ylabel("amount [molecules]")
     if len(names) <= 12:
         ax.legend(frameon=False)
     return quiet(ax)
@@ -89,12 +105,16 @@ def realizations(
 def amounts(
     dataset: xarray.Dataset, *, species: str, time: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw the distribution of a species' amount over realizations.
+    """Draw the distribution of a species' amount: of realizations as bars, or exactly as a line.
+
+    The two can be drawn on the same axes, to compare them. A bar for the amount n reaches from
+    n - 1/2 to n + 1/2.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.stochastic.simulate`, with the output ``"histogram"``.
+        From `ergode.stochastic.simulate` with the output ``"histogram"``, or from
+        `ergode.stochastic.probabilities`.
     species : str
     time : float, optional
         One of the dataset's times [time]; the last if not given.
@@ -108,27 +128,190 @@ def amounts(
     Raises
     ------
     PlanError
-        The dataset has no histogram, no such species, or no such time.
+        The dataset has neither a histogram nor probabilities, no such species, or no such time.
     """
-    if "histogram" not in dataset:
-        raise PlanError("the dataset has no histogram; simulate with output='histogram'")
+    kind = "histogram" if "histogram" in dataset else "probability"
+    if kind not in dataset:
+        raise PlanError(
+            "the dataset has no histogram; simulate with output='histogram', or use "
+            "ergode.stochastic.probabilities"
+        )
     _species(dataset, [species])
-    counts = dataset["histogram"].sel(species=species)
-    counts = counts.isel(time=time_index(dataset, time))
-    if counts.ndim != 1:
+    shown = dataset[kind].sel(species=species).isel(time=time_index(dataset, time))
+    if shown.ndim != 1:
         raise PlanError("the dataset is of a sweep; select one point")
     ax = ax or new_axes()
-    low = counts["bin"].values
-    width = np.diff(low, append=low[-1] + (low[-1] - low[-2] if low.size > 1 else 1))
+    if kind == "probability":
+        _draw_probabilities(ax, shown)
+    else:
+        _draw_histogram(ax, shown)
+        _say_what_is_missing(dataset, ax)
+    ax.set_xlabel(f"{species} [molecules]")
+    ax.set_ylabel("probability [1 / molecule]")
+    return quiet(ax)
+
+
+def _draw_histogram(ax: Axes, counts: xarray.DataArray) -> None:
+    low = counts["bin"].values.astype(float)
+    if "bin_end" in counts.coords:
+        width = counts["bin_end"].values - low
+    else:
+        width = np.diff(low, append=low[-1] + (low[-1] - low[-2] if low.size > 1 else 1))
     total = max(int(counts.sum()), 1)
+    if (low == np.rint(low)).all():
+        low -= 0.5  # a whole amount is in the middle of its bar
     ax.bar(
         low, counts.values / total / width, width=width, align="edge", lw=0, alpha=0.7,
-        color=COLOURS[0],
+        color=COLOURS[0], label="realizations",
     )  # fmt: skip
-    _say_what_is_missing(dataset, ax)
-    ax.set_xlabel(f"molecules of {species}")
-    ax.set_ylabel("probability")
+
+
+def _draw_probabilities(ax: Axes, probability: xarray.DataArray) -> None:
+    least = 1e-3 * float(probability.max())
+    seen = np.flatnonzero(probability.values > least)
+    part = probability[max(seen[0] - 1, 0) : seen[-1] + 2]
+    amount = part["amount"].values
+    # Amounts that no state has are gaps.
+    where = np.arange(amount[0], amount[-1] + 1) if np.ptp(amount) < 100_000 else amount
+    part = part.reindex(amount=where, fill_value=0.0)
+    ax.plot(
+        where, part.values, color=COLOURS[1], drawstyle="steps-mid", lw=1.5,
+        label="master equation",
+    )  # fmt: skip
+
+
+def phase_plane(
+    dataset: xarray.Dataset,
+    *,
+    x: str,
+    y: str,
+    time: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the amount of one species against that of another.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.stochastic.simulate`, with the output ``"trajectories"``: at most 40
+        realizations are drawn as lines. From `ergode.stochastic.probabilities`: the joint
+        probability at one time is drawn in shades.
+    x, y : str
+        Species on each axis.
+    time : float, optional
+        For probabilities: one of the dataset's times [time]; the last if not given.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    PlanError
+        The dataset has neither trajectories nor probabilities, has several points of a sweep, or
+        lacks a species; or a time is given for trajectories.
+    """
+    _species(dataset, [x, y])
+    if x == y:
+        raise PlanError(f"x and y are both '{x}'; expected two species")
+    if "joint_probability" in dataset:
+        ax = ax or new_axes()
+        _draw_joint(dataset.isel(time=time_index(dataset, time)), x, y, ax)
+    else:
+        if "amount" not in dataset.data_vars or "time" not in dataset["amount"].dims:
+            raise PlanError("the dataset has neither trajectories nor probabilities to draw")
+        if set(dataset["amount"].dims) != {"replicate", "time", "species"}:
+            raise PlanError("the dataset is of a sweep; select one point")
+        if time is not None:
+            raise PlanError("time is given, but trajectories are drawn over all times")
+        ax = ax or new_axes()
+        amount = _good(dataset)["amount"].transpose("replicate", "time", "species")
+        rows = amount.sel(species=[x, y]).values
+        shown = rows[:: max(1, -(-len(rows) // _MOST_CURVES))]
+        for k, row in enumerate(shown):
+            color = COLOURS[k % len(COLOURS)] if len(shown) <= len(COLOURS) else COLOURS[0]
+            ax.plot(*row.T, color=color, lw=0.8, alpha=max(0.25, 1 / np.sqrt(len(shown))))
+        _say_what_is_missing(dataset, ax)
+    ax.set_xlabel(f"{x} [molecules]")
+    ax.set_ylabel(f"{y} [molecules]")
     return quiet(ax)
+
+
+def _draw_joint(dataset: xarray.Dataset, x: str, y: str, ax: Axes) -> None:
+    states, p = dataset["state_amount"].sel(species=[x, y]).values, dataset["joint_probability"]
+    seen = p.values > 1e-4 * float(p.max())
+    low, high = states[seen].min(axis=0), states[seen].max(axis=0)
+    # Of many amounts, several share a square of the picture.
+    steps = np.maximum(1, -(-(high - low + 1) // 400))
+    edges = [
+        np.arange(a, b + step + 1, step) - 0.5 for a, b, step in zip(low, high, steps, strict=True)
+    ]
+    shades, _, _ = np.histogram2d(states[:, 0], states[:, 1], bins=edges, weights=p.values)
+    shades /= steps.prod()
+    drawn = ax.pcolormesh(*edges, shades.T, cmap="Blues", vmin=0.0, rasterized=True)
+    ax.figure.colorbar(drawn, ax=ax, label="probability [1 / molecule$^2$]")
+
+
+def autocorrelation(
+    dataset: xarray.Dataset, *, species: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw autocorrelations over the lag, with a band of one standard error.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.stochastic.autocorrelation`.
+    species : sequence of str, optional
+        Species to draw; all if not given.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    PlanError
+        The dataset has no autocorrelation, has several points of a sweep, or lacks a species.
+    """
+    if "autocorrelation" not in dataset:
+        raise PlanError("the dataset has no autocorrelation; use ergode.stochastic.autocorrelation")
+    names = _species(dataset, species)
+    if dataset["autocorrelation"].ndim != 2:
+        raise PlanError("the dataset is of a sweep; select one point")
+    ax = ax or new_axes()
+    lag = dataset["lag"].values
+    ax.axhline(0.0, color=COLOURS[-1], lw=0.6)
+    for number, name in enumerate(names):
+        color = COLOURS[number % len(COLOURS)]
+        found = dataset["autocorrelation"].sel(species=name).values
+        error = dataset["standard_error"].sel(species=name).values
+        ax.fill_between(lag, found - error, found + error, color=color, alpha=0.2, lw=0)
+        ax.plot(lag, found, color=color, label=name)
+    ax.set_xlabel("lag [time]")
+    ax.set_ylabel("autocorrelation")
+    if len(names) <= 12:
+        ax.legend(frameon=False)
+    return quiet(ax)
+
+
+def _check_quantiles(quantiles: Sequence[float], kind: str) -> None:
+    if kind != "amount":
+        raise PlanError("quantiles are given, but the dataset has no trajectories to find them of")
+    pair = as_numbers(quantiles)
+    if pair is None or pair.shape != (2,) or not 0 <= pair[0] < pair[1] <= 1:
+        raise PlanError(
+            f"quantiles is {quantiles!r}; expected two of 0 to 1, the smaller one first"
+        )
+
+
+def _good(dataset: xarray.Dataset) -> xarray.Dataset:
+    """Realizations that did not fail."""
+    bad = np.isin(dataset["status"], [one.value for one in Status if one.is_error])
+    return dataset.isel(replicate=~bad)
 
 
 def _say_what_is_missing(dataset: xarray.Dataset, ax: Axes) -> None:

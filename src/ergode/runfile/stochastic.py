@@ -18,6 +18,9 @@ from ergode.runfile.spread import average, is_swept, usable
 from ergode.runfile.tables import Readers, Table
 from ergode.stochastic.simulate import Output
 
+PROBABILITIES = "probabilities"
+"""The output that needs no realizations."""
+
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
@@ -27,24 +30,28 @@ OPTIONS = "simulate"
 _OPTIONS: Readers = {
     "times": Table.times,
     "bins": Table.numbers,
-    "output": partial(Table.choice, choices=get_args(Output)),
+    "output": partial(Table.choice, choices=(*get_args(Output), PROBABILITIES)),
     "replicates": Table.replicates,
-    **dict.fromkeys(("seed", "max_firings"), Table.integer),
+    **dict.fromkeys(("seed", "max_firings", "max_states"), Table.integer),
     **dict.fromkeys(("tolerance", "step"), Table.number),
     **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),
     **dict.fromkeys(("parameters", "initial"), Table.swept),
 }
+_OF_PROBABILITIES = (
+    "times", "output", "parameters", "initial", "stop", "tolerance", "max_states", "device",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class StochasticRun:
-    """A checked request for realizations of one network.
+    """A checked request for realizations of one network, or for probabilities.
 
     Attributes
     ----------
     network : ReactionNetwork
     options : dict
-        Keyword arguments of `ergode.stochastic.simulate`.
+        Keyword arguments of `ergode.stochastic.simulate`; with the output ``"probabilities"``
+        those of `ergode.stochastic.probabilities`.
     """
 
     network: ReactionNetwork
@@ -54,38 +61,54 @@ class StochasticRun:
     def has_figure(self) -> bool:
         """Whether the result can be drawn."""
         return not is_swept(self.options) and self.options.get("output", "trajectories") in (
-            "trajectories", "statistics", "histogram",
+            "trajectories", "statistics", "histogram", PROBABILITIES,
         )  # fmt: skip
+
+    @property
+    def _of_realizations(self) -> bool:
+        return self.options.get("output") != PROBABILITIES
 
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
         network, given = self.network, self.options.get("replicates", 1)
-        which = (
-            f"{given.start:,} to {given.stop - 1:,}" if isinstance(given, range) else f"{given:,}"
-        )
-        return {
-            "network": f"{len(network.species)} species, {len(network.reactions)} reactions",
-            "replicates": which,
-        }
+        found = {"network": f"{len(network.species)} species, {len(network.reactions)} reactions"}
+        if self._of_realizations:
+            found["replicates"] = (
+                f"{given.start:,} to {given.stop - 1:,}"
+                if isinstance(given, range)
+                else f"{given:,}"
+            )
+        return found
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Simulate."""
-        return stochastic.simulate(self.network, progress=progress, **self.options)
+        """Simulate, or solve the master equation."""
+        options = dict(self.options)
+        if self._of_realizations:
+            return stochastic.simulate(self.network, progress=progress, **options)
+        del options["output"]
+        options.pop("device", None)
+        return stochastic.probabilities(self.network, progress=progress, **options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
+        if not self._of_realizations:
+            return f"{dataset.attrs['states']:,} states"
         return f"{dataset.attrs['firings']:,} firings"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result."""
-        if "histogram" in dataset:
+        if "histogram" in dataset or not self._of_realizations:
             return figure_of(plots.amounts, dataset, species=str(dataset["species"].values[0]))
         return figure_of(plots.realizations, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that summarize the result."""
-        found: dict[str, Any] = {"firings": float(np.nansum(dataset["firing_count"].values))}
-        dataset = usable(dataset)
+        found: dict[str, Any] = {}
+        if self._of_realizations:
+            found["firings"] = float(np.nansum(dataset["firing_count"].values))
+            dataset = usable(dataset)
+        else:
+            found["probability left out"] = float(dataset["truncation_error"][-1])
         for k, name in enumerate(dataset["species"].values if "species" in dataset else ()):
             if "mean" in dataset and dataset["mean"].ndim == 2:
                 found[f"mean final {name}"] = float(dataset["mean"].values[-1, k])
@@ -103,4 +126,10 @@ def read(top: Table) -> StochasticRun:
     options = table.options(_OPTIONS)
     if options.get("output") == "first-passage" and "stop" not in options:
         raise PlanError(f"{table.file.name}: {table.place} output 'first-passage' needs 'stop'")
+    if options.get("output") == PROBABILITIES:
+        table.only(_OF_PROBABILITIES)
+        if options.get("device", "auto").partition(":")[0] not in ("auto", "cpu"):
+            raise table.error(f"{table.place} device: probabilities are computed on the CPU alone")
+    elif "max_states" in options:
+        raise table.error(f"{table.place} max_states: only the output 'probabilities' has states")
     return StochasticRun(network, options)

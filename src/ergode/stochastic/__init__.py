@@ -1,6 +1,8 @@
 """Stochastic simulation of reaction networks: exact by default, or approximate on request."""
 
+from ergode.stochastic.correlation import autocorrelation
+from ergode.stochastic.distribution import probabilities
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate
 
-__all__ = ["sensitivities", "simulate"]
+__all__ = ["autocorrelation", "probabilities", "sensitivities", "simulate"]

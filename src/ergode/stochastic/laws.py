@@ -269,7 +269,8 @@ def breaks_of(expression: Expression, naming: Naming) -> tuple[list[Expression],
                     continue
                 line = _linear(ast.BinOp(left, ast.Sub(), right))
                 if line is None or line[0] is None:
-                    outside = True
+                    visit(left)  # a side may itself change at comparisons only
+                    visit(right)
                     continue
                 root = ast.BinOp(ast.UnaryOp(ast.USub(), line[1]), ast.Div(), line[0])
                 found.append(Expression(ast.unparse(root)))

@@ -49,6 +49,8 @@ _VARIABLES = {
         Variable(
             "histogram", (*_MOMENT, "bin"), "int64", "1", "realizations with an amount in a bin"
         ),
+        Variable("below", _MOMENT, "int64", "1", "realizations with less than the first edge"),
+        Variable("above", _MOMENT, "int64", "1", "realizations with more than the last edge"),
     ],
     "final": [
         Variable("amount", (*_REPLICATE, "species"), "number", "1", "molecules at the last time"),
@@ -69,7 +71,8 @@ _VARIABLES = {
     ],
 }  # fmt: skip
 for _output, _variables in _VARIABLES.items():
-    results.register("stochastic", _output, [*_variables, *_STATUS])
+    _coords = ("bin_end",) if _output == "histogram" else ()
+    results.register("stochastic", _output, [*_variables, *_STATUS], _coords)
 
 _VALUES_MOST = 1 << 28
 
@@ -252,6 +255,7 @@ class Histogram(Collector):
         self._edges = None if bins is None else _edges(bins)
         width = 1 if self._edges is None else self._edges.size - 1
         self._counts = self._empty(width)
+        self._below, self._above = (np.zeros(self._counts.shape[:3], np.int64) for _ in range(2))
 
     def _empty(self, width: int) -> np.ndarray:
         shape = (self.layout.count, self.grid.size, self.tables.species_count, width)
@@ -277,12 +281,15 @@ class Histogram(Collector):
         for point in np.unique(points):
             part, missing = amounts[points == point], unreached[points == point]
             if self._edges is None:
-                where = part.astype(np.int64)
+                where = np.floor(part).astype(np.int64)
             else:
                 where = np.searchsorted(self._edges, part, side="right") - 1
                 where[part == self._edges[-1]] = width - 1
             cells = part.shape[1] * part.shape[2]
-            inside = (where >= 0) & (where < width) & ~missing[:, :, None]
+            there = ~missing[:, :, None]
+            self._below[point] += ((where < 0) & there).sum(axis=0)
+            self._above[point] += ((where >= width) & there).sum(axis=0)
+            inside = (where >= 0) & (where < width) & there
             inside = inside.reshape(len(part), cells)
             index = where.reshape(len(part), cells) + np.arange(cells) * width
             counts = np.bincount(index[inside].astype(np.int64), minlength=cells * width)
@@ -290,9 +297,14 @@ class Histogram(Collector):
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         counts = self._counts
-        found = {"histogram": counts.reshape(*self.layout.shape, *counts.shape[1:])}
-        low = np.arange(counts.shape[3]) if self._edges is None else self._edges[:-1]
-        return "histogram", found, {"bin": low}
+        found = {
+            name: counts.reshape(*self.layout.shape, *counts.shape[1:])
+            for name, counts in (
+                ("histogram", self._counts), ("below", self._below), ("above", self._above),
+            )
+        }  # fmt: skip
+        edges = np.arange(counts.shape[3] + 1) if self._edges is None else self._edges
+        return "histogram", found, {"bin": edges[:-1], "bin_end": ("bin", edges[1:])}
 
 
 class Final(Collector):

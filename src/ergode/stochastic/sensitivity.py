@@ -1,31 +1,34 @@
-"""Sensitivities of mean amounts to parameters, by finite differences with common clocks."""
+"""Sensitivities of means and other functionals, by finite differences with common clocks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
+from ergode.core.arguments import integer
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.results import Variable
+from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.stochastic.simulate import simulate
+from ergode.stochastic.simulate import Output, simulate
 
 if TYPE_CHECKING:
     import xarray
 
-_DIMS = ("parameter", "time", "species")
+_DIMS = ("parameter", SWEPT)  # and the dims of the functional
+# A functional of the ensemble is computed of so many parts of it, for its error.
+_PARTS = 20
 
 results.register(
     "stochastic",
     "sensitivities",
     [
-        Variable("sensitivity", _DIMS, "float64", "1", "derivative of the mean amount"),
+        Variable("sensitivity", _DIMS, "float64", "1", "derivative of the mean, or functional"),
         Variable("standard_error", _DIMS, "float64", "1", "of the derivative, by chance"),
     ],
 )
@@ -36,12 +39,16 @@ def sensitivities(
     *,
     times: ArrayLike,
     parameters: Sequence[str] | None = None,
+    functional: Callable[[xarray.Dataset], Any] | None = None,
+    output: Output = "trajectories",
+    stop: str | None = None,
+    initial: Mapping[str, Any] | None = None,
     replicates: int = 1000,
     relative_step: float = 0.05,
     seed: int = 0,
     device: str | devices.Device = "auto",
 ) -> xarray.Dataset:
-    """Derivatives of mean amounts with respect to parameters.
+    """Derivatives of mean amounts, or of any functional of the result, by parameters.
 
     Central differences over pairs of realizations with the same clock for each reaction (common
     reaction path): the difference of a pair is due to the parameter, and its variance is far below
@@ -54,6 +61,15 @@ def sensitivities(
         As for `simulate`.
     parameters : sequence of str, optional
         Parameters with nonzero values; by default all parameters that are numbers.
+    functional : callable, optional
+        Function of the Dataset that `simulate` returns; it is called with the results of either
+        side. It returns a number or a DataArray. With the dim ``replicate`` the derivative is that
+        of the mean over replicates. Without, it is a number of the whole ensemble, such as a Fano
+        factor; its error is then found from 20 parts of the ensemble. The default is the amounts.
+    output, stop, initial
+        As for `simulate`; what the functional is given. `initial` has one value for each name.
+        Outputs without the dim ``replicate``, such as ``"statistics"``, have no parts and give no
+        error.
     replicates : int
         Pairs of realizations for each parameter.
     relative_step : float
@@ -65,12 +81,14 @@ def sensitivities(
     Returns
     -------
     xarray.Dataset
-        sensitivity and standard_error (parameter, time, species) [molecules / unit of parameter].
+        sensitivity and standard_error (parameter, time, species) [molecules / unit of parameter];
+        for a functional (parameter, and its own dims).
 
     Raises
     ------
     ModelError
-        A name is not a parameter, or its value is zero.
+        A name is not a parameter, or its value is zero; the functional returns neither a number
+        nor a DataArray of numbers, or of other shapes on both sides.
     PlanError
         The step is not between 0 and 1, or a realization failed.
 
@@ -89,6 +107,15 @@ def sensitivities(
     ... )
     >>> bool(found["sensitivity"][0, 1, 0] < 0)
     True
+
+    When one molecule is left, the time that takes, and what it owes to the rate:
+
+    >>> found = ergode.stochastic.sensitivities(
+    ...     network, times=[0, 100], output="first-passage", stop="X <= 1", replicates=200,
+    ...     functional=lambda result: result["passage_time"], device="cpu",
+    ... )
+    >>> bool(found["sensitivity"].sel(parameter="mu") < 0)
+    True
     """
     if not 0 < relative_step < 1:
         raise PlanError(f"relative_step is {relative_step!r}; expected a number between 0 and 1")
@@ -100,8 +127,9 @@ def sensitivities(
         if parameters is not None or isinstance(network.parameters[name], float)
     ]
     network.evaluate_parameters(dict.fromkeys(names, 1.0))
-    rows: dict[str, list[np.ndarray]] = {"sensitivity": [], "standard_error": []}
-    attrs: dict[str, Any] = {}
+    replicates = integer("replicates", replicates, 1, 2**32 - 1)
+    of = functional or _amounts
+    found: list[tuple[Any, Any]] = []
     result = None
     for name in names:
         value = float(known[name])
@@ -110,22 +138,75 @@ def sensitivities(
         ends = np.array([value * (1 - relative_step), value * (1 + relative_step)])
         result = simulate(
             network, times=times, replicates=replicates, seed=seed, method="next-reaction",
-            device=device, parameters={name: ends},
+            device=device, parameters={name: ends}, output=output, stop=stop, initial=initial,
         )  # fmt: skip
-        if (result["status"] > Status.EXTINCT).any():
+        if ((result["status"] >= Status.NOT_RUN) & (result["status"] != Status.STOPPED)).any():
             raise PlanError(f"realizations failed where '{name}' was {ends[0]:g} or {ends[1]:g}")
-        low, high = result["amount"].values.astype(float)
-        slopes = (high - low) / (ends[1] - ends[0])
-        rows["sensitivity"].append(slopes.mean(axis=0))
-        error = slopes.std(axis=0, ddof=1) if replicates > 1 else np.full(slopes.shape[1:], np.nan)
-        rows["standard_error"].append(error / np.sqrt(replicates))
+        found.append(_slope(of, result.drop_vars(name), ends[1] - ends[0]))
     if result is None:
         raise ModelError("there is no parameter to vary")
     kept = ("version", "engine", "method", "device", "device_model", "seed", "model_digest")
     attrs = {key: result.attrs[key] for key in kept}
     attrs |= {"replicates": replicates, "relative_step": relative_step} | stopwatch.seconds()
-    coords = {
-        "parameter": names, "time": result["time"].values, "species": result["species"].values,
-    }  # fmt: skip
-    values = {key: np.array(value) for key, value in rows.items()}
-    return results.dataset("stochastic", "sensitivities", values, coords=coords, attrs=attrs)
+    first = found[0][0]
+    dims = [str(dim) for dim in first.dims]
+    coords: dict[str, Any] = {"parameter": names}
+    coords |= {dim: (dim, first[dim].values) for dim in dims if dim in first.coords}
+    slopes, errors = zip(*found, strict=True)
+    values = {
+        "sensitivity": np.stack([np.asarray(slope, np.float64) for slope in slopes]),
+        "standard_error": np.stack([np.asarray(error, np.float64) for error in errors]),
+    }
+    return results.dataset(
+        "stochastic", "sensitivities", values, coords=coords, attrs=attrs, swept=dims
+    )
+
+
+def _amounts(result: xarray.Dataset) -> xarray.DataArray:
+    return result["amount"]
+
+
+def _slope(of: Callable[[xarray.Dataset], Any], result: xarray.Dataset, step: float) -> Any:
+    """Slope of the functional between both points, and its standard error."""
+    import xarray
+
+    low, high = (_value(of, result.isel(point=k)) for k in (0, 1))
+    if low.sizes != high.sizes:
+        raise ModelError(
+            f"the functional has the shapes {dict(low.sizes)} and {dict(high.sizes)} at two values "
+            "of a parameter; expected equal shapes"
+        )
+    slope = (high - low) / step
+    if "replicate" in slope.dims:
+        count = slope.notnull().sum("replicate")  # NaN: a condition that never held
+        return slope.mean("replicate"), slope.std("replicate", ddof=1) / np.sqrt(count)
+    replicates = result.sizes.get("replicate", 1)
+    # The functional of many must not be mistaken for that of one.
+    parts = min(_PARTS, replicates // 2)
+    if parts < 2 or not {"replicate"} & set(_measured(result)):
+        return slope, xarray.full_like(slope, np.nan, np.float64)
+    each = []
+    for rows in np.array_split(np.arange(replicates), parts):
+        low, high = (_value(of, result.isel(point=k, replicate=rows)) for k in (0, 1))
+        each.append((high - low) / step)
+    return slope, xarray.concat(each, "part").std("part", ddof=1) / np.sqrt(parts)
+
+
+def _measured(result: xarray.Dataset) -> list[str]:
+    """Dims of the variables other than how realizations ended."""
+    own = result.drop_vars(["status", "firing_count"], errors="ignore")
+    return [str(dim) for dim in own.dims]
+
+
+def _value(of: Callable[[xarray.Dataset], Any], result: xarray.Dataset) -> xarray.DataArray:
+    import xarray
+
+    value = of(result)
+    if not isinstance(value, xarray.DataArray):
+        value = xarray.DataArray(value)
+    if value.dtype.kind not in "biuf" or any(str(dim).startswith("dim_") for dim in value.dims):
+        raise ModelError(
+            f"the functional returns {value.dtype}{list(value.dims)}; expected a number or a "
+            "DataArray of numbers with named dims"
+        )
+    return value.astype(np.float64)

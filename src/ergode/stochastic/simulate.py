@@ -97,7 +97,8 @@ def simulate(
         A condition that ends a realization, such as ``"X > 100"``; it is checked after every
         firing. The final state is reported at all later times.
     bins : array_like, shape [bin_count + 1], optional
-        Edges of the bins of ``"histogram"``; the default is one bin per integer.
+        Edges of the bins of ``"histogram"``; the default is one bin per integer. The last bin
+        includes its upper edge. ``below`` and ``above`` count the realizations outside.
     tolerance : float, optional
         For ``"tau-leap"`` and ``"langevin"``: relative change of a propensity allowed in a step, at
         least 1e-10; the default is 0.03. The step is also bounded by relaxation, see

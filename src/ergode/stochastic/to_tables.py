@@ -431,13 +431,20 @@ def _initial(
             value = value * known[member.compartment]
         start[:, i] = value
     if whole:
-        _check_amounts(start[:, : len(network.species)], [m.name for m in network.species])
+        check_amounts(start[:, : len(network.species)], [m.name for m in network.species])
     for i in range(len(network.species), len(naming.variables)):
         start[:, i] = known.get(naming.variables[i], 0.0)  # draws have no initial value
     return start
 
 
-def _check_amounts(start: np.ndarray, names: Sequence[str]) -> None:
+def check_amounts(start: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse initial amounts [point, species] that are not whole; make the others exactly whole.
+
+    Raises
+    ------
+    ModelError
+        An amount is negative, too large, or not whole; the message names the species.
+    """
     near = np.rint(start)
     bad = ~((start >= 0) & (start < 2**31) & (np.abs(start - near) <= 1e-9 * np.maximum(near, 1)))
     if bad.any():

@@ -5,12 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from reaction_networks import colloidal_aggregation, cyclic_chain
-from small_networks import (
-    NETWORKS,
-    PROPENSITIES,
-    chi_square,
-    master_equation,
-)  # fmt: skip
+from small_networks import NETWORKS, chi_square
 
 import ergode
 from ergode.stochastic import methods
@@ -20,16 +15,19 @@ REPLICATES = 20_000
 LEVEL = 1e-6 / 80
 
 
+def probabilities(network, times, **options):
+    """Probability of 0, 1, ... molecules of the first species at each time."""
+    found = ergode.stochastic.probabilities(network, times=times, tolerance=1e-9, **options)
+    first = found["probability"][:, 0]
+    return first.reindex(amount=range(int(first["amount"].max()) + 1), fill_value=0.0).values
+
+
 @pytest.fixture(scope="module")
 def exact():
-    found = {}
-    for name, (network, end, most) in NETWORKS.items():
-        for time in (0.25 * end, end):
-            table = master_equation(network, PROPENSITIES[name], most, time)
-            assert table.sum() > 1 - 1e-9  # no probability is beyond the states
-            others = tuple(range(1, table.ndim))
-            found[name, time] = table.sum(axis=others)
-    return found
+    return {
+        name: probabilities(network, [0, 0.25 * end, end])
+        for name, (network, end) in NETWORKS.items()
+    }
 
 
 def run(network, end, method, **options):
@@ -40,21 +38,21 @@ def run(network, end, method, **options):
 @pytest.mark.parametrize("method", methods.EXACT)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_distribution(exact, name, method):
-    network, end, _ = NETWORKS[name]
+    network, end = NETWORKS[name]
     if method == "partial-propensity" and name in ("schloegl", "saturated"):
         with pytest.raises(ergode.PlanError, match="at most two molecules"):
             run(network, end, method)
         return
     result = run(network, end, method, output="histogram")
     assert (result["status"] <= 1).all()
-    for k, time in ((1, 0.25 * end), (2, end)):
+    for k in (1, 2):
         counts = result["histogram"].values[k, 0]
-        assert chi_square(counts, exact[name, time]) > LEVEL
+        assert chi_square(counts, exact[name][k]) > LEVEL
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_auto_is_exact_and_says_why(name):
-    network, end, _ = NETWORKS[name]
+    network, end = NETWORKS[name]
     result = run(network, end, "auto")  # with the kernels of the test above
     assert result.attrs["exact"] == 1
     assert "reactions" in result.attrs["method_reason"]
@@ -63,8 +61,8 @@ def test_auto_is_exact_and_says_why(name):
 def test_chi_square_notices_one_percent():
     """A rate that is one percent off does not pass as the right one at this level."""
     name = "immigration-death"
-    network, end, most = NETWORKS[name]
-    wrong = master_equation(network, lambda x: (10.1, 0.5 * x), most, end)
+    network, end = NETWORKS[name]
+    wrong = probabilities(network, [0, end], parameters={"alpha": 10.1})[1]
     result = run(network, end, "direct", output="histogram", replicates=400_000)
     assert chi_square(result["histogram"].values[2, 0], wrong) < LEVEL
 

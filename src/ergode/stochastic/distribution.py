@@ -1,0 +1,287 @@
+"""Public function `probabilities`: the distribution itself, without realizations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import launch, results
+from ergode.core.arguments import integer, is_finite_number, time_grid
+from ergode.core.errors import ModelError, PerformanceWarning, PlanError
+from ergode.core.launch import check_room
+from ergode.core.progress import track
+from ergode.core.results import Variable
+from ergode.core.stopwatch import Stopwatch
+from ergode.models.expressions import Expression
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.stochastic.master_equation.rates import Rates
+from ergode.stochastic.master_equation.states import StateSpace
+from ergode.stochastic.master_equation.uniformisation import FEW, Evolution
+from ergode.stochastic.simulate import sweep_of
+from ergode.stochastic.to_tables import check_amounts
+
+if TYPE_CHECKING:
+    import xarray
+
+_MOMENT, _RULE = ("time", "species"), ("time", "rule")
+results.register(
+    "stochastic",
+    "probabilities",
+    [
+        Variable(
+            "probability", (*_MOMENT, "amount"), "float64", "1", "probability of an amount"
+        ),
+        Variable("joint_probability", ("time", "state"), "float64", "1", "probability of a state"),
+        Variable("state_amount", ("state", "species"), "int64", "1", "molecules in a state"),
+        Variable("mean", _MOMENT, "float64", "1", "mean of the amount"),
+        Variable("variance", _MOMENT, "float64", "1", "variance of the amount"),
+        Variable(
+            "truncation_error", ("time",), "float64", "1",
+            "probability that was left out; no probability is too small by more",
+        ),
+        Variable("stopped", ("time",), "float64", "1", "probability that `stop` has held", True),
+        Variable("value_mean", _RULE, "float64", "1", "mean of a rule's value", True),
+        Variable("value_variance", _RULE, "float64", "1", "variance of a rule's value", True),
+    ],
+)  # fmt: skip
+
+_SMALLEST_TOLERANCE = 1e-12
+_PARTS = 100  # of progress
+_FROM_ZERO = 100_000  # molecules; amounts that reach more are shown from the smallest on
+# Products of a matrix with a vector, times states, that are worth a warning.
+_MUCH_WORK = 1e12
+
+
+def probabilities(
+    network: ReactionNetwork,
+    *,
+    times: ArrayLike,
+    initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    stop: str | None = None,
+    tolerance: float = 1e-6,
+    max_states: int = 1_000_000,
+    progress: bool = False,
+) -> xarray.Dataset:
+    """Solve the master equation: the probability of every state, without realizations.
+
+    The states are those that can be reached from the initial state. Where there are infinitely
+    many, or many with almost no probability, the least probable are left out. What is left out is
+    known exactly: it is ``truncation_error``, one minus the sum of all probabilities. Every
+    probability of the result is a lower bound, and is too small by at most that error.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+        Of few molecules or few species: the work grows with the number of states.
+    times : array_like, shape [time_count]
+        Ascending grid [time]; the initial amounts are those at the first time.
+    initial, parameters : mapping of str to float
+        Values that replace initial amounts, parameters and compartments of the network.
+    stop : str, optional
+        A condition on amounts, such as ``"X > 100"``. Nothing happens any more in states where it
+        holds; ``stopped`` is the distribution function of the first time at which it does.
+    tolerance : float
+        Largest ``truncation_error`` at the last time, from 1e-12 to 1.
+    max_states : int
+        Largest number of states that are kept at one time.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``probability`` (time, species, amount) of the amounts of each species, from 0 to the
+        largest (above 100,000 from the smallest);
+        ``joint_probability`` (time, state) with ``state_amount`` (state, species); ``mean`` and
+        ``variance`` (time, species), and of rules (time, rule); ``truncation_error`` (time). Means
+        and variances are those of the states kept, whose probabilities are divided by their sum.
+
+    Raises
+    ------
+    ModelError
+        A name or a value is invalid; a rate is negative or not finite, or a reaction takes
+        molecules that are not there, in a state that can be reached.
+    PlanError
+        The network has events or delays, or rates that depend on time otherwise than by comparing
+        it with constants; or more than `max_states` states have a probability that matters.
+
+    Warns
+    -----
+    PerformanceWarning
+        Some rates are so fast, compared with the times, that the call takes long.
+
+    References
+    ----------
+    B. Munsky, M. Khammash, "The finite state projection algorithm for the solution of the chemical
+    master equation", J. Chem. Phys. 124 044104 (2006).
+
+    Examples
+    --------
+    >>> import ergode
+    >>> network = ergode.ReactionNetwork(
+    ...     {"X": 0},
+    ...     [
+    ...         ergode.Reaction("0 -> X", rate_constant=10.0),
+    ...         ergode.Reaction("X -> 0", rate_constant=0.5),
+    ...     ],
+    ... )
+    >>> exact = ergode.stochastic.probabilities(network, times=[0, 5, 50])
+    >>> exact["mean"].sel(species="X").values.round(3).tolist()
+    [0.0, 18.358, 20.0]
+    >>> bool(exact["truncation_error"][-1] <= 1e-6)
+    True
+    """
+    if not isinstance(network, ReactionNetwork):
+        raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    stopwatch = Stopwatch()
+    grid = time_grid(times)
+    most = integer("max_states", max_states, 1, 2**31 - 2)
+    if not is_finite_number(tolerance) or not _SMALLEST_TOLERANCE <= tolerance <= 1:
+        raise PlanError(
+            f"tolerance is {tolerance!r}; expected a number from {_SMALLEST_TOLERANCE:g} to 1"
+        )
+    condition = None if stop is None else Expression(stop)
+    if condition is not None:
+        network.check_formula(condition, "stop")
+    layout = sweep_of(network, parameters, initial, results.names("stochastic", "probabilities"))
+    if layout.dims:
+        raise PlanError(
+            f"'{next(iter(layout.coords))}' has several values; probabilities takes one value of "
+            "each: call it for each of them"
+        )
+    values = {name: float(layout.rows[name][0]) for name in parameters or {}}
+    rates = Rates(network, values, condition)
+    start = _start(network, rates, {name: layout.rows[name][0] for name in initial or {}})
+    found, evolution = _solve(rates, start, grid, float(tolerance), most, progress)
+    attrs = results.provenance(
+        stopwatch, engine="stochastic", method="finite-state-projection", exact=1, device="cpu",
+        tolerance=float(tolerance), max_states=most, states=evolution.largest,
+        products=evolution.products, model_digest=network.digest,
+    )  # fmt: skip
+    return _dataset(rates, grid, found, attrs)
+
+
+def _start(network: ReactionNetwork, rates: Rates, given: Mapping[str, Any]) -> np.ndarray:
+    """Initial amounts, shape [species]."""
+    start = np.empty((1, len(network.species)))
+    for i, member in enumerate(network.species):
+        value: Any = given.get(member.name, member.initial)
+        amount = value.evaluate(rates.parameters) if isinstance(value, Expression) else value
+        is_amount = member.quantity == "amount" or member.compartment is None
+        start[:, i] = amount * (1.0 if is_amount else rates.parameters[str(member.compartment)])
+    check_amounts(start, [member.name for member in network.species])
+    return start[0].astype(np.int64)
+
+
+def _solve(
+    rates: Rates, start: np.ndarray, grid: np.ndarray, tolerance: float, most: int, progress: bool
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], Evolution]:
+    """States and their probabilities at each time of the grid."""
+    inside = [time for time in rates.breaks if grid[0] < time < grid[-1]]
+    edges = np.array([grid[0], *inside, grid[-1]])
+    span = float(grid[-1] - grid[0])
+    stops = np.unique(np.concatenate([edges, grid]))
+    middle = 0.5 * (edges[:-1] + edges[1:]) if span else grid[:1]
+    space = StateSpace(rates, start, float(middle[0]), most)
+    evolution = Evolution(space, float(grid[0]), tolerance / max(span, 1e-300))
+    found = [(space.states, evolution.p)]
+    has_warned = False
+    with track("probabilities", _PARTS, unit="%", show=progress) as advanced:
+        shown = 0.0
+
+        def report(step: float) -> None:
+            nonlocal shown, has_warned
+            shown += _PARTS * step / span
+            if shown >= 1:
+                advanced(int(shown))
+                shown -= int(shown)
+            work = evolution.fastest * span * space.count
+            if space.count > FEW and work > _MUCH_WORK and not has_warned:
+                has_warned = True
+                launch.warn(
+                    f"the fastest state is left {evolution.fastest:.2g} times per unit of time, and"
+                    f" {space.count:,} states are followed over {span:g}: this takes long; "
+                    "ergode.stochastic.simulate may be faster",
+                    PerformanceWarning,
+                )
+
+        piece = 0
+        for before, stop in pairwise(stops):
+            while edges[piece + 1] <= before:
+                piece += 1
+                evolution.take_rates_of(float(middle[piece]))
+            evolution.advance(float(stop), report)
+            if stop in grid:
+                found.append((space.states, evolution.p))
+    return found, evolution
+
+
+def _dataset(
+    rates: Rates,
+    grid: np.ndarray,
+    found: list[tuple[np.ndarray, np.ndarray]],
+    attrs: Mapping[str, Any],
+) -> xarray.Dataset:
+    """The result, of states and their probabilities at each time."""
+    network = rates.network
+    names = [member.name for member in network.species]
+    # States in which no probability has arrived are not shown.
+    found = [(states[p > 0], p[p > 0]) for states, p in found]
+    states, place = np.unique(
+        np.concatenate([states for states, _ in found]), axis=0, return_inverse=True
+    )
+    places = np.split(place.ravel(), np.cumsum([len(p) for _, p in found])[:-1])
+    amounts = np.unique(np.concatenate([_range(column) for column in states.T]))
+    check_room(
+        8 * grid.size * (len(states) + len(names) * amounts.size),
+        f"an array of the probabilities of {len(states):,} states at {grid.size:,} times",
+        "use fewer times, or a larger tolerance",
+    )
+    joint = np.zeros((grid.size, len(states)))
+    shape = (grid.size, len(names), amounts.size)
+    marginals = np.zeros(shape)
+    for k, ((here, p), index) in enumerate(zip(found, places, strict=True)):
+        joint[k, index] = p
+        for i in range(len(names)):
+            column = np.searchsorted(amounts, here[:, i])
+            marginals[k, i] = np.bincount(column, p, amounts.size)
+    total = joint.sum(axis=1)
+    weights = joint / total[:, None]
+    values = {
+        "probability": marginals,
+        "joint_probability": joint,
+        "state_amount": states,
+        "truncation_error": np.maximum(1.0 - total, 0.0),
+    }
+    values["mean"], values["variance"] = _moments(weights, states.astype(np.float64))
+    coords: dict[str, Any] = {"time": grid, "species": names, "amount": amounts}
+    if rates.stop is not None:
+        values["stopped"] = joint @ rates.stopped(states, float(grid[0])).astype(np.float64)
+    if network.rules:
+        coords["rule"] = list(network.rules)
+        parts = []
+        for time, weight in zip(grid, weights, strict=True):
+            known = rates.known(states, float(time))
+            rows = [np.broadcast_to(known[name], len(states)) for name in network.rules]
+            parts.append(_moments(weight[None], np.array(rows).T))
+        values["value_mean"] = np.concatenate([mean for mean, _ in parts])
+        values["value_variance"] = np.concatenate([variance for _, variance in parts])
+    return results.dataset("stochastic", "probabilities", values, coords=coords, attrs=attrs)
+
+
+def _range(amounts: np.ndarray) -> np.ndarray:
+    """Amounts of one species to show."""
+    low, high = int(amounts.min()), int(amounts.max())
+    return np.arange(0 if low < high < _FROM_ZERO else low, high + 1)
+
+
+def _moments(weights: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances [time, number] of numbers [state, number] with weights [time, state]."""
+    mean = weights @ numbers
+    variance = [w @ (numbers - m) ** 2 for w, m in zip(weights, mean, strict=True)]
+    return mean, np.array(variance)
