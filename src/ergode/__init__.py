@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
+    from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.compartments import CompartmentModel
     from ergode.models.epidemic.interventions import (
         Calendar,
@@ -106,6 +107,7 @@ _HOMES = {
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),
+    "ergode.models.epidemic.attributes": ("ByAttribute",),
     "ergode.models.epidemic.transitions": ("Infection", "Progression"),
     "ergode.models.networks.contact_network": ("ContactNetwork",),
     "ergode.models.fields.delay": ("Delay",),
@@ -158,7 +160,8 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel",
+    "AccuracyWarning", "Arrhenius", "ByAttribute", "Calendar", "Chebyshev", "Compartment",
+    "CompartmentModel",
     "ContactNetwork", "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic",
     "Device", "Empirical", "ErgodeError", "ErgodeWarning", "Erlang", "Event", "Exponential",
     "FailureWarning", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation", "Infection",

@@ -108,7 +108,7 @@ def cases_of(
     count = int(first_case[-1])
     cases = Cases(
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
-        np.empty(count, np.float64), np.full((count, search.stages.kind.size), np.nan),
+        np.empty(count, np.float64), np.full((count, search.stages.order.size), np.nan),
     )  # fmt: skip
     kernel = kernels.cpu_kernel(_list_cases, precision=precision.name, bindings=bindings)
     host.run(kernel, len(words), put_table(host, search), host.put(words), first_case, cases)
