@@ -25,6 +25,34 @@ MEMORYLESS_SEIR = ergode.CompartmentModel.seir(latent=ergode.Exponential(rate=0.
 SIS = ergode.CompartmentModel.sis(**MEMORYLESS)
 
 
+def hospital(by_attributes):
+    """SEIR with a hospital; by attributes, or with means over a population of their like."""
+    branches, stay = {"H": 0.06, "R": 0.94}, INFECTIOUS
+    factors = {}
+    if by_attributes:
+        by_age = partial(ergode.ByAttribute, "age", groups=[0, 18, 65])
+        branches = by_age([{"H": h, "R": 1 - h} for h in (0.001, 0.02, 0.2)])
+        longer = ergode.LogNormal(mean=8.5, median=6)
+        stay = ergode.ByAttribute("risk", {False: INFECTIOUS, True: longer})
+        factors["susceptibility"] = by_age([0.6, 1.0, 1.2])
+    return ergode.CompartmentModel(
+        ["S", "E", "I", "H", "R"],
+        [ergode.Infection("S", "E", {"I": 0.25}, **factors)],
+        [
+            ergode.Progression("E", "I", LATENT),
+            ergode.Progression("I", branches, stay),
+            ergode.Progression("H", "R", ergode.LogNormal(mean=10, median=8)),
+        ],
+    )
+
+
+def with_people(contacts):
+    """A network whose nodes have an age and a risk."""
+    rng = np.random.default_rng(1)
+    nodes = contacts.node_count
+    return contacts.with_attributes(age=rng.integers(0, 90, nodes), risk=rng.random(nodes) < 0.3)
+
+
 @cache
 def erdos_renyi(nodes):
     """A random network with eight contacts a node."""

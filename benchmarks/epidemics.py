@@ -23,8 +23,10 @@ from epidemic_cases import (
     SIS,
     call,
     erdos_renyi,
+    hospital,
     hubs,
     size_label,
+    with_people,
 )
 from epidemic_peers import (
     eon_fast,
@@ -39,7 +41,7 @@ import ergode
 CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
     "batch", "small", "sweep", "hubs", "largest", "sis", "meetings", "equal-error", "leap",
-    "leap-largest", "methods", "population", "earth",
+    "leap-largest", "methods", "population", "attributes", "earth",
 )  # fmt: skip
 PEERS_UP_TO = 100_000  # nodes; beyond, EoN takes minutes
 RECURRENT_PEERS_UP_TO = 10_000
@@ -84,6 +86,8 @@ def cpu(options, rows):
         recurrent(options, rows)
     if "meetings" in options.case:
         meetings(rows, every)
+    if "attributes" in options.case:
+        attributes(options, rows, (100_000,) if options.quick else (100_000, 1_000_000))
     if "population" in options.case:
         size = 100_000 if options.quick else 1_000_000
         rows.measure(
@@ -161,8 +165,23 @@ def cuda(options, rows):
         windows(options, rows)
     if "equal-error" in options.case and not options.quick:
         equal_error(options, rows)
+    if "attributes" in options.case:
+        attributes(options, rows, (100_000,) if options.quick else (1_000_000,))
     if "largest" in options.case and not options.quick:
         measure("largest N=1e8 d=8", erdos_renyi(100_000_000))
+
+
+def attributes(options, rows, sizes):
+    """Branches, stays and susceptibility by age and risk, against the same model without."""
+    for size in sizes:
+        contacts = with_people(erdos_renyi(size))
+        seconds = []
+        for name, by in (("without attributes", False), ("attributes", True)):
+            case = f"{name} {size_label(size)}"
+            found = rows.measure(case, call(options.place, hospital(by), contacts), repeats=9)
+            rows.add(case, "time", found.seconds * 1e3, "ms")
+            seconds.append(found.seconds)
+        rows.add(case, "time by that without attributes", seconds[1] / seconds[0], "x")
 
 
 def sweep(options, rows):

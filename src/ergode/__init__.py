@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ergode.core.parts import concat
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
+    from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.compartments import CompartmentModel
     from ergode.models.epidemic.interventions import (
         Calendar,
@@ -109,6 +110,7 @@ _HOMES = {
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),
+    "ergode.models.epidemic.attributes": ("ByAttribute",),
     "ergode.models.epidemic.transitions": ("Infection", "Progression"),
     "ergode.models.networks.computed": ("ComputedNetwork",),
     "ergode.models.networks.contact_network": ("ContactNetwork",),
@@ -162,11 +164,12 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel",
-    "ComputedNetwork", "ContactNetwork", "ContactTracing", "Delay", "Density", "DetailedBalance",
-    "Deterministic", "Device", "Empirical", "ErgodeError", "ErgodeWarning", "Erlang", "Event",
-    "Exponential", "FailureWarning", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
-    "Infection", "InterruptionWarning", "Intervention", "Isolation", "LayerClosure", "LogNormal",
+    "AccuracyWarning", "Arrhenius", "ByAttribute", "Calendar", "Chebyshev", "Compartment",
+    "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing", "Delay", "Density",
+    "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "ErgodeWarning",
+    "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma", "Gaussian",
+    "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention", "Isolation",
+    "LayerClosure", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus",
     "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status",

@@ -35,6 +35,26 @@ def aging():
     )
 
 
+def by_group():
+    """`aging`, by the group of a node: hazards, laws and branches."""
+    return ergode.CompartmentModel(
+        ["S", "I", "R"],
+        [ergode.Infection("S", "I", {"I": 0.8})],
+        [
+            ergode.Progression(
+                "I",
+                ergode.ByAttribute("group", {0: "R", 1: {"R": 0.4, "S": 0.6}, 2: "S"}),
+                ergode.ByAttribute(
+                    "group",
+                    [ergode.Weibull(shape=2.0, scale=1.5), ergode.LogNormal(mean=2.0, median=1.2)],
+                    groups=[0, 2],
+                ),
+            ),
+            ergode.Progression("R", "S", ergode.LogNormal(mean=2.0, median=1.2)),
+        ],
+    )
+
+
 def measures():
     """Two layers, of which one has weekends and the other is closed for a while; a vaccine."""
     rng = np.random.default_rng(4)

@@ -69,6 +69,41 @@ PROFILE = ergode.CompartmentModel(
     [ergode.Progression("I", "S", _EXPONENTIAL)],
 )
 
+BY_GROUP = ergode.CompartmentModel(
+    ["S", "I", "R", "D"],
+    [
+        ergode.Infection(
+            "S", "I", {"I": 0.4},
+            susceptibility=ergode.ByAttribute("group", {0: 0.5, 1: 1.0, 2: 1.5}),
+            infectivity="susceptibility",
+        )
+    ],
+    [
+        ergode.Progression(
+            "I",
+            ergode.ByAttribute("group", [{"R": 1.0}, {"R": 0.3, "D": 0.7}], groups=[0, 1]),
+            ergode.ByAttribute(
+                "group", {k: ergode.Exponential(mean=2.0 + k) for k in range(3)}
+            ),
+        )
+    ],
+)  # fmt: skip
+BY_GROUP_OF_ANY_LAW = ergode.CompartmentModel(
+    BY_GROUP.compartments,
+    BY_GROUP.infections,
+    [
+        ergode.Progression(
+            "I",
+            BY_GROUP.progressions[0].to,
+            ergode.ByAttribute(
+                "group",
+                {0: ergode.Gamma(mean=3, sd=1), 1: ergode.Deterministic(2.0), 2: _EXPONENTIAL},
+            ),
+        ),
+        ergode.Progression("R", "S", ergode.LogNormal(mean=4, median=3)),
+    ],
+)
+
 # Name: model, contacts, and what else `simulate` is given.
 CASES = {
     "sir": (SIR, _network(), {}),
@@ -81,6 +116,8 @@ CASES = {
     "weights": (SIS, _network(weights=np.linspace(0.1, 2.0, _pairs(1)[0].size)), {}),
     "strata": (SIR, _attributed(_network()), {"strata": "group"}),
     "sis by strata": (SIS, _attributed(_network()), {"strata": "group"}),
+    "by attributes": (BY_GROUP, _attributed(_network()), {"strata": "group"}),
+    "laws by attributes": (BY_GROUP_OF_ANY_LAW, _attributed(_network()), {}),
     "ages": (SIRS, _network(), {"initial": {"I": ergode.Seeds(5, age=1.0)}}),
     "drawn by weight": (
         SIS, _attributed(_network()), {"initial": {"I": ergode.Seeds(5, weight="group")}}

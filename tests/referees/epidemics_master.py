@@ -104,16 +104,18 @@ class _System:
         parts = []
         flow = np.zeros((world.groups.size, self.size))
         for node in range(world.nodes):
-            for name, (branches, law) in world.progressions.items():
+            for name in world.progressions:
+                branches, law = world.progression(name, node)
                 for to, share in branches.items():
                     here = self.at[:, node] == self.index[name]
                     parts.append(self._moves(node, here * share / law[1], self.index[to]))
+        into, out = world.factor("susceptibility"), world.factor("infectivity")
         for source, target, weight, layer in world.arcs:
             rate = weight
-            if world.susceptibility is not None:
-                rate *= world.susceptibility[target]
-            if world.infectivity is not None:
-                rate *= world.infectivity[source]
+            if into is not None:
+                rate *= into[target]
+            if out is not None:
+                rate *= out[source]
             if world.layers and world.layers[layer] in world.factors:
                 rate *= float(calendar_at(*world.factors[world.layers[layer]], moment)[0])
             for one in world.measures:
@@ -142,8 +144,9 @@ class _System:
         total = csr_matrix((self.size, self.size))
         for node in range(world.nodes):
             left = rate / world.nodes
-            if world.susceptibility is not None:
-                left *= world.susceptibility[node] / max(1.0, world.susceptibility.max())
+            into = world.factor("susceptibility")
+            if into is not None:
+                left *= into[node] / max(1.0, into.max())
             for j, (s, _, _) in enumerate(world.infections):
                 wanted = left * chance[j] * (self.at[:, node] == self.index[s])
                 total = total + self._moves(node, wanted, int(to[j]))

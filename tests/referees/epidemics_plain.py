@@ -74,6 +74,7 @@ class _Run:
         self.detected = np.full((count, m, n, _SLOTS), np.inf)
         self.hold_begin = np.full((count, m, n, _SLOTS), np.inf)
         self.hold_end = np.full((count, m, n, _SLOTS), -np.inf)
+        self._groups_of_stays = self._who()
         self._lay_out_contacts()
         self._lay_out_importations(count)
         self._place(count)
@@ -83,10 +84,11 @@ class _Run:
         self.source, self.target, weight, self.layer = (
             np.array([arc[k] for arc in world.arcs], float if k == 2 else int) for k in range(4)
         )
-        factor = 1.0 if world.susceptibility is None else world.susceptibility[self.target]
+        into, out = world.factor("susceptibility"), world.factor("infectivity")
+        factor = 1.0 if into is None else into[self.target]
         self.weight = weight * factor
-        if world.infectivity is not None:
-            self.weight = self.weight * world.infectivity[self.source]
+        if out is not None:
+            self.weight = self.weight * out[self.source]
         self.rates = np.zeros((len(world.infections), len(world.compartments)))
         for k, (_, _, rates) in enumerate(world.infections):
             for name, rate in rates.items():
@@ -222,9 +224,10 @@ class _Run:
         self.at[rows, node] = to
         self.since[rows, node] = time - age
         self.due[rows, node] = np.inf
-        for name, (_, law) in world.progressions.items():
-            mine = to == self.index[name]
+        for name, who in self._groups_of_stays:
+            mine = (to == self.index[name]) & who[node]
             if mine.any():
+                law = world.progression(name, int(who.argmax()))[1]
                 stay = sample(self.rng, law, int(mine.sum()))
                 while age and (stay <= age).any():
                     stay = np.where(stay > age, stay, sample(self.rng, law, stay.size))
@@ -239,6 +242,16 @@ class _Run:
                 mine &= late >= self.begin
                 late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
+
+    def _who(self) -> list[tuple[str, np.ndarray]]:
+        """Each compartment that nodes leave by themselves, for each set of nodes that do alike."""
+        found = []
+        for name in self.world.progressions:
+            alike: dict[str, list[int]] = {}
+            for node in range(self.world.nodes):
+                alike.setdefault(repr(self.world.progression(name, node)), []).append(node)
+            found += [(name, np.isin(np.arange(self.world.nodes), one)) for one in alike.values()]
+        return found
 
     def _keep(
         self, slots: np.ndarray, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray,
@@ -262,8 +275,9 @@ class _Run:
         here = self.at[rows, node]
         to = np.zeros(rows.size, int)
         u = self.rng.random(rows.size)
-        for name, (branches, _) in self.world.progressions.items():
-            mine = here == self.index[name]
+        for name, who in self._groups_of_stays:
+            mine = (here == self.index[name]) & who[node]
+            branches = self.world.progression(name, int(who.argmax()))[0]
             places = np.array([self.index[b] for b in branches])
             ends = np.cumsum(list(branches.values()))[:-1]
             to[mine] = places[np.searchsorted(ends, u[mine])]
@@ -378,9 +392,9 @@ class _Run:
                 if one["kind"] == "tracing":
                     held = self._is_held(mine, m, node, when)
                     left *= np.where(held, 1.0 - one["reduction"], 1.0)
-            if self.world.susceptibility is not None:
-                largest = max(1.0, float(self.world.susceptibility.max()))
-                left *= self.world.susceptibility[node] / largest
+            into_node = self.world.factor("susceptibility")
+            if into_node is not None:
+                left *= into_node[node] / max(1.0, float(into_node.max()))
             left *= self.infected_at[mine, node] < when
             u, reached = self.rng.random(mine.size), np.zeros(mine.size)
             into = np.full(mine.size, -1)

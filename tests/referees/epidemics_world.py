@@ -16,7 +16,13 @@ import ergode
 UNIT = 0.4
 
 # Structures that share compiled kernels: what is in a family is in all of its worlds.
-FAMILIES = ("plain", "driven", "measures", "meetings", "laws")
+FAMILIES = ("plain", "driven", "measures", "meetings", "laws", "traits")
+_BARE = ("plain", "laws", "traits")  # without layers, calendars and guests
+_BY_TRAITS = ("measures", "laws", "traits")  # in which nodes progress by what they are
+
+# What a node is: an age, of which there are groups from these on, or a risk by name.
+AGES_FROM = [0.0, 20.0, 60.0]
+RISKS = ["low", "high"]
 
 
 def tidy(times: Any) -> np.ndarray:
@@ -50,12 +56,49 @@ class World:
     meetings: list[tuple[int, int, float, float, float]] | None = None  # who, whom, from, to, time
     measures: list[dict[str, Any]] = field(default_factory=list)
     importations: list[dict[str, Any]] = field(default_factory=list)
+    # Of each node, and by "age" or "risk": where to, how long, and how susceptible or infectious.
+    age: np.ndarray | None = None
+    risk: list[str] | None = None
+    splits: dict[str, tuple[str, list[dict[str, float]]]] = field(default_factory=dict)
+    stays: dict[str, tuple[str, list[tuple[Any, ...]]]] = field(default_factory=dict)
+    factors_by: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
+
+    def kind_of_node(self, trait: str, node: int) -> int:
+        """Which of the entries of a table by "age" or "risk" is a node's."""
+        if trait == "risk":
+            return RISKS.index(self.risk[node])
+        return max(k for k, low in enumerate(AGES_FROM) if self.age[node] >= low)
+
+    def progression(self, name: str, node: int) -> tuple[dict[str, float], tuple[Any, ...]]:
+        """Where a node goes from a compartment, and the law of its stay."""
+        to, law = self.progressions[name]
+        if name in self.splits:
+            trait, each = self.splits[name]
+            to = each[self.kind_of_node(trait, node)]
+        if name in self.stays:
+            trait, each = self.stays[name]
+            law = each[self.kind_of_node(trait, node)]
+        return to, law
+
+    def laws(self) -> set[str]:
+        """The laws of all stays."""
+        found = {law[0] for name, (_, law) in self.progressions.items() if name not in self.stays}
+        return found | {law[0] for _, each in self.stays.values() for law in each}
+
+    def factor(self, end: str) -> np.ndarray | None:
+        """The "susceptibility" or "infectivity" of each node, from all that make it."""
+        factor = getattr(self, end)
+        if end in self.factors_by:
+            trait, each = self.factors_by[end]
+            own = np.array([each[self.kind_of_node(trait, i)] for i in range(self.nodes)])
+            factor = own if factor is None else factor * own
+        return factor
 
     @property
     def memoryless(self) -> bool:
         """Whether a master equation holds for it."""
         return (
-            all(law[0] == "exponential" for _, law in self.progressions.values())
+            self.laws() <= {"exponential"}
             and not (self.profiles or self.meetings is not None)
             and all(m["kind"] == "closure" and "trigger" not in m for m in self.measures)
         )
@@ -130,8 +173,8 @@ def _alike(world: World, family: str) -> bool:
     rates = {rate for _, _, rates in world.infections for rate in rates.values()}
     thinned = len(world.infections) > 1 or len(rates) > 1
     aged = any(isinstance(value, tuple) for value in world.initial.values())
-    visited = bool(world.importations) or family in ("plain", "laws")
-    laws = {law[0] for _, law in world.progressions.values()}
+    visited = bool(world.importations) or family in _BARE
+    laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
@@ -196,8 +239,10 @@ def _draw(rng: np.random.Generator, family: str) -> World:
     if general:
         _add_measures(rng, world)
         _add_profiles(rng, world)
-    if family not in ("plain", "laws"):
+    if family not in _BARE:
         _add_people(rng, world, general)
+    if family in _BY_TRAITS:
+        _add_traits(rng, world, family)
     return world
 
 
@@ -205,12 +250,12 @@ def _draw(rng: np.random.Generator, family: str) -> World:
 _LAWS_OF_STAYS = ("gamma", "lognormal", "weibull")
 _LAW_OF = {
     "plain": "exponential", "driven": "exponential", "measures": "gamma",
-    "meetings": "deterministic",
+    "meetings": "deterministic", "traits": "exponential",
 }  # fmt: skip
 
 
 def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
-    world.layers = [] if family in ("plain", "laws") else ["a", "b"]
+    world.layers = [] if family in _BARE else ["a", "b"]
     directed = bool(rng.random() < 0.5)
     for layer in range(max(1, len(world.layers))):
         for i in range(world.nodes):
@@ -236,7 +281,7 @@ def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
                             world.meetings.append((a, b, float(moment), float(last), amount))
         for i, j in sorted({m[:2] for m in world.meetings}):
             world.arcs.append((i, j, 1.0, 0))
-    if family not in ("plain", "laws"):
+    if family not in _BARE:
         world.susceptibility = np.round(rng.uniform(0.0, 1.5, world.nodes), 2)
         world.susceptibility[rng.random(world.nodes) < 0.2] = 0.0
 
@@ -331,6 +376,41 @@ def _add_people(rng: np.random.Generator, world: World, general: bool) -> None:
             world.initial[name] = int(rng.integers(1, 3))
 
 
+def _add_traits(rng: np.random.Generator, world: World, family: str) -> None:
+    """Progressions and factors by age and by risk; of one progression at least."""
+    world.age = rng.choice([0.0, 3.0, 19.5, 20.0, 45.0, 60.0, 88.0], world.nodes)
+    world.risk = [str(one) for one in rng.choice(RISKS, world.nodes)]
+    world.risk[:2] = RISKS
+    if family == "traits":
+        world.group = np.arange(world.nodes) % 2
+    counts = {"age": len(AGES_FROM), "risk": len(RISKS)}
+    for number, (name, (to, law)) in enumerate(world.progressions.items()):
+        trait = str(rng.choice(list(counts)))
+        if len(to) > 1 and rng.random() < 0.8:
+            rest = [_split(rng, list(to)) for _ in range(counts[trait] - 1)]
+            world.splits[name] = (trait, [to, *rest])  # the first names all, with a chance
+        if number == 0 or rng.random() < 0.5:
+            trait = "risk" if number == 0 else str(rng.choice(list(counts)))
+            laws = [law[0]] * counts[trait]
+            if family == "laws":
+                laws = [_LAWS_OF_STAYS[(number + k) % 3] for k in range(counts[trait])]
+            means = np.round(rng.uniform(0.4, 2.5, counts[trait]), 2).tolist()
+            world.stays[name] = (trait, list(zip(laws, means, strict=True)))
+    for end in ("susceptibility", "infectivity"):
+        if rng.random() < 0.6:
+            trait = str(rng.choice(list(counts)))
+            values = np.round(rng.uniform(0.0, 1.6, counts[trait]), 2).tolist()
+            world.factors_by[end] = (trait, values)
+
+
+def _split(rng: np.random.Generator, to: list[str]) -> dict[str, float]:
+    """Two branches, or all to the second: the first is then not named, or of chance zero."""
+    share = round(float(rng.uniform(0.1, 0.9)), 2)
+    if rng.random() < 0.3:
+        return {to[1]: 1.0} if rng.random() < 0.5 else {to[0]: 0.0, to[1]: 1.0}
+    return {to[0]: share, to[1]: round(1.0 - share, 2)}
+
+
 # ---- cases from outside
 
 
@@ -376,6 +456,16 @@ _LAWS = {
 }
 
 
+def _holding_time(law: tuple[Any, ...]) -> ergode.HoldingTime:
+    return _LAWS[law[0]](*law[1:])
+
+
+def _by(trait: str, entries: list[Any]) -> ergode.ByAttribute:
+    if trait == "risk":
+        return ergode.ByAttribute("risk", dict(zip(RISKS, entries, strict=True)))
+    return ergode.ByAttribute("age", entries, groups=AGES_FROM)
+
+
 def model_of(world: World) -> ergode.CompartmentModel:
     """The model, as a user would write it."""
     return ergode.CompartmentModel(
@@ -384,11 +474,17 @@ def model_of(world: World) -> ergode.CompartmentModel:
             ergode.Infection(
                 s, x, rates,
                 {c: ergode.Calendar(*world.profiles[c]) for c in rates if c in world.profiles},
+                **{end: _by(*given) for end, given in world.factors_by.items()},
             )
             for s, x, rates in world.infections
         ],
         [
-            ergode.Progression(c, to, _LAWS[law[0]](*law[1:]))
+            ergode.Progression(
+                c,
+                _by(*world.splits[c]) if c in world.splits else to,
+                _by(world.stays[c][0], [_holding_time(one) for one in world.stays[c][1]])
+                if c in world.stays else _holding_time(law),
+            )
             for c, (to, law) in world.progressions.items()
         ],
         susceptibility="susceptibility" if world.susceptibility is not None else None,
@@ -416,7 +512,7 @@ def contacts_of(world: World) -> Any:
                 weights=weight.astype(float),
             )  # fmt: skip
         contacts = ergode.ContactNetwork.from_layers(parts) if world.layers else parts["all"]
-    names = ("susceptibility", "infectivity", "group", "seed_weight")
+    names = ("susceptibility", "infectivity", "group", "seed_weight", "age", "risk")
     people = {name: getattr(world, name) for name in names if getattr(world, name) is not None}
     return contacts.with_attributes(**people) if people else contacts
 

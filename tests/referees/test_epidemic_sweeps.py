@@ -47,6 +47,14 @@ def sweep_of(world: World, rng: np.random.Generator) -> tuple[Any, Any, dict[str
                 )
                 for name, (to, law) in world.progressions.items()
             },
+            splits={
+                name: (trait, [_shared(one, share) for one in each])
+                for name, (trait, each) in world.splits.items()
+            },
+            stays={
+                name: (trait, [(law[0], stay * law[1]) for law in each])
+                for name, (trait, each) in world.stays.items()
+            },
         )
         return model_of(changed)
 
@@ -121,6 +129,13 @@ def examine(
     return wrong, taken
 
 
+def _shared(split: dict[str, float], share: float) -> dict[str, float]:
+    """The branches of a class with other chances; those of all or none stay."""
+    if len(split) == 1 or 0.0 in split.values():
+        return split
+    return dict(zip(split, (share, 1.0 - share), strict=True))
+
+
 def _once(world: World) -> World:
     """A world in which nobody is infected twice, along a path through all compartments."""
     names = world.compartments
@@ -136,6 +151,8 @@ def _once(world: World) -> World:
         world,
         infections=[("C0", "C1", {name: 0.4 + 0.5 * k for k, name in enumerate(names[1:])})],
         progressions={name: (to, law[name]) for name, to in onwards.items()},
+        splits={},
+        stays={},
     )
 
 
@@ -195,8 +212,8 @@ def _first_rates(monkeypatch):
     """The transmission rates of the first point for all."""
     right = progression.stages_of_points
 
-    def wrong(models, precision):
-        tables = right(models, precision)
+    def wrong(models, *arguments):
+        tables = right(models, *arguments)
         tables.transmission_rate[:] = tables.transmission_rate[0]
         return tables
 

@@ -24,7 +24,7 @@ from ergode.epidemics import simulate
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.methods import METHODS
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.shared import tables, transmission
+from ergode.epidemics.shared import progression, tables, transmission
 from ergode.epidemics.windows.runner import WindowEnsemble
 
 ALPHA = 1e-11
@@ -124,6 +124,14 @@ def examine(
 ) -> tuple[list[str], int]:  # fmt: skip
     """What is wrong with a world's results, and how many methods took it."""
     world = draw(np.random.default_rng(seed), family)
+    return examine_world(world, family, seed, replicates, methods, precisions, device)
+
+
+def examine_world(
+    world: World, family: str, seed: list[int], replicates: int, methods: list[str],
+    precisions: tuple[str, ...], device: str = "cpu",
+) -> tuple[list[str], int]:  # fmt: skip
+    """`examine` for a world at hand."""
     truth = Truth(world, seed, replicates)
     model, contacts, options = model_of(world), contacts_of(world), options_of(world)
     options |= {"replicates": replicates, "seed": int(seed[0]), "device": device}
@@ -171,7 +179,7 @@ def examine_leaps(
 
 
 _STEP, _LEFT = 0.02, 2e-3
-_STEPPED = ("plain", "driven", "laws")
+_STEPPED = ("plain", "driven", "laws", "traits")
 
 
 def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list[str]:
@@ -238,7 +246,7 @@ def test_exact_methods_are_exact(family):
 # A precision has kernels of its own. That of windows and line lists is float64.
 _ORDINARY = {
     "plain": (3, "float32"), "driven": (3, "float64"), "measures": (1, "float32"),
-    "meetings": (2, "float64"), "laws": (2, "float32"),
+    "meetings": (2, "float64"), "laws": (2, "float32"), "traits": (2, "float32"),
 }  # fmt: skip
 
 
@@ -296,6 +304,42 @@ def _ties_the_other_way(monkeypatch):
     monkeypatch.setattr(EventEnsemble, "__init__", wrong)
 
 
+def _branches(monkeypatch, change):
+    """Tables of which `change` alters the branching: cumulative probabilities, classes of nodes."""
+    right = progression.stages_of_group
+
+    def wrong(model, *arguments):
+        table = right(model, *arguments)
+        cdf, of_nodes = change(table.branch_cdf, table.class_of)
+        return table._replace(branch_cdf=cdf, class_of=of_nodes)
+
+    monkeypatch.setattr(progression, "stages_of_group", wrong)
+
+
+def _a_branch_of_a_class_off(monkeypatch):
+    """In one class of nodes a branch is 2 % too likely."""
+
+    def change(cdf, of_nodes):
+        cdf = cdf.copy()
+        at = np.argmax(np.where(cdf < 0.98, cdf, 0.0))
+        if cdf[at] < 0.98:
+            cdf[at] *= 1.02
+        return cdf, of_nodes
+
+    _branches(monkeypatch, change)
+
+
+def _two_classes_swapped(monkeypatch):
+    """Nodes of the first class progress like those of the last, and the reverse."""
+
+    def change(cdf, of_nodes):
+        last = of_nodes.max()
+        swapped = np.where(of_nodes == 0, last, np.where(of_nodes == last, 0, of_nodes))
+        return cdf, swapped.astype(of_nodes.dtype)
+
+    _branches(monkeypatch, change)
+
+
 def _without_susceptibility(monkeypatch):
     """The susceptibility of nodes left out of the rates along arcs."""
     monkeypatch.setattr(tables, "arc_weights", lambda model, contacts: contacts.weights)
@@ -304,8 +348,11 @@ def _without_susceptibility(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "family"),
-    [(_faster, "plain"), (_ties_the_other_way, "meetings"), (_without_susceptibility, "driven")],
-)
+    [
+        (_faster, "plain"), (_ties_the_other_way, "meetings"), (_without_susceptibility, "driven"),
+        (_two_classes_swapped, "traits"),
+    ],
+)  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):
     broken(monkeypatch)
     more = 5 if broken is _faster else 1
@@ -315,6 +362,25 @@ def test_a_broken_engine_is_noticed(broken, family, monkeypatch):
         if wrong:
             return
     pytest.fail("nothing was noticed")
+
+
+@pytest.mark.slow
+def test_a_branch_of_one_class_that_is_off_is_noticed(monkeypatch):
+    """Where most nodes begin before the branching, and counts are by class."""
+    each = [{"C2": share, "C3": round(1 - share, 1)} for share in (0.3, 0.5, 0.8)]
+    world = World(
+        ["C0", "C1", "C2", "C3"],
+        [("C0", "C1", {"C1": 0.5, "C2": 0.2})],
+        {"C1": (each[0], ("exponential", 0.5))},
+        [(1, 0, 1.0, 0), (0, 1, 0.5, 0)], 4, {"C1": [1, 2, 3]}, np.array([0.0, 1.0, 3.0]),
+        age=np.array([3.0, 20.0, 60.0, 88.0]), splits={"C1": ("age", each)},
+        group=np.array([0, 1, 2, 2]),
+    )  # fmt: skip
+    asked = world, "traits", [7], REPLICATES, ["sellke", "gillespie"], ("float32",)
+    assert examine_world(*asked) == ([], 2)
+    _a_branch_of_a_class_off(monkeypatch)
+    wrong, _ = examine_world(*asked)
+    assert {text.split()[2] for text in wrong} == {"sellke", "gillespie"}
 
 
 @pytest.mark.exhaustive

@@ -75,6 +75,58 @@ def test_model_spelled_out(reading):
     )
 
 
+def test_parts_of_a_model_by_attribute(reading):
+    asked = reading(
+        model="""
+        [model]
+        compartments = ["S", "I", "R", "D"]
+        [[model.infections]]
+        susceptible = "S"
+        infected = "I"
+        transmission_rate = { I = 0.2 }
+        susceptibility = { attribute = "masked", values = { true = 0.5, false = 1.0 } }
+        infectivity = "loudness"
+        [[model.progressions]]
+        compartment = "I"
+        to = { attribute = "age", groups = [0, 65], values = ["R", { R = 0.9, D = 0.1 }] }
+        [model.progressions.holding_time]
+        attribute = "risk"
+        [model.progressions.holding_time.values]
+        1 = { distribution = "exponential", rate = 0.1 }
+        high = { distribution = "deterministic", value = 3 }
+        """
+    )
+    stays = {1: ergode.Exponential(rate=0.1), "high": ergode.Deterministic(3)}
+    masked = ergode.ByAttribute("masked", {True: 0.5, False: 1.0})
+    assert asked.request.model == ergode.CompartmentModel(
+        ["S", "I", "R", "D"],
+        [ergode.Infection("S", "I", {"I": 0.2}, susceptibility=masked, infectivity="loudness")],
+        [
+            ergode.Progression(
+                "I",
+                ergode.ByAttribute("age", ["R", {"R": 0.9, "D": 0.1}], groups=[0, 65]),
+                ergode.ByAttribute("risk", stays),
+            )
+        ],
+    )
+
+
+def test_a_bad_part_by_attribute_names_its_table(reading):
+    to = '{ attribute = "age", values = [{ R = 0.9 }, "R"], groups = [0, 65] }'
+    with pytest.raises(ergode.ModelError, match=r"progressions 1\].*sum to 0.9, not 1 for age"):
+        reading(
+            model=f"""
+            [model]
+            compartments = ["S", "I", "R"]
+            infections = [{{ susceptible = "S", infected = "I", transmission_rate = {{ I = 1 }} }}]
+            [[model.progressions]]
+            compartment = "I"
+            to = {to}
+            holding_time = {{ distribution = "exponential", rate = 0.1 }}
+            """
+        )
+
+
 @pytest.mark.parametrize(
     ("written", "expected"),
     [

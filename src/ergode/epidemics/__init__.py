@@ -9,10 +9,16 @@ from ergode.epidemics.analysis.line_list import (
     serial_interval,
     transmission_tree,
 )
-from ergode.epidemics.analysis.summary import incidence, summary
+from ergode.epidemics.analysis.summary import (
+    fatality_ratio,
+    incidence,
+    person_time,
+    summary,
+)
 from ergode.epidemics.simulate import simulate
 
 __all__ = [
-    "case_table", "generation_interval", "incidence", "next_generation", "percolation",
-    "reproduction_number", "serial_interval", "simulate", "summary", "transmission_tree",
+    "case_table", "fatality_ratio", "generation_interval", "incidence", "next_generation",
+    "percolation", "person_time", "reproduction_number", "serial_interval", "simulate", "summary",
+    "transmission_tree",
 ]  # fmt: skip

@@ -38,6 +38,7 @@ from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
+from ergode.epidemics.shared.progression import row_of
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, bindings_of, replicate_of
 from ergode.epidemics.shared.tables import arc_weights, or_nothing
@@ -108,7 +109,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
     _begin(
         row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
     )
-    cases = np.int64(stages.kind.size)
+    cases = np.int64(stages.order.size)
     infections = np.int64(0)
     for index in range(seeding.named_count + seeding.drawn_count):
         node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
@@ -142,7 +143,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
             if stages.kind[old] < 0:
                 jumps += 1
                 continue
-            into = _chosen_branch(stages, old, seed, replicate, jumps)
+            into = _chosen_branch(stages, row_of(stages, old, node), seed, replicate, jumps)
         at = grid_index(times, per_step, time)
         if at < times.size:
             counts[row, at, _column(old, node, stratum, stratum_count)] -= 1
@@ -176,7 +177,7 @@ def _begin(
             pressure[k, node] = 0.0
     for node in range(compartment.size):
         if stages.kind[base] >= 0:
-            _set_rate(tree, node, np.float64(stages.a[base]))
+            _set_rate(tree, node, np.float64(stages.a[row_of(stages, base, node)]))
 
 
 def _chosen_infection(node, old, v, susceptible, infected, pressure):
@@ -210,12 +211,12 @@ def _chosen_leaf(tree, v):
     return i, v
 
 
-def _chosen_branch(stages, old, seed, replicate, jumps):
-    """Next compartment of a node that progresses."""
+def _chosen_branch(stages, table_row, seed, replicate, jumps):
+    """Next compartment of a node that progresses, from its row of the tables."""
     w0, w1, w2, w3 = draw_words(seed, replicate, (jumps >> 32) | 1 << 40, JUMP, np.uint32(jumps))
     u = uniform(w0, w1)
-    branch = np.int64(stages.branch_start[old])
-    last = np.int64(stages.branch_start[old + 1]) - 1
+    branch = np.int64(stages.branch_start[table_row])
+    last = np.int64(stages.branch_start[table_row + 1]) - 1
     while branch < last and u > stages.branch_cdf[branch]:
         branch += 1
     return np.int64(stages.branch_to[branch])
@@ -252,7 +253,9 @@ def _move(
 
 def _rate_of(node, kind, stages, susceptible, pressure):
     """Total rate of a node [1 / time]."""
-    total = np.float64(stages.a[kind]) if stages.kind[kind] >= 0 else np.float64(0.0)
+    total = np.float64(0.0)
+    if stages.kind[kind] >= 0:
+        total = np.float64(stages.a[row_of(stages, kind, node)])
     for k in range(susceptible.size):
         if susceptible[k] == kind:
             total += pressure[k, node]
@@ -289,7 +292,7 @@ class JumpEnsemble(Ensemble):
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision, group, rows)
         contacts = scenario.contacts
-        stages = progression.stages_of_group(model, group, precision)
+        stages = progression.stages_of_group(model, group, precision, contacts)
         check_stages(model, stages, precision, group)
         infections = transmission.infections_of(model, precision, group)
         weights = arc_weights(model, contacts)
@@ -300,6 +303,7 @@ class JumpEnsemble(Ensemble):
             bindings={
                 **bindings_of(group),
                 **self._seeds.bindings,
+                progression.HAS_CLASSES: bool(model.divisions),
                 WEIGHTED: weights is not None,
                 HAS_STRATA: scenario.stratum is not None,
             },

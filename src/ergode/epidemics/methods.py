@@ -94,7 +94,7 @@ def _beyond_sellke(model: CompartmentModel, scenario: Scenario, aged: bool) -> s
 
 def _beyond_memoryless(model: CompartmentModel) -> str | None:
     for progression in model.progressions:
-        if not isinstance(progression.holding_time, Exponential):
+        if not all(isinstance(one, Exponential) for one in progression.holding_times):
             return f"the holding time of '{progression.compartment}' is not exponential"
     return None
 

@@ -41,9 +41,9 @@ results.register(
         ),
         _STATUS,
     ],
-    derived=(  # `summary` and `incidence`
+    derived=(  # of `analysis.summary`
         "attack_rate", "peak_count", "peak_time", "peak_date", "final_count", "incidence",
-        "interval",
+        "interval", "fatality_ratio", "person_time",
     ),
     coords=("date",),
 )  # fmt: skip

@@ -21,8 +21,10 @@ from ergode.core.launch import check_room
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import shortest_stay
 from ergode.epidemics.shared.sweep import PointGroup
+from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
+from ergode.models.holding_times.families import HoldingTime
 from ergode.models.sweep import POINT, Layout, lay_out, refuse_reserved
 
 _BYTES_OF_POINT = 2000  # measured, of SEIR
@@ -79,7 +81,7 @@ class Points:
     @cached_property
     def _zeros(self) -> np.ndarray:
         """Which rates and probabilities are not zero; the choice of a method depends on this."""
-        codes = 4 * len(self.models[0].progressions)
+        codes = 4 * len(_holding_times(self.models[0]))
         return self._numbers[:, : self._numbers.shape[1] - codes] > 0
 
     def groups(self, replicates: range) -> list[tuple[np.ndarray, PointGroup]]:
@@ -91,7 +93,9 @@ class Points:
         for number, (size, initial) in enumerate(
             zip(_bytes_of_rows(sizes), self.initials, strict=True)
         ):
-            key = (size, None if same else _seeds(initial, number))
+            # Arcs have one weight in a launch, which includes the factors of nodes.
+            factors = _factors(self.models[number])
+            key = (size, None if same else _seeds(initial, number), factors)
             found.setdefault(key, []).append(number)
         return [
             (
@@ -140,7 +144,7 @@ class Points:
         tables = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[0, :, 1]
         for number in np.flatnonzero(tables).tolist():
             for model in self.models:
-                code = model.progressions[number].holding_time.code()
+                code = _holding_times(model)[number].code()
                 if code.times is not None and code.cdf is not None:
                     found.update(code.times.tobytes() + code.cdf.tobytes())
         return found.hexdigest()
@@ -277,7 +281,7 @@ def _each(
 
 _PARTS = (
     "compartments", "infections", "profiles", "progressions", "families of holding times",
-    "susceptibility", "infectivity",
+    "values and groups of attributes", "susceptibility", "infectivity",
 )  # fmt: skip
 
 
@@ -287,11 +291,29 @@ def _structure(model: CompartmentModel) -> tuple[Any, ...]:
         model.compartments,
         [(i.susceptible, i.infected, *i.transmission_rate) for i in model.infections],
         [i.profile for i in model.infections],
-        [(p.compartment, *p.to) for p in model.progressions],
-        [type(p.holding_time).__name__ for p in model.progressions],
-        model.susceptibility,
-        model.infectivity,
+        [(p.compartment, *p.targets) for p in model.progressions],
+        [type(one).__name__ for one in _holding_times(model)],
+        [_division(one) for p in model.progressions for one in (p.to, p.holding_time)],
+        [_division(one) for one in model.factors("susceptibility")],
+        [_division(one) for one in model.factors("infectivity")],
     )
+
+
+def _division(given: Any) -> Any:
+    """What divides the nodes of a part of a model; the name of an attribute as it is."""
+    if isinstance(given, ByAttribute):
+        return given.division
+    return given if isinstance(given, str) else None
+
+
+def _holding_times(model: CompartmentModel) -> list[HoldingTime]:
+    return [one for p in model.progressions for one in p.holding_times]
+
+
+def _factors(model: CompartmentModel) -> tuple[float, ...]:
+    """Numbers that multiply the rates along arcs."""
+    given = model.factors("susceptibility") + model.factors("infectivity")
+    return tuple(value for one in given if isinstance(one, ByAttribute) for value in one.entries)
 
 
 def _check_alike(points: Points) -> None:
@@ -317,9 +339,11 @@ def _numbers(model: CompartmentModel) -> list[float]:
     """Numbers of a model in a fixed order; last the codes of holding times, four each."""
     found = [rate for i in model.infections for rate in i.transmission_rate.values()]
     for progression in model.progressions:
-        found += progression.to.values()  # type: ignore[union-attr]
-    for progression in model.progressions:
-        code = progression.holding_time.code()
+        for split in progression.splits:
+            found += split.values()
+    found += _factors(model)
+    for one in _holding_times(model):
+        code = one.code()
         found += (code.kind, 0 if code.times is None else len(code.times), code.a, code.b)
     return found
 

@@ -15,7 +15,7 @@ from ergode.epidemics.points import Points
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import seeding_of
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.progression import stages_of
+from ergode.epidemics.shared.progression import classes_of, stages_of
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import ROWS_MOST, PointGroup
 
@@ -109,12 +109,17 @@ class PointRuns:
 
     def _check(self, numbers: Iterable[int]) -> None:
         """Check the tables of points."""
-        precision, nodes = self._options["precision"], self._scenario.contacts.node_count
+        precision, contacts = self._options["precision"], self._scenario.contacts
+        classes = None
         for number in numbers:
             model = self._points.models[number]
             with self._points.named_in_errors(number):
-                check_stages(model, stages_of(model, precision), precision)
-                seeding_of(model, self._points.initials[number], nodes, precision)
+                if classes is None:  # points have equal ones
+                    classes = classes_of(model, contacts)
+                check_stages(model, stages_of(model, precision, classes), precision)
+                seeding_of(
+                    model, self._points.initials[number], contacts.node_count, precision
+                )  # fmt: skip
 
     def _ensemble_of(self, numbers: np.ndarray, group: PointGroup) -> Ensemble:
         try:

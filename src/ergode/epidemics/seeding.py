@@ -171,7 +171,9 @@ def has_ages(initial: Initial) -> bool:
 
 def _check_age(model: CompartmentModel, name: str, age: float) -> None:
     for progression in model.progressions:
-        if progression.compartment == name and not progression.holding_time.survival(age) > 0.0:
+        if progression.compartment == name and not all(
+            one.survival(age) > 0.0 for one in progression.holding_times
+        ):
             raise ModelError(
                 f"initial['{name}'] has the age {age:g}, which no holding time of '{name}' exceeds"
             )

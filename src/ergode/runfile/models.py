@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
@@ -51,24 +52,60 @@ def holding_time(table: Table, key: str) -> HoldingTime:
 
 
 def _infection(table: Table) -> Infection:
-    table.only(["susceptible", "infected", "transmission_rate"])
+    factors = [key for key in ("susceptibility", "infectivity") if key in table]
+    table.only(["susceptible", "infected", "transmission_rate", "susceptibility", "infectivity"])
     ends = table.text("susceptible"), table.text("infected")
     rates = _numbers(table.table("transmission_rate"))
+    given: dict[str, Any] = {
+        key: _by_attribute(table, key, Table.number) or table.text(key) for key in factors
+    }
     with table.explaining():
-        return Infection(*ends, rates)
+        return Infection(*ends, rates, **given)
 
 
 def _progression(table: Table) -> Progression:
     table.only(["compartment", "to", "holding_time"])
-    to: Any
-    if isinstance(table.values.get("to"), Mapping):
-        to = _numbers(table.table("to"))
-    else:
-        to = table.text("to")
-    stay = holding_time(table, "holding_time")
+    to = _by_attribute(table, "to", _branches) or _branches(table, "to")
+    stay = _by_attribute(table, "holding_time", holding_time) or holding_time(table, "holding_time")
     compartment = table.text("compartment")
     with table.explaining():
         return Progression(compartment, to, stay)
+
+
+def _branches(table: Table, key: str) -> Any:
+    """A compartment, or the probability of each."""
+    if isinstance(table.values.get(key), Mapping):
+        return _numbers(table.table(key))
+    return table.text(key)
+
+
+def _by_attribute(table: Table, key: str, entry: Callable[[Table, str], Any]) -> ByAttribute | None:
+    """What a key has for each value of a node attribute; None if it does not differ between nodes.
+
+    `entry` reads what holds for one value.
+    """
+    described = table.values.get(key)
+    if not (isinstance(described, Mapping) and isinstance(described.get("attribute"), str)):
+        return None
+    by = table.table(key)
+    by.only(["attribute", "values", "groups"])
+    in_groups = isinstance(by.values.get("values"), list)
+    values = by.numbered("values") if in_groups else by.table("values")
+    entries = {_value(name): entry(values, name) for name in values.values}
+    groups = by.numbers("groups") if "groups" in by else None
+    with by.explaining():
+        given: Any = list(entries.values()) if in_groups else entries
+        return ByAttribute(by.text("attribute"), given, groups)
+
+
+def _value(key: str) -> Any:
+    """A value of an attribute; keys of a run file are text."""
+    if key in ("true", "false"):
+        return key == "true"
+    try:
+        return float(key)
+    except ValueError:
+        return key
 
 
 def _numbers(table: Table) -> dict[str, float]:

@@ -236,6 +236,11 @@ class Table:
                 raise self.error(f"[{name}] is {short(values)}; expected a table")
             yield self._within(values, name)
 
+    def numbered(self, key: str) -> Table:
+        """The list of a key as a table, whose keys are the numbers of the items."""
+        items = {str(number): item for number, item in enumerate(self.items(key), 1)}
+        return self._within(items, f"{self.name}.{key}".lstrip("."))
+
     def path(self, key: str) -> Path:
         """The path of a key, relative to the run file."""
         return self.file.parent / Path(self.text(key)).expanduser()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from leap_cases import aging, counts_of, measures, memoryless, weighted_network
+from leap_cases import aging, by_group, counts_of, measures, memoryless, weighted_network
 
 import ergode
 from ergode.core import devices
@@ -62,7 +62,8 @@ def test_kernels_compile_to_ptx(model, weighted, chosen):
     cuda = pytest.importorskip("ergode.core.cuda")
     network = ergode.ContactNetwork.barabasi_albert(500, m=4, seed=1)
     if "tolerance" in chosen:
-        network = weighted
+        network = weighted.with_attributes(group=np.arange(weighted.node_count) % 3)
+        model = by_group()
     scenario = scenario_of(network)
     if chosen.get("measures"):
         chosen = {"pressure": "push"}
@@ -103,7 +104,7 @@ def test_cuda_equals_cpu(model, contacts, weighted, pressure):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("case", ["layers", "one-layer", "adaptive", "ages"])
+@pytest.mark.parametrize("case", ["layers", "one-layer", "adaptive", "ages", "by_group"])
 def test_cuda_equals_cpu_under_measures(model, contacts, case):
     scenario, chosen, initial, options = measures(), memoryless(), {"I": 30}, {}
     if case == "one-layer":
@@ -115,6 +116,8 @@ def test_cuda_equals_cpu_under_measures(model, contacts, case):
         )
     elif case == "adaptive":
         chosen, options = aging(), {"tolerance": 0.2}
+    elif case == "by_group":
+        chosen = by_group()
     elif case == "ages":
         chosen, scenario = model, scenario_of(contacts.with_attributes(w=np.arange(500)))
         options, initial = {"transition": "sampled"}, {"I": ergode.Seeds(20, weight="w", age=4.0)}

@@ -27,17 +27,21 @@ NETWORK = ergode.ContactNetwork.from_edges(
 def everything(age=0.0):
     """Two strains whose immunity wanes, directed weighted layers, calendars, strata, importations.
 
-    Measures begin at times and on triggers; contacts are traced at once, and after a delay.
+    Measures begin at times and on triggers; contacts are traced at once, and after a delay.  The
+    first strain takes its time by the group of a node.
     """
     strains = ergode.CompartmentModel.two_strains(
         transmission_rate=[0.25, 0.35],
         infectious=[ergode.Exponential(mean=5.0), ergode.Exponential(mean=4.0)],
         cross_susceptibility=[[0.1, 0.6], [0.5, 0.0]],
     )
+    first, *others = strains.progressions
+    stays = {group: ergode.Exponential(mean=4.0 + group) for group in range(3)}
+    first = ergode.Progression(first.compartment, first.to, ergode.ByAttribute("group", stays))
     model = ergode.CompartmentModel(
         strains.compartments,
         strains.infections,
-        [*strains.progressions, ergode.Progression("R12", "S", ergode.Exponential(mean=15.0))],
+        [first, *others, ergode.Progression("R12", "S", ergode.Exponential(mean=15.0))],
         susceptibility="susceptibility",
     )
     rng = np.random.default_rng(0)

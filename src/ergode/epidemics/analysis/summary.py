@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,6 +118,111 @@ def _compartments(counts: xarray.Dataset) -> list[str]:
 
 def _infected(counts: xarray.Dataset) -> list[str]:
     return _names(counts, "infected")
+
+
+def fatality_ratio(counts: xarray.Dataset, compartment: str | Sequence[str]) -> xarray.DataArray:
+    """Share of the cases that ended in a compartment, such as the dead; of several, in any of them.
+
+    Parameters
+    ----------
+    counts : xarray.Dataset
+        From ``simulate(..., output="counts")``.
+    compartment : str or sequence of str
+        Compartments that no node leaves.
+
+    Returns
+    -------
+    xarray.DataArray
+        Per `replicate`, and by `stratum` and point if the counts are: the nodes in `compartment` at
+        the last time, less those that began there, by the cases up to the last time.  Cases that
+        are still ill then count as cases; NaN without cases.
+
+    Raises
+    ------
+    ModelError
+        A compartment is unknown, or nodes leave it.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> model = ergode.CompartmentModel.seird(
+    ...     transmission_rate=5.0, latent=ergode.Deterministic(1.0),
+    ...     infectious=ergode.Deterministic(1.0), fatality=1.0,
+    ... )
+    >>> contacts = ergode.ContactNetwork.from_edges([0, 1], [1, 2])
+    >>> counts = ergode.epidemics.simulate(
+    ...     model, contacts, initial={"I": 1}, times=[0, 100], device="cpu"
+    ... )
+    >>> ergode.epidemics.fatality_ratio(counts, "D").values.tolist()
+    [1.0]
+    """
+    names = _known(counts, compartment)
+    model = json.loads(str(counts.attrs["model"]))
+    left = {i["susceptible"] for i in model["infections"]}
+    left |= {p["compartment"] for p in model["progressions"]}
+    for name in names:
+        if name in left:
+            raise ModelError(f"nodes leave the compartment '{name}'; expected one where cases end")
+    inside = counts["count"].sel(compartment=names).sum("compartment", skipna=False)
+    ended = inside.isel(time=-1, drop=True) - inside.isel(time=0, drop=True)
+    cases = counts["cases"].isel(time=-1, drop=True)
+    found = (ended / cases.where(cases > 0)).rename("fatality_ratio")
+    return found.assign_attrs(units="1", long_name=f"share of cases that end in {_text(names)}")
+
+
+def person_time(counts: xarray.Dataset, compartment: str | Sequence[str]) -> xarray.DataArray:
+    """Time that all nodes together spend in a compartment, such as bed days in a hospital.
+
+    Parameters
+    ----------
+    counts : xarray.Dataset
+        From ``simulate(..., output="counts")``.
+    compartment : str or sequence of str
+        A compartment; of several, the sum.
+
+    Returns
+    -------
+    xarray.DataArray
+        Per `replicate`, and by `stratum` and point if the counts are [node x time]: the integral of
+        the counts over the time grid by the trapezoidal rule.  Its error is of second order in the
+        spacing of the grid.
+
+    Raises
+    ------
+    ModelError
+        A compartment is unknown.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> model = ergode.CompartmentModel.si(transmission_rate=0.0)
+    >>> contacts = ergode.ContactNetwork.from_edges([0, 1], [1, 2])
+    >>> counts = ergode.epidemics.simulate(
+    ...     model, contacts, initial={"I": 1}, times=[0, 7], device="cpu"
+    ... )
+    >>> ergode.epidemics.person_time(counts, "I").values.tolist()
+    [7.0]
+    """
+    names = _known(counts, compartment)
+    inside = counts["count"].drop_vars("date", errors="ignore").sel(compartment=names)
+    found = inside.sum("compartment", skipna=False).integrate("time").rename("person_time")
+    return found.assign_attrs(units="time", long_name=f"time spent in {_text(names)}")
+
+
+def _known(counts: xarray.Dataset, compartment: str | Sequence[str]) -> list[str]:
+    """Names of compartments of the counts."""
+    if "count" not in counts:
+        raise ModelError("expected a Dataset from simulate(..., output='counts')")
+    names = [compartment] if isinstance(compartment, str) else list(compartment)
+    for name in names:
+        if name not in _compartments(counts):
+            known = ", ".join(_compartments(counts))
+            raise ModelError(f"unknown compartment {name!r}; the counts have {known}")
+    return names
+
+
+def _text(names: list[str]) -> str:
+    return " or ".join(names)
 
 
 def incidence(counts: xarray.Dataset) -> xarray.DataArray:

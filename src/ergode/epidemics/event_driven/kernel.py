@@ -142,7 +142,7 @@ def _sizes(contacts, tables, seed_count):
     if tables.stages.kind[tables.base] >= 0:
         announced += node_count
     return (
-        node_count, tables.stages.kind.size, tables.interventions.kind.size,
+        node_count, tables.stages.order.size, tables.interventions.kind.size,
         np.int64(2 * most + _ROOM), np.int64(announced),
     )  # fmt: skip
 

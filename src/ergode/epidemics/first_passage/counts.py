@@ -53,7 +53,7 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
     times, per_step, susceptible = grid.times, grid.per_step, grid.susceptible
     stratum, at_first = grid.stratum, grid.at_first
     node_count = words.shape[1]
-    stratum_count = counts.shape[2] // search.stages.kind.size
+    stratum_count = counts.shape[2] // search.stages.order.size
     horizon = times[times.size - 1]
     moves = np.empty((times.size + 1, counts.shape[2]), np.int64 if WIDE else np.int32)
     lanes = new_lanes()
@@ -121,7 +121,7 @@ def count_on_grid_cuda(words, search, grid, moves):
     node_count = np.int64(words.shape[1])
     time_count = times.size
     column_count = moves.shape[2]
-    stratum_count = column_count // search.stages.kind.size
+    stratum_count = column_count // search.stages.order.size
     entries = time_count * column_count
     fits = entries <= SHARED_ENTRIES
     last = times[time_count - 1]

@@ -108,7 +108,7 @@ def cases_of(
     reached = (words >> words.dtype.type(1)).view(precision) <= search.horizon
     first_case = np.concatenate([[0], np.cumsum(reached.sum(axis=1, dtype=np.int64))])
     count = int(first_case[-1])
-    compartment_count = search.stages.kind.size
+    compartment_count = search.stages.order.size
     check_room(
         8 * count * (4 + compartment_count) + 12 * words.shape[1],
         f"the line list of {count:,} cases",

@@ -75,7 +75,7 @@ class FirstPassageEnsemble(Ensemble):
         contacts, stratum = scenario.contacts, scenario.stratum
         self.count_type = np.dtype(np.int32 if self.node_count < NODES_OF_32_BITS else np.int64)
         self.word_type = np.dtype(f"uint{precision[-2:]}")
-        self.stages = progression.stages_of_group(model, group, precision)
+        self.stages = progression.stages_of_group(model, group, precision, contacts)
         self.seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
         weights_of_arcs = arc_weights(model, contacts)
         weights = np.zeros(1) if weights_of_arcs is None else weights_of_arcs
@@ -85,7 +85,8 @@ class FirstPassageEnsemble(Ensemble):
             check_range("the largest weight", self.weights.max(), precision)
         # Options of the search; the counts have strata in addition.
         self._bindings = {
-            **bindings_of(group), **self.seeds.bindings, WEIGHTED: weights_of_arcs is not None,
+            **bindings_of(group), **self.seeds.bindings, **progression.class_bindings(model),
+            WEIGHTED: weights_of_arcs is not None,
         }  # fmt: skip
         if self.count_type != np.int32:
             self._bindings[WIDE] = True
@@ -214,9 +215,9 @@ def _width(model: CompartmentModel, weights: np.ndarray | None) -> float:
         rate = infection.transmission_rate.get(here, 0.0)
         if rate > 0.0 or here not in after:
             break
-        latent += after[here].holding_time.mean
-        here = max(after[here].to, key=lambda name: after[here].to[name])
-    infectious = after[here].holding_time.mean if here in after else np.inf
+        latent += after[here].shortest_mean
+        here = max(after[here].branches, key=after[here].branches.__getitem__)
+    infectious = after[here].shortest_mean if here in after else np.inf
     if weights is not None and weights.size:
         rate *= float(weights.mean())
     transmission = min(infectious, 1.0 / rate if rate > 0.0 else np.inf)

@@ -248,7 +248,13 @@ def _leave(count, nodes, clock, lanes, rules, stages, probabilities, schedule, l
                 leaving = real(1.0) if since <= end else real(0.0)
             else:
                 leaving = leaving_probability(
-                    stages, probabilities, schedule, compartment, start - since, ticks
+                    stages,
+                    probabilities,
+                    schedule,
+                    compartment,
+                    lanes.node[k],
+                    start - since,
+                    ticks,
                 )
             if ADAPTIVE:
                 largest = max(
@@ -256,7 +262,9 @@ def _leave(count, nodes, clock, lanes, rules, stages, probabilities, schedule, l
                     fma(
                         rules.unit,
                         lanes.weighed[k],
-                        ending_rate(stages, rules, schedule, compartment, start - since),
+                        ending_rate(
+                            stages, rules, schedule, compartment, lanes.node[k], start - since
+                        ),
                     ),
                 )
         elif ADAPTIVE:

@@ -40,12 +40,12 @@ _PRESSURE_MOST = 2.0**30
 
 def is_memoryless(model: CompartmentModel) -> bool:
     """Whether every holding time is exponential."""
-    return all(isinstance(p.holding_time, Exponential) for p in model.progressions)
+    return all(isinstance(o, Exponential) for p in model.progressions for o in p.holding_times)
 
 
 def time_scale(model: CompartmentModel) -> float:
     """The shortest mean holding time or time between transmissions along an arc."""
-    scales = [p.holding_time.mean for p in model.progressions]
+    scales = [p.shortest_mean for p in model.progressions]
     scales += [
         1.0 / rate for i in model.infections for rate in i.transmission_rate.values() if rate
     ]
@@ -132,7 +132,7 @@ def rules_of(
         keeping |= more
     ending_rate = np.zeros(len(model.compartments))
     for progression_ in model.progressions:
-        ending_rate[index[progression_.compartment]] = 1.0 / progression_.holding_time.mean
+        ending_rate[index[progression_.compartment]] = 1.0 / progression_.shortest_mean
     rules = Rules(
         np.array(list(sources.values()) or [0], np.int64),
         np.array([number for number, _ in sources] or [0], np.int64),
@@ -160,21 +160,22 @@ def transition_probabilities(
     schedule: Schedule,
     ages: int,
     most: int,
+    classes: progression.Classes = progression.ALL_ALIKE,
 ) -> TransitionProbabilities:
     """Tables for equal steps of one tick: of leaving by age, of infection by count of neighbours.
 
     `most` is the largest number of arcs into a node. A table that no kernel reads is empty.
     """
     precision = stages.a.dtype.name
-    leaving = np.zeros((len(model.compartments), max(ages, 1)), np.float64)
+    leaving = np.zeros((stages.kind.size, max(ages, 1)), np.float64)
     if ages and transition != "sampled":
-        fine = progression.stages_of(model, "float64")
+        fine = progression.stages_of(model, "float64", classes)
         host = devices.resolve("cpu:1")
-        kinds = frozenset(p.holding_time.code().kind for p in model.progressions)
-        for compartment in np.flatnonzero(stages.kind >= 0):
+        kinds = frozenset(o.code().kind for p in model.progressions for o in p.holding_times)
+        for row in np.flatnonzero(stages.kind >= 0):
             host.run(
                 _table_kernel(kinds, transition == "left-end"),
-                ages, put_table(host, fine), int(compartment), float(schedule.tick), leaving,
+                ages, put_table(host, fine), int(row), float(schedule.tick), leaving,
                 is_brief=True,
             )  # fmt: skip
     infected = np.zeros(1)
@@ -200,7 +201,7 @@ def _table_kernel(kinds: frozenset[int], left_end: bool) -> Kernel:
 def check_left_end(model: CompartmentModel) -> None:
     """Refuse holding times with an infinite hazard at age zero: they would end in one step."""
     for each in model.progressions:
-        if not math.isfinite(float(each.holding_time.hazard(0.0))):
+        if not all(math.isfinite(float(one.hazard(0.0))) for one in each.holding_times):
             raise PlanError(
                 f"the hazard of '{each.compartment}' is infinite at age zero, so that "
                 "transition='left-end' would end every stay in its first step; use 'conditional'"
@@ -208,7 +209,7 @@ def check_left_end(model: CompartmentModel) -> None:
 
 
 def table_length(
-    model: CompartmentModel, transition: str, schedule: Schedule, oldest: int = 0
+    model: CompartmentModel, transition: str, schedule: Schedule, oldest: int = 0, classes: int = 1
 ) -> int:
     """Ages in the table of probabilities, or 0 if there are too many for a table.
 
@@ -217,7 +218,7 @@ def table_length(
     if is_memoryless(model) or transition == "sampled":
         return 1
     ages = int(schedule.grid_tick[-1]) + oldest + 1
-    return ages if ages <= _TABLE_MOST else 0
+    return ages if ages * classes <= _TABLE_MOST else 0
 
 
 def bindings_of(
@@ -237,6 +238,7 @@ def bindings_of(
     asks = sampled or not tabulated  # the table already includes the holding times
     return {
         **(progression.bindings_of(model) if asks else holding_times.flags([])),
+        **progression.class_bindings(model),
         WEIGHTED: weighted,
         options.TABULATED: tabulated,
         options.COUNTED: counted,

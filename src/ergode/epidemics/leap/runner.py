@@ -139,7 +139,8 @@ class LeapEnsemble(Ensemble):
         self.time_scale = plan.time_scale(model)
         self.step = plan.STEP * self.time_scale if step is None else step
         self.tolerance = tolerance
-        stages = progression.stages_of(model, precision)
+        self._classes = progression.classes_of(model, scenario.contacts)
+        stages = progression.stages_of(model, precision, self._classes)
         check_stages(model, stages, precision)
         self.seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         host = self._tables(model, scenario, stages, times)
@@ -166,7 +167,9 @@ class LeapEnsemble(Ensemble):
         contacts, precision, transition = scenario.contacts, self.precision, self.transition
         schedule, equal = plan.schedule_of(times, self.step, self.tolerance, precision)
         oldest = self._oldest_ticks(schedule)
-        ages = plan.table_length(model, transition, schedule, oldest) if equal else 0
+        ages = 0
+        if equal:
+            ages = plan.table_length(model, transition, schedule, oldest, self._classes.class_count)
         weights = arc_weights(model, contacts)
         rules, self.rounding = plan.rules_of(
             model, weights, contacts.targets, contacts.node_count, precision, scenario.stratum,
@@ -190,7 +193,7 @@ class LeapEnsemble(Ensemble):
         schedule = schedule._replace(last_age=max(ages - 1, 0))
         probabilities = plan.transition_probabilities(
             model, stages, rules, self.rounding, transition, schedule, ages,
-            contacts.largest_in_degree,
+            contacts.largest_in_degree, self._classes,
         )  # fmt: skip
         outgoing, incoming = arcs.arcs_of(
             contacts, weights, precision, layered=self.layer_count > 1, pushes=self.mode == PUSH

@@ -54,7 +54,7 @@ from ergode.epidemics.leap.options import (
 )
 from ergode.epidemics.shared.clock import ROUNDING_32
 from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA, WEIGHTED
-from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time
+from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, row_of
 from ergode.models.holding_times import kernels
 from ergode.models.holding_times.kernels import DETERMINISTIC, HAS_DETERMINISTIC
 
@@ -90,7 +90,7 @@ class Rules(NamedTuple):
     rate: Any  # units of force of infection along an arc of weight one, real
     susceptible: Any  # compartments before and after each infection, int64 [infection_count]
     infected: Any
-    ending_rate: Any  # one over the mean holding time, real [compartment_count]
+    ending_rate: Any  # one over the (shortest) mean holding time, real [compartment_count]
     unit: Any  # rate of one unit of force of infection [1 / time], real
     stratum: Any  # of each node, int32 [node_count], or [1]
     stratum_count: int
@@ -104,7 +104,7 @@ class Rules(NamedTuple):
 class TransitionProbabilities(NamedTuple):
     """Tables of transition probabilities for equal steps."""
 
-    leaving: Any  # real [compartment x age]
+    leaving: Any  # real [row of stages x age]
     infected: Any  # real [pressure]
 
 
@@ -156,57 +156,58 @@ def column(rules, compartment, node):
     return np.int64(compartment)
 
 
-def leaving_probability(stages, probabilities, schedule, compartment, age, ticks):
-    """Probability g to leave a compartment within a step, at an age in ticks."""
+def leaving_probability(stages, probabilities, schedule, compartment, node, age, ticks):
+    """Probability g of a node to leave a compartment within a step, at an age in ticks."""
+    row = row_of(stages, compartment, node)
     if TABULATED:
-        row = np.int64(compartment) * np.int64(schedule.last_age + 1)
+        first = np.int64(row) * np.int64(schedule.last_age + 1)
         column = min(np.int64(age), np.int64(schedule.last_age)) if AGED else 0
-        return probabilities.leaving[np.uint64(row + column)]
+        return probabilities.leaving[np.uint64(first + column)]
     if ticks == 0:
         return real(0.0)
     # A compiler might fuse a plain product with the sum that follows.
     at = fma(real(age), schedule.tick, real(0.0))
     length = fma(real(ticks), schedule.tick, real(0.0))
     if LEFT_END:
-        return -expm1(-(hazard(stages, compartment, at) * length))
-    return ending_probability(stages, compartment, at, length)
+        return -expm1(-(hazard(stages, row, at) * length))
+    return ending_probability(stages, row, at, length)
 
 
-def leaving_row(age, stages, compartment, tick, table):
-    """One entry of the table of probabilities to leave [compartment, age in ticks]."""
+def leaving_row(age, stages, row, tick, table):
+    """One entry of the table of probabilities to leave [row of stages, age in ticks]."""
     at = real(age) * tick
     if LEFT_END:
-        table[compartment, age] = -expm1(-(hazard(stages, compartment, at) * tick))
+        table[row, age] = -expm1(-(hazard(stages, row, at) * tick))
     else:
         # A little longer, so that a deterministic end at the last moment belongs to the step.
-        table[compartment, age] = ending_probability(stages, compartment, at, tick * 1.000000001)
+        table[row, age] = ending_probability(stages, row, at, tick * 1.000000001)
 
 
-def hazard(stages, compartment, age):
-    """Hazard of the progression out of a compartment at an age [1 / time]."""
+def hazard(stages, row, age):
+    """Hazard of the progression in a row of `stages` at an age [1 / time]."""
     return kernels.hazard(
-        stages.kind[compartment], stages.a[compartment], stages.b[compartment], stages.table_time,
-        stages.table_cdf, stages.table_start[compartment], stages.table_start[compartment + 1], age,
+        stages.kind[row], stages.a[row], stages.b[row], stages.table_time, stages.table_cdf,
+        stages.table_start[row], stages.table_start[row + 1], age,
     )  # fmt: skip
 
 
-def ending_probability(stages, compartment, age, length):
-    """Probability to leave a compartment within `length`, given its age."""
+def ending_probability(stages, row, age, length):
+    """Probability of the progression in a row of `stages` within `length`, given an age."""
     if HAS_DETERMINISTIC:
-        if stages.kind[compartment] == DETERMINISTIC:  # a sum of steps rounds
+        if stages.kind[row] == DETERMINISTIC:  # a sum of steps rounds
             length = fma(age + length, real(ROUNDING_32), length)
     return kernels.ending_probability(
-        stages.kind[compartment], stages.a[compartment], stages.b[compartment], stages.table_time,
-        stages.table_cdf, stages.table_start[compartment], stages.table_start[compartment + 1], age,
-        length,
+        stages.kind[row], stages.a[row], stages.b[row], stages.table_time, stages.table_cdf,
+        stages.table_start[row], stages.table_start[row + 1], age, length,
     )  # fmt: skip
 
 
-def ending_rate(stages, rules, schedule, compartment, age):
-    """Hazard of leaving a compartment, for the choice of the next step [1 / time]."""
+def ending_rate(stages, rules, schedule, compartment, node, age):
+    """Hazard of a node to leave a compartment, for the choice of the next step [1 / time]."""
     if SAMPLED:
         return rules.ending_rate[compartment]
-    rate = hazard(stages, compartment, fma(real(age), schedule.tick, real(0.0)))
+    row = row_of(stages, compartment, node)
+    rate = hazard(stages, row, fma(real(age), schedule.tick, real(0.0)))
     # A deterministic end must not make the step zero.
     return rate if rate < real(math.inf) else rules.ending_rate[compartment]
 

@@ -270,7 +270,12 @@ def _largest_hazard(four, weighed, step, nodes, tables):
             if AGED:
                 age = step.start - np.int64(nodes.since[np.uint32(four.first_node + 32 * j)])
             own_rate = ending_rate(
-                tables.stages, tables.rules, tables.schedule, np.int64(four.compartment[j]), age
+                tables.stages,
+                tables.rules,
+                tables.schedule,
+                np.int64(four.compartment[j]),
+                np.uint32(four.first_node + 32 * j),
+                age,
             )
         largest = max(largest, fma(tables.rules.unit, weighed[j], own_rate))
     return largest
@@ -417,7 +422,9 @@ def probability_to_leave(compartment, since, node, start, ticks, stages, probabi
     age = np.int64(0)
     if AGED:
         age = start - np.int64(since[np.uint32(node)])
-    return leaving_probability(stages, probabilities, schedule, np.int64(compartment), age, ticks)
+    return leaving_probability(
+        stages, probabilities, schedule, np.int64(compartment), np.uint32(node), age, ticks
+    )
 
 
 def infectious_four(mask, word):

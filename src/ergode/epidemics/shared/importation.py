@@ -10,6 +10,7 @@ node.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,9 @@ from ergode.epidemics.shared.sweep import (
     replicate_of,
 )
 from ergode.epidemics.shared.transmission import compartment_index
+from ergode.models.epidemic.attributes import factor_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.networks.contact_network import ContactNetwork
 
 _NEVER = float("inf")
 
@@ -132,11 +135,20 @@ def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarra
     return rates / max(total.values()), into
 
 
+def factor_of(model: CompartmentModel, contacts: ContactNetwork, name: str) -> np.ndarray | None:
+    """The "susceptibility" or "infectivity" of each node; None if all are one."""
+    factors = [factor_of_nodes(one, contacts) for one in model.factors(name)]
+    return reduce(np.multiply, factors) if factors else None
+
+
 def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
     """Susceptibility of each node, divided by the largest one if that is above one."""
-    if model.susceptibility is None or not scenario.importations:
+    given = None
+    if scenario.importations:
+        given = factor_of(model, scenario.contacts, "susceptibility")
+    if given is None:
         return np.ones(1)
-    values = np.asarray(scenario.contacts.attributes[model.susceptibility], float)
+    values = np.asarray(given, float)
     return values / max(1.0, float(values.max(initial=0.0)))
 
 

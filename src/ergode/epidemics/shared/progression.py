@@ -3,6 +3,9 @@
 Every method shares this module.  It makes the tables of a model, and has the device functions that
 read them: the holding time of a node in a compartment, and the next compartment.  Both are pure
 functions of (seed, replicate, node, compartment).
+
+If nodes progress by attributes (`ByAttribute`), nodes that agree in all of these form a class, and
+the tables have a row for each class and compartment.
 """
 
 from __future__ import annotations
@@ -13,36 +16,98 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import real
+from ergode.core.compiler.language import option, real
 from ergode.core.compiler.source import Precision
+from ergode.core.errors import ModelError
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
 from ergode.epidemics.shared.options import WIDE
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
+from ergode.models.epidemic.attributes import ByAttribute, entry_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels
+from ergode.models.networks.contact_network import ContactNetwork
 
 _FOR_EVER = float("inf")
 
 
-class Stages(NamedTuple):
-    """A model as flat arrays, one row per compartment; real arrays may have an axis of points."""
+HAS_CLASSES = option(False)
+"""Whether nodes progress by their attributes."""
+MIXED_KINDS = option(False)
+"""Whether classes of nodes differ in the kind of a holding time."""
 
-    kind: Any  # kind of holding time, int32 [compartment_count]; -1 without a progression
-    a: Any  # its parameters, real [compartment_count]
+CLASSES_MOST = 2**16
+
+
+class Classes(NamedTuple):
+    """Classes of nodes that progress alike."""
+
+    class_count: int
+    of_node: np.ndarray  # uint16 [node_count]; [1] if there is one class
+    entry: dict[Any, np.ndarray]  # by `ByAttribute.division`: the entry of each class, [count]
+
+
+ALL_ALIKE = Classes(1, np.zeros(1, np.uint16), {})
+
+
+def classes_of(model: CompartmentModel, contacts: ContactNetwork) -> Classes:
+    """The classes of a network's nodes under a model.
+
+    Raises
+    ------
+    ModelError
+        The network has no such attribute, a node's value has no entry, or there are too many
+        classes.
+    """
+    divisions = model.divisions
+    if not divisions:
+        return ALL_ALIKE
+    code, present = np.zeros(contacts.node_count, np.int64), np.zeros(1, np.int64)
+    found: list[np.ndarray] = []
+    for division in divisions:
+        entry = entry_of_nodes(division, contacts)
+        size = int(entry.max(initial=0)) + 1
+        seen = np.flatnonzero(np.bincount(code * size + entry, minlength=present.size * size))
+        place = np.zeros(present.size * size, np.int64)
+        place[seen] = np.arange(seen.size)
+        code = place[code * size + entry]
+        found = [one[seen // size] for one in found] + [seen % size]
+        present = seen
+        if present.size > CLASSES_MOST:
+            names = ", ".join(dict.fromkeys(name for name, _, _ in divisions))
+            raise ModelError(
+                f"the attributes {names} divide the nodes into {present.size:,} classes; group "
+                f"their values into {CLASSES_MOST:,} or fewer"
+            )
+    of_node = code.astype(np.uint16)
+    of_node.setflags(write=False)
+    return Classes(max(present.size, 1), of_node, dict(zip(divisions, found, strict=True)))
+
+
+class Stages(NamedTuple):
+    """A model as flat arrays; real arrays may have an axis of points.
+
+    A row is a compartment of a class (`row_of`).
+    """
+
+    kind: Any  # kind of holding time, int32 [row_count]; -1 without a progression
+    a: Any  # its parameters, real [row_count]
     b: Any
-    table_start: Any  # its rows of the two tables, int32 [compartment_count + 1]
+    table_start: Any  # its rows of the two tables, int32 [row_count + 1]
     table_time: Any  # real [table_length]
     table_cdf: Any
     transmission_rate: Any  # out of a node in it, real [compartment_count]
-    branch_start: Any  # its rows of the branches, int32 [compartment_count + 1]
+    branch_start: Any  # its rows of the branches, int32 [row_count + 1]
     branch_to: Any  # int32 [branch_count]
     branch_cdf: Any  # real [branch_count]
     order: Any  # compartments, each before those it leads to, int32 [compartment_count]
+    class_of: Any  # of each node, uint16 [node_count], or [1]
 
 
-def stages_of(model: CompartmentModel, precision: Precision) -> Stages:
+def stages_of(
+    model: CompartmentModel, precision: Precision, classes: Classes = ALL_ALIKE
+) -> Stages:
     """The tables of a model on the host."""
-    tables = stages_of_points([model], precision)
+    tables = stages_of_points([model], precision, classes)
     return tables._replace(**{name: getattr(tables, name)[0] for name in _BY_POINT})
 
 
@@ -50,33 +115,37 @@ _BY_POINT = ("a", "b", "table_time", "table_cdf", "transmission_rate", "branch_c
 
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
-def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -> Stages:
+def stages_of_points(
+    models: Sequence[CompartmentModel], precision: Precision, classes: Classes = ALL_ALIKE
+) -> Stages:
     """The tables of several models that differ only in numbers (see `PointGroup`)."""
     first, points = models[0], len(models)
     index, count = first.index, len(first.compartments)
-    kind = np.full(count, -1, np.int32)
-    parameters = np.zeros((2, points, count), precision)
+    kind = np.full(classes.class_count * count, -1, np.int32)
+    parameters = np.zeros((2, points, classes.class_count * count), precision)
     rate = np.zeros((points, count), precision)
     numbers = {index[p.compartment]: number for number, p in enumerate(first.progressions)}
+    stays = {at: _stays(models, number) for at, number in numbers.items()}
+    splits = {at: _splits(models, number) for at, number in numbers.items()}
     table_start, branch_start = [0], [0]
     tables: list[np.ndarray] = []  # [time or cdf, point, row]
     branch_to: list[int] = []
     chances: list[np.ndarray] = []  # [point, branch]
-    for compartment in range(count):
+    for row in range(classes.class_count * count):
+        which, compartment = divmod(row, count)
         length = 0
         if compartment in numbers:
-            each = [model.progressions[numbers[compartment]] for model in models]
-            codes = [one.holding_time.code() for one in each]
-            kind[compartment] = codes[0].kind
-            parameters[0, :, compartment] = [code.a for code in codes]
-            parameters[1, :, compartment] = [code.b for code in codes]
+            progression = first.progressions[numbers[compartment]]
+            codes = stays[compartment][_entry(progression.holding_time, which, classes)]
+            kind[row] = codes[0].kind
+            parameters[0, :, row] = [code.a for code in codes]
+            parameters[1, :, row] = [code.b for code in codes]
             if codes[0].times is not None:
                 tables.append(np.array([[c.times for c in codes], [c.cdf for c in codes]]))
                 length = tables[-1].shape[2]
-            # In the order of compartments, so that equal models make equal draws.
-            names = sorted(each[0].branches, key=lambda name: index[name])
+            names, cumulative = splits[compartment][_entry(progression.to, which, classes)]
             branch_to += [index[name] for name in names]
-            chances.append(np.cumsum([[one.to[name] for name in names] for one in each], axis=1))  # type: ignore[index]
+            chances.append(cumulative)
         table_start.append(table_start[-1] + length)
         branch_start.append(len(branch_to))
     for number, infection in enumerate(first.infections):
@@ -89,8 +158,31 @@ def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -
     return Stages(
         kind, parameters[0], parameters[1], np.array(table_start, np.int32), times, cdf, rate,
         np.array(branch_start, np.int32), np.array(branch_to or [0], np.int32),
-        cumulative.astype(precision), _order(first),
+        cumulative.astype(precision), _order(first), classes.of_node,
     )  # fmt: skip
+
+
+def _entry(given: Any, which: int, classes: Classes) -> int:
+    """The entry of a class in a part of a model."""
+    return int(classes.entry[given.division][which]) if isinstance(given, ByAttribute) else 0
+
+
+def _stays(models: Sequence[CompartmentModel], number: int) -> list[list[Any]]:
+    """Codes of the holding times of a progression, [entry][point]."""
+    each = [[one.code() for one in model.progressions[number].holding_times] for model in models]
+    return [list(codes) for codes in zip(*each, strict=True)]
+
+
+def _splits(models: Sequence[CompartmentModel], number: int) -> list[tuple[list[str], np.ndarray]]:
+    """Targets of a progression, and their cumulative probabilities [point, target], by entry."""
+    each = [model.progressions[number].splits for model in models]
+    index, found = models[0].index, []
+    for entry, split in enumerate(each[0]):
+        # In the order of compartments, so that equal models make equal draws.
+        names = sorted((n for n, p in split.items() if p > 0), key=lambda name: index[name])
+        cumulative = np.cumsum([[one[entry][name] for name in names] for one in each], axis=1)
+        found.append((names, cumulative))
+    return found
 
 
 def _order(model: CompartmentModel) -> np.ndarray:
@@ -107,12 +199,16 @@ def _order(model: CompartmentModel) -> np.ndarray:
 
 
 def stages_of_group(
-    model: CompartmentModel, group: PointGroup | None, precision: Precision
+    model: CompartmentModel,
+    group: PointGroup | None,
+    precision: Precision,
+    contacts: ContactNetwork,
 ) -> Stages:
-    """The tables of a model, or of the models of a group."""
-    return (
-        stages_of(model, precision) if group is None else stages_of_points(group.models, precision)
-    )
+    """The tables of a model, or of the models of a group, for the nodes of a network."""
+    classes = classes_of(model, contacts)
+    if group is None:
+        return stages_of(model, precision, classes)
+    return stages_of_points(group.models, precision, classes)
 
 
 def stages_of_row(stages, rows, row):
@@ -123,6 +219,7 @@ def stages_of_row(stages, rows, row):
             stages.kind, stages.a[point], stages.b[point], stages.table_start,
             stages.table_time[point], stages.table_cdf[point], stages.transmission_rate[point],
             stages.branch_start, stages.branch_to, stages.branch_cdf[point], stages.order,
+            stages.class_of,
         )  # fmt: skip
     return stages
 
@@ -133,7 +230,28 @@ EVERY_KIND = kernels.flags(kernels.KINDS)
 
 def bindings_of(model: CompartmentModel) -> dict[Any, bool]:
     """Which kinds of holding time a kernel for this model must contain."""
-    return kernels.flags({p.holding_time.code().kind for p in model.progressions})
+    return kernels.flags({one.code().kind for p in model.progressions for one in p.holding_times})
+
+
+def class_bindings(model: CompartmentModel) -> dict[Any, bool]:
+    """Options of a kernel for a model whose nodes progress by attributes."""
+    if not model.divisions:
+        return {}
+    kinds = [{one.code().kind for one in p.holding_times} for p in model.progressions]
+    return {HAS_CLASSES: True, MIXED_KINDS: any(len(some) > 1 for some in kinds)}
+
+
+def row_of(stages, compartment, node):
+    """Row of the tables for a node in a compartment."""
+    if HAS_CLASSES:
+        return np.int64(compartment) + np.int64(stages.class_of[node]) * stages.order.size
+    return compartment
+
+
+def kind_of(stages, compartment, row):
+    """Kind of the holding time in a row of a compartment."""
+    # Kinds that all classes share are read once for many nodes.
+    return stages.kind[row] if MIXED_KINDS else stages.kind[compartment]
 
 
 def stay_index(compartment, stay):
@@ -151,34 +269,27 @@ def holding_time(stages, compartment, seed, replicate, node):
 
 def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
     """Holding time of a node in a compartment, for a stay with this index (see `stay_index`)."""
-    kind = stages.kind[compartment]
+    row = row_of(stages, compartment, node)
+    kind = kind_of(stages, compartment, row)
     if kind < 0:
         return _FOR_EVER
     return kernels.draw(
-        kind,
-        stages.a[compartment],
-        stages.b[compartment],
-        stages.table_time,
-        stages.table_cdf,
-        stages.table_start[compartment],
-        stages.table_start[compartment + 1],
-        seed,
-        replicate,
-        node,
-        HOLDING_TIME,
+        kind, stages.a[row], stages.b[row], stages.table_time, stages.table_cdf,
+        stages.table_start[row], stages.table_start[row + 1], seed, replicate, node, HOLDING_TIME,
         index,
-    )
+    )  # fmt: skip
 
 
 def remaining_time(stages, compartment, index, age, seed, replicate, node):
     """Remaining holding time of a node that has been in a compartment for `age`."""
     if not age > 0.0:
         return holding_time_of_stay(stages, compartment, index, seed, replicate, node)
-    kind = stages.kind[compartment]
+    row = row_of(stages, compartment, node)
+    kind = kind_of(stages, compartment, row)
     if kind < 0:
         return _FOR_EVER
-    a, b = stages.a[compartment], stages.b[compartment]
-    first, last = stages.table_start[compartment], stages.table_start[compartment + 1]
+    a, b = stages.a[row], stages.b[row]
+    first, last = stages.table_start[row], stages.table_start[row + 1]
     w0, w1, w2, w3 = draw_words(seed, replicate, node, HOLDING_TIME, index)
     left = uniform(w0, w1) * kernels.survival(
         kind, a, b, stages.table_time, stages.table_cdf, first, last, age
@@ -196,8 +307,9 @@ def next_compartment(stages, compartment, seed, replicate, node):
 
 def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
     """Next compartment of a node after a stay with this index (see `stay_index`)."""
-    branch = stages.branch_start[compartment]
-    last = stages.branch_start[compartment + 1] - 1
+    row = row_of(stages, compartment, node)
+    branch = stages.branch_start[row]
+    last = stages.branch_start[row + 1] - 1
     if branch < last:
         w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
         u = uniform(w0, w1)

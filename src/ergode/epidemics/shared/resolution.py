@@ -68,7 +68,7 @@ def check_resolution(
 
 def shortest_stay(model: CompartmentModel) -> float:
     """The shortest mean holding time that is not zero [time]."""
-    stays = [p.holding_time.mean for p in model.progressions]
+    stays = [one.mean for p in model.progressions for one in p.holding_times]
     return min((stay for stay in stays if stay > 0), default=np.inf)
 
 
@@ -96,16 +96,19 @@ def check_stages(
     models = [model] if group is None else group.models
     limits = np.finfo(precision)
     rate, a, b = np.atleast_2d(stages.transmission_rate, stages.a, stages.b)
-    fits = np.maximum(np.maximum(abs(rate), abs(a)), abs(b)) < 0.1 * limits.max
-    lost = (a > 0) & (a < limits.tiny)
+    # Of all classes of nodes: [point, class, compartment].
+    a, b = (each.reshape(len(models), -1, len(model.compartments)) for each in (a, b))
+    lost = np.asarray(((a > 0) & (a < limits.tiny)).any(axis=1))
+    a, b = abs(a).max(axis=1), abs(b).max(axis=1)
+    fits = np.maximum(np.maximum(abs(rate), a), b) < 0.1 * limits.max
     for point in np.flatnonzero((lost | ~fits).any(axis=1)).tolist():
         for name, index in model.index.items():
             check_range(f"the transmission rate of '{name}'", rate[point, index], precision)
             where = f"a parameter of the holding time of '{name}'"
-            check_range(where, max(abs(a[point, index]), abs(b[point, index])), precision)
+            check_range(where, max(a[point, index], b[point, index]), precision)
         for progression in models[point].progressions:
             name = progression.compartment
-            if lost[point, model.index[name]] and progression.holding_time.mean > 0:
+            if lost[point, model.index[name]] and progression.shortest_mean > 0:
                 raise ModelError(
                     f"the holding time of '{name}' is below the range of {precision}; use "
                     "another unit of time"

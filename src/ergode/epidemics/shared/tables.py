@@ -15,7 +15,7 @@ from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.clock import Moments, moments_of
-from ergode.epidemics.shared.importation import importations_of
+from ergode.epidemics.shared.importation import factor_of, importations_of
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
@@ -93,7 +93,7 @@ def tables_of(
         A name is unknown, or a limit of the methods is exceeded.
     """
     contacts = scenario.contacts
-    stages = progression.stages_of_group(model, group, precision)
+    stages = progression.stages_of_group(model, group, precision, contacts)
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
     infections = transmission.infections_of(model, precision, group)
@@ -117,6 +117,7 @@ def tables_of(
     changing = bool(model.profiles or scenario.layer_factors)
     bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
+        **progression.class_bindings(model),
         **bindings_of(group),
         WEIGHTED: weights is not None,
         LAYERED: contacts.layer is not None,
@@ -154,7 +155,11 @@ def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
     There are none if the lengths of both have continuous distributions.
     """
     tracing = any(isinstance(one, ContactTracing) for one in scenario.interventions)
-    atoms = any(isinstance(p.holding_time, Deterministic | Empirical) for p in model.progressions)
+    atoms = any(
+        isinstance(one, Deterministic | Empirical)
+        for p in model.progressions
+        for one in p.holding_times
+    )
     return scenario.moments if tracing or atoms else np.zeros(0)
 
 
@@ -172,21 +177,11 @@ def arc_weights(
     """
     computed = isinstance(contacts, ComputedNetwork)
     weights = contacts.slot_factors() if computed else contacts.weights
-    for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):
-        if name is None:
+    for name in ("infectivity", "susceptibility"):
+        factor = factor_of(model, contacts, name)
+        if factor is None:
             continue
-        if name not in contacts.attributes:
-            known = ", ".join(contacts.attributes) or "none"
-            raise ModelError(f"the network has no node attribute '{name}'; it has {known}")
-        factor = np.asarray(contacts.attributes[name], np.float32)
-        bad = np.flatnonzero(~(np.isfinite(factor) & (factor >= 0)))
-        if bad.size:
-            raise ModelError(
-                f"node attribute '{name}' is {factor[bad[0]]} at node {bad[0]}; expected finite "
-                "numbers, zero or more"
-            )
-        per_arc = (
-            np.repeat(factor, contacts.degrees()) if ends == "source" else factor[contacts.targets]
-        )
+        by_source = name == "infectivity"
+        per_arc = np.repeat(factor, contacts.degrees()) if by_source else factor[contacts.targets]
         weights = per_arc if weights is None else weights * per_arc
     return weights

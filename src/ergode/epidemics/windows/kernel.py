@@ -80,7 +80,7 @@ def windows_cpu(
     )  # fmt: skip
     triggers = TriggerState(
         np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, plan_size), real),
-        np.empty((1, tables.stages.kind.size + 1), np.int32), np.empty((1, plan_size), bits),
+        np.empty((1, tables.stages.order.size + 1), np.int32), np.empty((1, plan_size), bits),
         np.empty((1, plan_size), np.int32), np.empty((1, plan_size), np.int32),
         np.empty((1, plan_size, BINS), np.int32),
     )  # fmt: skip

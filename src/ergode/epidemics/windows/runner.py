@@ -183,7 +183,8 @@ def _arcs_of(
     """Incoming and outgoing arcs on the host."""
     nothing = np.zeros(1, np.int64)
     weight, layer = or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8)
-    mirrored = not contacts.directed and not (model.infectivity or model.susceptibility)
+    alike = not (model.factors("infectivity") or model.factors("susceptibility"))
+    mirrored = not contacts.directed and alike
     if mirrored and not tables.bindings[TEMPORAL]:
         return Arcs(
             contacts.offsets, contacts.targets, weight, layer, nothing, contacts.offsets,
@@ -210,10 +211,11 @@ def _width(models: Sequence[CompartmentModel], contacts: ContactNetwork, tables:
     It affects only the speed; the factor was measured on random networks of mean degree 8.
     """
     stays = [
-        p.holding_time.mean
+        one.mean
         for model in models
         for p in model.progressions
-        if p.holding_time.mean > 0
+        for one in p.holding_times
+        if one.mean > 0
     ]
     weight = 1.0 if tables.weights is None or not tables.weights.size else tables.weights.mean()
     pressure = float(tables.infections.peak.max()) * float(weight) * max(contacts.mean_degree, 1.0)

@@ -18,6 +18,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
+from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.interventions import CASES, Calendar
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times.families import HoldingTime
@@ -76,11 +77,12 @@ class CompartmentModel:
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
+        self._check_factors()
         # A sweep makes many models that differ only in numbers.
         graph = (
             self.compartments,
             tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
-            tuple((p.compartment, *p.to) for p in self.progressions),
+            tuple((p.compartment, *p.targets) for p in self.progressions),
         )
         if graph in _SOUND and not any(i.profile for i in self.infections):
             return
@@ -111,7 +113,7 @@ class CompartmentModel:
         ] + [
             (name, f"progression out of {p.compartment}")
             for p in self.progressions
-            for name in (p.compartment, *p.to)
+            for name in (p.compartment, *p.targets)
         ]
         for name, where in uses:
             if name not in self.index:
@@ -132,14 +134,26 @@ class CompartmentModel:
                     "branching probabilities"
                 )
             seen.add(progression.compartment)
-            if progression.compartment in progression.to:
+            if progression.compartment in progression.targets:
                 raise ModelError(f"compartment '{progression.compartment}' progresses to itself")
+
+    def _check_factors(self) -> None:
+        for name in ("susceptibility", "infectivity"):
+            given = [getattr(infection, name) for infection in self.infections]
+            if any(one != given[0] for one in given):
+                k = next(k for k, one in enumerate(given) if one != given[0])
+                first, other = self.infections[0], self.infections[k]
+                raise ModelError(
+                    f"the infections {first.susceptible} -> {first.infected} and "
+                    f"{other.susceptible} -> {other.infected} differ in {name}; expected one for "
+                    "all infections of a model"
+                )
 
     def _check_paths(self) -> None:
         susceptible = {infection.susceptible for infection in self.infections}
         reached = {infection.infected for infection in self.infections} | susceptible
         frontier = list(reached)
-        outgoing = {p.compartment: p.to for p in self.progressions}
+        outgoing = {p.compartment: p.targets for p in self.progressions}
         while frontier:
             new = set(outgoing.get(frontier.pop(), ())) - reached
             reached |= new
@@ -192,6 +206,17 @@ class CompartmentModel:
                 return tuple(name for name in self.compartments if name in found)
             found |= more
 
+    def factors(self, name: str) -> tuple[ByAttribute | str, ...]:
+        """What multiplies the rate along arcs, by "susceptibility" or "infectivity" of a node."""
+        given = getattr(self, name), getattr(self.infections[0], name)
+        return tuple(one for one in given if one is not None)
+
+    @property
+    def divisions(self) -> tuple[tuple[Any, ...], ...]:
+        """What divides the nodes by how they progress (`ByAttribute.division`)."""
+        given = [one for p in self.progressions for one in (p.to, p.holding_time)]
+        return tuple(dict.fromkeys(g.division for g in given if isinstance(g, ByAttribute)))
+
     @property
     def profiles(self) -> dict[str, Calendar]:
         """Factor on the infectivity of a compartment, by the time since entry."""
@@ -205,15 +230,18 @@ class CompartmentModel:
             )
             rows.append((infection.susceptible, infection.infected, f"infection at rate {by}"))
         for progression in self.progressions:
-            for target, chance in progression.branches.items():
-                often = "" if chance == 1 else f", with probability {chance:g}"
-                after = f"after {progression.holding_time!r}{often}"
+            for target in progression.branches:
+                chances = [one[target] for one in progression.splits]
+                often = "" if set(chances) == {1.0} else ", with probability " + ", ".join(
+                    f"{chance:g}" for chance in chances
+                ) + _by(progression.to)  # fmt: skip
+                stays = ", ".join(map(repr, progression.holding_times))
+                after = f"after {stays}{_by(progression.holding_time)}{often}"
                 rows.append((progression.compartment, target, after))
-        facts = {
-            "compartments": tuple(self.compartments),
-            "susceptibility": self.susceptibility,
-            "infectivity": self.infectivity,
-        }
+        facts: dict[str, Any] = {"compartments": tuple(self.compartments)}
+        for name in ("susceptibility", "infectivity"):
+            given = [one if isinstance(one, str) else one.attribute for one in self.factors(name)]
+            facts[name] = ", ".join(given) or None
         return card("CompartmentModel", facts, Table(("from", "to", "how"), rows, len(rows)))
 
     @property
@@ -239,6 +267,11 @@ class CompartmentModel:
                     "infected": infection.infected,
                     "transmission_rate": dict(infection.transmission_rate),
                     **_profile_entry(infection),
+                    **{
+                        name: one if isinstance(one, str) else one.to_dict()
+                        for name in ("susceptibility", "infectivity")
+                        if (one := getattr(infection, name)) is not None
+                    },
                 }
                 for infection in self.infections
             ],
@@ -246,7 +279,12 @@ class CompartmentModel:
                 {
                     "compartment": progression.compartment,
                     "to": progression.branches,
-                    "holding_time": progression.holding_time.to_dict(),
+                    "holding_time": _holding_time_entry(progression.holding_time),
+                    **(
+                        {"by": progression.to.to_dict()}
+                        if isinstance(progression.to, ByAttribute)
+                        else {}
+                    ),
                 }
                 for progression in self.progressions
             ],
@@ -457,6 +495,16 @@ class CompartmentModel:
                 Progression("I", "R", infectious),
             ],
         )
+
+
+def _by(given: Any) -> str:
+    return f" by {given.attribute}" if isinstance(given, ByAttribute) else ""
+
+
+def _holding_time_entry(given: HoldingTime | ByAttribute) -> dict[str, Any]:
+    if isinstance(given, ByAttribute):
+        return given.to_dict(lambda one: one.to_dict())
+    return given.to_dict()
 
 
 def _profile_entry(infection: Infection) -> dict[str, Any]:

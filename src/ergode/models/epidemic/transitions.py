@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core.arguments import is_finite_number
 from ergode.core.errors import ModelError
+from ergode.models.epidemic.attributes import ByAttribute, factors_by
 from ergode.models.epidemic.interventions import Calendar
 from ergode.models.holding_times.families import HoldingTime
 
@@ -30,12 +31,17 @@ class Infection:
     profile : mapping of str to Calendar, optional
         For an infectious compartment, a factor on that rate by the time since the neighbour
         entered it: infectivity by age of infection.
+    susceptibility, infectivity : ByAttribute or str, optional
+        Factors on the rate along arcs into and out of a node, by an attribute of the node; or the
+        name of a node attribute that is the factor.
     """
 
     susceptible: str
     infected: str
     transmission_rate: Mapping[str, float]
     profile: Mapping[str, Calendar] = field(default_factory=dict)
+    susceptibility: ByAttribute | str | None = None
+    infectivity: ByAttribute | str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.transmission_rate, Mapping):
@@ -81,6 +87,9 @@ class Infection:
             self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
         )
         object.__setattr__(self, "profile", dict(self.profile))
+        owner = f"infection {self.susceptible} -> {self.infected}"
+        for name in ("susceptibility", "infectivity"):
+            object.__setattr__(self, name, factors_by(owner, name, getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -91,47 +100,92 @@ class Progression:
     ----------
     compartment : str
         Compartment before.
-    to : str or mapping of str to float
-        Compartment after, or the probability of each.
-    holding_time : HoldingTime
-        Time spent in `compartment` [time].
+    to : str, mapping of str to float, or ByAttribute
+        Compartment after, or the probability of each; or these by a node attribute.
+    holding_time : HoldingTime or ByAttribute
+        Time spent in `compartment`, or this by a node attribute [time].
     """
 
     compartment: str
-    to: str | Mapping[str, float]
-    holding_time: HoldingTime
+    to: str | Mapping[str, float] | ByAttribute
+    holding_time: HoldingTime | ByAttribute
 
     def __post_init__(self) -> None:
-        if not isinstance(self.to, str | Mapping):
+        if isinstance(self.to, ByAttribute):
+            table = self.to.each(self._branches_of)
+            # Every entry has every target.
+            names = dict.fromkeys(name for one in table.entries for name in one)
+            to: Any = table.each(lambda one, _: {name: one.get(name, 0.0) for name in names})
+        else:
+            to = self._branches_of(self.to, "")
+        if isinstance(self.holding_time, ByAttribute):
+            self.holding_time.each(self._check_holding_time)
+        else:
+            self._check_holding_time(self.holding_time, "")
+        object.__setattr__(self, "to", to)
+
+    def _branches_of(self, given: Any, label: str) -> dict[str, float]:
+        """Checked probabilities; `label` says of which nodes."""
+        whose = f" for {label}" if label else ""
+        if not isinstance(given, str | Mapping):
             raise ModelError(
-                f"the progression out of '{self.compartment}' leads to {self.to!r}; expected a "
-                "compartment, or the probability of each, such as {'R': 0.9, 'D': 0.1}"
+                f"the progression out of '{self.compartment}' leads to {given!r}{whose}; expected "
+                "a compartment, or the probability of each, such as {'R': 0.9, 'D': 0.1}"
             )
-        to = {self.to: 1.0} if isinstance(self.to, str) else dict(self.to)
+        to = {given: 1.0} if isinstance(given, str) else dict(given)
         for target, probability in to.items():
             if not (_is_number(probability) and 0 <= probability <= 1):
                 raise ModelError(
-                    f"branching probability {self.compartment} -> {target} is {probability!r}; "
-                    "expected a number between 0 and 1"
+                    f"branching probability {self.compartment} -> {target} is {probability!r}"
+                    f"{whose}; expected a number between 0 and 1"
                 )
         total = sum(to.values())
         if abs(total - 1.0) > _TOLERANCE:
             raise ModelError(
-                f"branching probabilities out of '{self.compartment}' sum to {total:.10g}, not 1: "
-                + ", ".join(f"{name} {value:g}" for name, value in to.items())
+                f"branching probabilities out of '{self.compartment}' sum to {total:.10g}, not 1"
+                f"{whose}: " + ", ".join(f"{name} {value:g}" for name, value in to.items())
             )
-        if not isinstance(self.holding_time, HoldingTime):
+        return {name: float(value) for name, value in to.items()}
+
+    def _check_holding_time(self, given: Any, label: str) -> Any:
+        if not isinstance(given, HoldingTime):
+            whose = f" for {label}" if label else ""
             raise ModelError(
-                f"holding time of '{self.compartment}' is {self.holding_time!r}; expected a "
+                f"holding time of '{self.compartment}' is {given!r}{whose}; expected a "
                 "distribution such as ergode.Exponential(mean=5)"
             )
-        object.__setattr__(self, "to", {k: float(v) for k, v in to.items()})
+        return given
+
+    @property
+    def splits(self) -> tuple[dict[str, float], ...]:
+        """Probabilities of the targets: one mapping, or one for each entry of `to`."""
+        return self.to.entries if isinstance(self.to, ByAttribute) else (self.to,)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every compartment that `to` names."""
+        return tuple(self.splits[0])
 
     @property
     def branches(self) -> dict[str, float]:
-        """Compartments that nodes enter: entries of `to` with nonzero probability."""
-        assert not isinstance(self.to, str)  # made a mapping above
-        return {name: probability for name, probability in self.to.items() if probability > 0}
+        """Compartments that nodes enter, and their probability.
+
+        If it differs between nodes, this is the largest.
+        """
+        largest = {name: max(one[name] for one in self.splits) for name in self.targets}
+        return {name: probability for name, probability in largest.items() if probability > 0}
+
+    @property
+    def holding_times(self) -> tuple[HoldingTime, ...]:
+        """The holding time, or each of those by an attribute."""
+        if isinstance(self.holding_time, ByAttribute):
+            return self.holding_time.entries
+        return (self.holding_time,)
+
+    @property
+    def shortest_mean(self) -> float:
+        """Mean holding time, the shortest one if it differs between nodes [time]."""
+        return min(one.mean for one in self.holding_times)
 
 
 def _is_number(value: Any) -> bool:
