@@ -40,9 +40,9 @@ results.register(
         ),
         _STATUS,
     ],
-    derived=(  # `summary` and `incidence`
+    derived=(  # `summary`, `incidence` and `observe`
         "attack_rate", "peak_count", "peak_time", "peak_date", "final_count", "incidence",
-        "interval",
+        "interval", "reports",
     ),
     coords=("date",),
 )  # fmt: skip
