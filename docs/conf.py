@@ -33,8 +33,67 @@ def method_table(engine):
     return "\n".join(["| method | what it is | for |", "|---|---|---|", *rows])
 
 
+def feature_table():
+    """Which epidemic method takes what, by asking the records of the methods."""
+    from ergode.epidemics.methods import METHODS
+    from ergode.epidemics.scenario import scenario_of
+
+    static = ergode.ContactNetwork.from_edges([0], [1])
+    meetings = ergode.TemporalContacts.from_meetings([0], [1], [0.0], [1.0])
+    stay = ergode.Exponential(mean=5)
+    sir = ergode.CompartmentModel.sir(transmission_rate=1, infectious=stay)
+    sis = ergode.CompartmentModel.sis(transmission_rate=1, infectious=stay)
+    aged = ergode.CompartmentModel.sir(
+        transmission_rate=1, infectious=ergode.LogNormal(mean=5, median=4)
+    )
+    strains = ergode.CompartmentModel(
+        ["S", "I", "J"],
+        [ergode.Infection("S", "I", {"I": 1.0}), ergode.Infection("S", "J", {"J": 1.0})],
+    )
+    profile = ergode.CompartmentModel(
+        ["S", "I"],
+        [ergode.Infection("S", "I", {"I": 1.0}, profile={"I": ergode.Calendar([0, 1], [1, 2])})],
+    )
+
+    def measure(one):
+        return sir, scenario_of(static, [one]), False
+
+    features = {
+        "any holding time": (aged, scenario_of(static), False),
+        "nodes that become susceptible again": (sis, scenario_of(static), False),
+        "several infections (strains)": (strains, scenario_of(static), False),
+        "infectivity by age of infection": (profile, scenario_of(static), False),
+        "seeds with ages": (sir, scenario_of(static), True),
+        "importations": (sir, scenario_of(static, None, [ergode.Importation("I", rate=1)]), False),
+        "calendars of layers": (
+            sir, scenario_of(static, layer_factors={"": ergode.Calendar([0], [1])}), False,
+        ),
+        "temporal contacts": (sir, scenario_of(meetings), False),
+        "layer closure, scheduled": measure(ergode.LayerClosure(start=1, reduction=1, duration=9)),
+        "vaccination, scheduled": measure(ergode.Vaccination(fraction=0.5, efficacy=1, start=1)),
+        "isolation": measure(ergode.Isolation("I", start=1)),
+        "contact tracing": measure(ergode.ContactTracing("I", start=1)),
+        "any measure, triggered by a count": measure(
+            ergode.Vaccination(fraction=0.5, efficacy=1, start=ergode.Trigger("I", 2))
+        ),
+    }  # fmt: skip
+    methods = METHODS.values()
+    rows = {
+        name: [one.why_unsupported(*case) is None for one in methods]
+        for name, case in features.items()
+    }
+    rows["line lists"] = [one.line_lists for one in methods]
+    rows["exact"] = [one.exact for one in methods]
+    rows["on a GPU"] = ["cuda" in one.devices for one in methods]
+    head = ["", *(f'`"{one.name}"`' for one in methods)]
+    lines = [head, ["---"] * len(head)]
+    lines += [[name, *("yes" if can else "-" for can in row)] for name, row in rows.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 ENGINES = ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in ENGINES}
+myst_substitutions["epidemics_features"] = feature_table()
 
 # Pages run when they are built; an error in one is an error of the build.
 nb_execution_mode = "force"

@@ -1,6 +1,8 @@
 """The table of methods is what `simulate` runs and refuses by."""
 
 import re
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,3 +79,22 @@ def test_options_of_steps_are_for_methods_that_take_steps(name):
     else:
         with pytest.raises(ergode.PlanError, match="is for methods with time steps"):
             simulate(sir, CONTACTS, method=name, **options)
+
+
+def test_the_table_of_features_is_what_the_records_say():
+    """Its rows are features; "sellke" takes all of them, and each other method lacks some."""
+    docs = Path(__file__).parents[2] / "docs"
+    lines = runpy.run_path(str(docs / "conf.py"))["myst_substitutions"]["epidemics_features"]
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()
+    ]
+    assert head[1:] == [f'`"{name}"`' for name in METHODS]
+    column = {name: [row[k] for row in rows] for k, name in enumerate(METHODS, 1)}
+    assert set(column.pop("sellke")) == {"yes"}
+    assert all(set(cells) == {"yes", "-"} for cells in column.values())
+    taken = {row[0]: dict(zip(METHODS, row[1:], strict=True)) for row in rows}
+    assert taken["nodes that become susceptible again"]["first-passage"] == "-"
+    assert taken["calendars of layers"]["renewal-leap"] == "yes"
+    assert taken["any holding time"]["markov-leap"] == "-"
+    page = (docs / "choosing_a_method.md").read_text()
+    assert page.count("{{ epidemics_features }}") == 1

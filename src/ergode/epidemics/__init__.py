@@ -1,6 +1,7 @@
 """Contagion on contact networks: exact by default, or by tau-leaping on request."""
 
 from ergode.epidemics.analysis import percolation
+from ergode.epidemics.analysis.files import write_line_list, write_transmission_tree
 from ergode.epidemics.analysis.line_list import (
     case_table,
     generation_interval,
@@ -9,6 +10,9 @@ from ergode.epidemics.analysis.line_list import (
     serial_interval,
     transmission_tree,
 )
+from ergode.epidemics.analysis.observation import observe
+from ergode.epidemics.analysis.reproduction import Reproduction, reproduction, scaled_to
+from ergode.epidemics.analysis.states import states
 from ergode.epidemics.analysis.summary import (
     fatality_ratio,
     incidence,
@@ -18,7 +22,8 @@ from ergode.epidemics.analysis.summary import (
 from ergode.epidemics.simulate import simulate
 
 __all__ = [
-    "case_table", "fatality_ratio", "generation_interval", "incidence", "next_generation",
-    "percolation", "person_time", "reproduction_number", "serial_interval", "simulate", "summary",
-    "transmission_tree",
+    "Reproduction", "case_table", "fatality_ratio", "generation_interval", "incidence",
+    "next_generation", "observe", "percolation", "person_time", "reproduction",
+    "reproduction_number", "scaled_to", "serial_interval", "simulate", "states", "summary",
+    "transmission_tree", "write_line_list", "write_transmission_tree",
 ]  # fmt: skip

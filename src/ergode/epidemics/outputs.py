@@ -41,9 +41,9 @@ results.register(
         ),
         _STATUS,
     ],
-    derived=(  # of `analysis.summary`
+    derived=(  # of `analysis.summary` and `analysis.observation`
         "attack_rate", "peak_count", "peak_time", "peak_date", "final_count", "incidence",
-        "interval", "fatality_ratio", "person_time",
+        "interval", "fatality_ratio", "person_time", "reports",
     ),
     coords=("date",),
 )  # fmt: skip

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
+from ergode.models.epidemic.dates import dates_of
 from ergode.plots.frame import (
     check_figure_path,
     figure_of,
@@ -39,23 +41,28 @@ _LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 
 
 def epidemic_curves(
-    dataset: xarray.Dataset,
+    dataset: xarray.Dataset | xarray.DataArray,
     *,
     compartments: Sequence[str] | None = None,
+    observed: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the number of nodes in each compartment over time.
+    """Draw the number of nodes in each compartment, or new infections or reports, over time.
 
     The line is the median over replicates; the bands contain the middle 50 % and the middle 95 %.
 
     Parameters
     ----------
-    dataset : xarray.Dataset
+    dataset : xarray.Dataset or xarray.DataArray
         From `ergode.epidemics.simulate`, with output ``"counts"`` or ``"statistics"``. For
         statistics, pairs of quantiles give the bands; the line is the median, or the mean if the
-        median is not available.
+        median is not available. Or from `ergode.epidemics.incidence` or `ergode.epidemics.observe`.
     compartments : sequence of str, optional
         Compartments to draw; all if not given.
+    observed : series or array_like, or mapping of str to these, optional
+        Data to show as dots: a series of pandas or an array of xarray whose index is dates or
+        times, or one number for each time of the result. Missing values (NaN) are left out. A
+        mapping names the compartments that data are of, and gives them their colour.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -68,7 +75,7 @@ def epidemic_curves(
     ------
     PlanError
         The dataset has no curves (a line list), is of a sweep, has no finished replicate, or lacks
-        a compartment.
+        a compartment; or the data have another length, or dates where the result has none.
 
     Examples
     --------
@@ -80,6 +87,10 @@ def epidemic_curves(
     >>> ergode.plots.epidemic_curves(dataset).get_ylabel()
     'nodes'
     """
+    axis = "nodes"
+    if not hasattr(dataset, "data_vars"):
+        axis = _label_of(dataset)
+        dataset = _as_curves(dataset)
     if not {"count", "mean"} & set(dataset.data_vars):
         found = ", ".join(map(str, dataset.data_vars)) or "nothing"
         raise PlanError(
@@ -116,15 +127,96 @@ def epidemic_curves(
             )
         line = rows[middle] if middle is not None else dataset["mean"].sel(compartment=name)
         ax.plot(time, line, color=colours[name], linewidth=1.9, label=name)
-    _dress(ax, time, str(dataset["time"].attrs.get("units", "")), caption)
+    shown = _draw_observed(ax, observed, time, colours)
+    _dress(ax, np.append(time, shown), str(dataset["time"].attrs.get("units", "")), caption, axis)
     return ax
 
 
+def _as_curves(array: xarray.DataArray) -> xarray.Dataset:
+    """Incidence or reports in the form of counts of one compartment."""
+    if "interval" not in array.dims or "replicate" not in array.dims:
+        raise PlanError(
+            f"the array has the dims {', '.join(map(str, array.dims)) or 'none'}; expected those "
+            "of epidemics.incidence or epidemics.observe"
+        )
+    name = str(array.name or "incidence")
+    units = array["interval"].attrs
+    curves = array.rename(interval="time").expand_dims(compartment=[name])
+    curves["time"].attrs.update(units)
+    return curves.rename("count").to_dataset()
+
+
+def _label_of(array: xarray.DataArray) -> str:
+    """What an array counts, and in how long an interval if all are equally long."""
+    label = str(array.attrs.get("long_name", array.name))
+    middles = array["interval"].values if "interval" in array.coords else np.zeros(0)
+    widths = np.diff(middles)
+    if not widths.size or not np.allclose(widths, widths[0]):
+        return label
+    unit = "" if "date" not in array.coords else " day" if widths[0] == 1 else " days"
+    return f"{label} of {widths[0]:g}{unit}"
+
+
+def _draw_observed(
+    ax: Axes, observed: Any, time: np.ndarray, colours: Mapping[str, str]
+) -> np.ndarray:
+    """Draw data as dots; the times of those shown."""
+    if observed is None:
+        return time[:0]
+    several = isinstance(observed, Mapping)
+    parts = dict(observed) if several else {"observed": observed}
+    moments = []
+    for name, given in parts.items():
+        if several and name not in colours:
+            raise PlanError(
+                f"observed names '{name}'; the result has {', '.join(map(str, colours))}"
+            )
+        at, values = _points_of(given, time)
+        colour = colours[name] if several else "black"
+        label = f"{name}, observed" if several else "observed"
+        ax.plot(at, values, "o", color=colour, markersize=3.5, markeredgecolor="white",
+                markeredgewidth=0.4, label=label, zorder=3)  # fmt: skip
+        moments.append(at)
+    return np.concatenate(moments) if moments else time[:0]
+
+
+def _points_of(given: Any, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times or dates, and values, of data."""
+    if hasattr(given, "to_series") and hasattr(given, "dims"):
+        if given.ndim != 1:
+            raise PlanError(f"observed has {given.ndim} dims; expected one, of dates or times")
+        given = given.to_series()
+    if hasattr(given, "index") and hasattr(given, "to_numpy"):
+        index = given.index.to_numpy()
+        if index.dtype.kind == "O":
+            dates = dates_of("observed", index)
+            index = index if dates is None else dates
+        numbers = as_numbers(given.to_numpy())
+    else:
+        index, numbers = time, as_numbers(given)
+        if numbers is None or numbers.shape != time.shape:
+            shape = np.shape(given) if numbers is None else numbers.shape
+            raise PlanError(
+                f"observed has the shape {shape}; expected one number for each of the {time.size} "
+                "times, or a series with dates or times"
+            )
+    if numbers is None or index.dtype.kind not in "iufM":
+        raise PlanError("observed must be numbers at dates or times")
+    if (index.dtype.kind == "M") != (time.dtype.kind == "M"):
+        has = "has dates, but the result has none: simulate with origin='2026-03-01'"
+        raise PlanError(
+            f"observed {has if index.dtype.kind == 'M' else 'has times, but the result has dates'}"
+        )
+    known = np.isfinite(numbers)
+    return index[known], numbers[known]
+
+
 def save_epidemic_curves(
-    dataset: xarray.Dataset,
+    dataset: xarray.Dataset | xarray.DataArray,
     path: str | os.PathLike[str],
     *,
     compartments: Sequence[str] | None = None,
+    observed: Any = None,
     title: str | None = None,
     overwrite: bool = False,
 ) -> Path:
@@ -132,7 +224,7 @@ def save_epidemic_curves(
 
     Parameters
     ----------
-    dataset, compartments
+    dataset, compartments, observed
         As for `epidemic_curves`.
     path : path
         ``.png``, ``.svg`` or ``.pdf``.
@@ -155,7 +247,7 @@ def save_epidemic_curves(
         The file could not be written, for example because the disk is full.
     """
     path = check_figure_path(path)
-    figure = figure_of(epidemic_curves, dataset, compartments=compartments)
+    figure = figure_of(epidemic_curves, dataset, compartments=compartments, observed=observed)
     return save_figure(figure, path, title, overwrite=overwrite)
 
 
@@ -200,7 +292,7 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
     return colours | {name: spare[i % len(spare)] for i, name in enumerate(others)}
 
 
-def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
+def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> None:
     from matplotlib.dates import ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -211,8 +303,8 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
         ax.set_xlabel("date")
     else:
         ax.set_xlabel(time_label(unit))
-    ax.set_ylabel("nodes")
-    ax.set_xlim(time[0], time[-1] if time.size > 1 else None)
+    ax.set_ylabel(axis)
+    ax.set_xlim(time.min(), time.max() if time.max() > time.min() else None)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -30,7 +30,7 @@ def new_figure(size: tuple[float, float] = SIZE) -> Figure:
     return Figure(figsize=size, dpi=DPI, layout="constrained")
 
 
-def figure_of(draw: Callable[..., Any], dataset: xarray.Dataset, **options: Any) -> Figure:
+def figure_of(draw: Callable[..., Any], dataset: Any, **options: Any) -> Figure:
     """The figure that a plot function draws of a dataset, for a file."""
     figure = new_figure()
     draw(dataset, ax=figure.subplots(), **options)

@@ -36,7 +36,7 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
     PlanError
         A swept parameter has the name of one of these columns.
     """
-    _check_cases(cases)
+    check_cases(cases)
     flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
     for name in cases["compartment"].values:
         if f"entered_{name}" in flat:
@@ -118,7 +118,7 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
     """
     import xarray
 
-    source = _infector_case(cases)
+    source = infector_case(cases)
     has_source = source >= 0
     secondary = np.bincount(source[has_source], minlength=source.size)
     edges = np.asarray(cases.attrs["times"])
@@ -183,7 +183,7 @@ def next_generation(
     """
     import xarray
 
-    source = _infector_case(cases)
+    source = infector_case(cases)
     kinds = np.asarray(groups)
     node = cases["node"].values
     if kinds.ndim != 1 or (node.size and node.max() >= kinds.size):
@@ -229,10 +229,10 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
         raise PlanError(
             "a transmission tree needs networkx (pip install 'ergode[networks]')"
         ) from None
-    _check_cases(cases)
+    check_cases(cases)
     chosen = np.flatnonzero(cases["replicate"].values == replicate)
     node, time = cases["node"].values, cases["infected_at"].values
-    source = _infector_case(cases)
+    source = infector_case(cases)
     tree = networkx.DiGraph()
     for case in chosen.tolist():
         tree.add_node(case, node=int(node[case]), infected_at=float(time[case]))
@@ -242,12 +242,13 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
 
 
 def _interval(cases: xarray.Dataset, moment: xarray.DataArray, meaning: str) -> xarray.DataArray:
-    source = _infector_case(cases)
+    source = infector_case(cases)
     values = np.where(source >= 0, moment.values - moment.values[source], np.nan)
     return moment.copy(data=values).assign_attrs(units="time", long_name=meaning)
 
 
-def _check_cases(cases: xarray.Dataset) -> None:
+def check_cases(cases: xarray.Dataset) -> None:
+    """Refuse what is not the line list of one point."""
     if "infector" not in cases:
         raise ModelError("expected a Dataset from simulate(..., output='line_list')")
     if "point" in cases and len(np.unique(cases["point"])) > 1:
@@ -257,9 +258,9 @@ def _check_cases(cases: xarray.Dataset) -> None:
         )
 
 
-def _infector_case(cases: xarray.Dataset) -> np.ndarray:
+def infector_case(cases: xarray.Dataset) -> np.ndarray:
     """Position in the line list of each case's infector; -1 for seeds."""
-    _check_cases(cases)
+    check_cases(cases)
     replicate, node = cases["replicate"].values, cases["node"].values
     infector = cases["infector"].values
     if not node.size:

@@ -14,12 +14,11 @@ References
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.epidemics.analysis.contact import discounted_survival
 from ergode.models.holding_times.families import HoldingTime
 
 _TOLERANCE = 1e-13
@@ -45,20 +44,10 @@ def transmissibility(transmission_rate: float, infectious: HoldingTime) -> float
     >>> round(percolation.transmissibility(0.15, ergode.Exponential(rate=0.15)), 9)
     0.5
     """
-    from scipy.integrate import quad
-
     if transmission_rate == 0:
         return 0.0
-    # Integrated by parts: the survival of the infectious time at an exponential time.
-    value, _ = quad(
-        lambda u: float(infectious.survival(-math.log(u) / transmission_rate)),
-        0.0,
-        1.0,
-        epsabs=1e-11,
-        epsrel=1e-11,
-        limit=500,
-    )
-    return float(value)
+    rate = np.array([float(transmission_rate)])
+    return float(transmission_rate * discounted_survival(infectious, rate)[0])
 
 
 def final_size(

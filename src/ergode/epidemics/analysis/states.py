@@ -1,0 +1,125 @@
+"""States of all nodes at chosen times, from a line list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.arguments import time_grid
+from ergode.core.errors import ModelError
+from ergode.core.launch import check_room
+from ergode.epidemics.analysis.line_list import check_cases
+from ergode.models.epidemic.dates import dates_since, days_since, origin_of
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def states(
+    cases: xarray.Dataset, times: ArrayLike, *, others: Mapping[str, ArrayLike] | None = None
+) -> xarray.DataArray:
+    """The compartment of every node at some times.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    times : array_like, shape [time_count]
+        Ascending times within those of the simulation [time], or dates.
+    others : mapping of str to array_like of int, optional
+        Ids of nodes that began in another compartment than the susceptible one without being
+        cases, such as ``{"R": immune}``: line lists do not have them.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``state(replicate, time, node)``: the number of a compartment in ``attrs["compartments"]``.
+
+    Raises
+    ------
+    ModelError
+        A time is outside of the simulation; a compartment or node of `others` is unknown; or the
+        line list does not determine states, because nodes that are no cases change their
+        compartment, or progressions lead back to a compartment.
+    PlanError
+        Memory is short.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> chain = ergode.ContactNetwork.from_edges([0, 1], [1, 2])
+    >>> cases = ergode.epidemics.simulate(
+    ...     ergode.CompartmentModel.si(transmission_rate=5.0), chain, initial={"I": [0]},
+    ...     times=[0, 100], output="line_list", device="cpu",
+    ... )
+    >>> ergode.epidemics.states(cases, [0, 100]).values.tolist()
+    [[[1, 0, 0], [1, 1, 1]]]
+    """
+    import xarray
+
+    check_cases(cases)
+    names = [str(name) for name in cases["compartment"].values]
+    susceptible = str(cases.attrs["susceptible"]).split(",")[0]
+    origin = origin_of(cases.attrs.get("origin"), ())
+    grid = time_grid(days_since(origin, "times", times))
+    span = np.asarray(cases.attrs["times"], float)
+    outside = grid[(grid < span[0]) | (grid > span[-1])]
+    if outside.size:
+        raise ModelError(
+            f"times has {outside[0]:g}; the simulation is from {span[0]:g} to {span[-1]:g}"
+        )
+    node_count, replicates = int(cases.attrs["node_count"]), int(cases.attrs["replicates"])
+    start = np.full(node_count, names.index(susceptible), np.uint8)
+    for name, nodes in (others or {}).items():
+        ids = np.atleast_1d(np.asarray(nodes))
+        if name not in names:
+            raise ModelError(f"others names '{name}'; the compartments are {', '.join(names)}")
+        if ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= node_count)).any():
+            raise ModelError(f"others: {name} has {nodes!r:.60}; expected ids below {node_count}")
+        start[ids] = names.index(name)
+    _check_determined(str(cases.attrs["model"]), {susceptible, *(others or {})})
+    check_room(
+        replicates * grid.size * node_count,
+        f"an array of {replicates:,} x {grid.size:,} x {node_count:,} states",
+        "use fewer replicates or times",
+    )
+    state = np.empty((replicates, grid.size, node_count), np.uint8)
+    state[:] = start
+    replicate, node = cases["replicate"].values, cases["node"].values
+    entered = cases["entered"].values
+    infected_at = cases["infected_at"].values
+    for k, time in enumerate(grid):
+        happened = infected_at <= time
+        past = np.where(entered[happened] <= time, entered[happened], -np.inf)
+        # Cases of a node follow each other, and the last assignment holds.
+        state[replicate[happened], k, node[happened]] = past.argmax(1)
+    coords = {"replicate": np.arange(replicates), "time": grid, "node": np.arange(node_count)}
+    found = xarray.DataArray(
+        state, dims=("replicate", "time", "node"), coords=coords, name="state",
+        attrs={"units": "1", "long_name": "number of the compartment", "compartments": names},
+    )  # fmt: skip
+    if origin is not None:
+        found = found.assign_coords(date=("time", dates_since(origin, grid)))
+    return found
+
+
+def _check_determined(model: str, silent: set[str]) -> None:
+    """Refuse a model in which nodes move in ways that a line list does not have."""
+    after = {p["compartment"]: set(p["to"]) for p in json.loads(model)["progressions"]}
+    for name in sorted(silent & set(after)):
+        raise ModelError(
+            f"nodes leave '{name}' without being cases, and the line list does not say when"
+        )
+    for name in after:
+        reached, frontier = set(), set(after[name])
+        while frontier:
+            reached |= frontier
+            frontier = {to for one in frontier for to in after.get(one, ())} - reached
+        if name in reached:
+            raise ModelError(
+                f"progressions lead back to '{name}', and the line list has one entry of each"
+            )
