@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-import time
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 from harness import Measured, Rows, Seconds, arguments, copy_bandwidth, installed
+from scipy import sparse
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -435,9 +436,9 @@ def diffrax_weather(first, tolerance, method):
     together, given = jax.jit(jax.vmap(last)), jnp.asarray(first)
 
     def work():
-        clock = time.perf_counter()
+        clock = perf_counter()
         together(given).block_until_ready()
-        clock = time.perf_counter() - clock
+        clock = perf_counter() - clock
         return Seconds(clock) if jax.default_backend() == "gpu" else None
 
     return work
@@ -497,7 +498,121 @@ def patterns(options, rows, name):
     rows.rate(name, "unknowns stepped per second", found._replace(peers={}), rate)
 
 
-ARRAYS = {"lorenz-96": weather, "gray-scott": patterns}
+def warmth(i, t, y, p):
+    n = len(y)
+    left = y[i - 1] if i > 0 else 0.0
+    right = y[i + 1] if i < n - 1 else 0.0
+    return (n + 1) ** 2 * (left - 2 * y[i] + right)
+
+
+def warmth_of_a_plate(i, j, t, y, p):
+    return len(y) ** 2 * diffusion(y, i, j)
+
+
+def lines_of(shape, kinds=1):
+    """Where the Jacobian on a periodic grid may differ from zero; one dimension has ends."""
+    lines = []
+    for n in shape:
+        line = sparse.diags_array(np.ones((3, n)), offsets=(-1, 0, 1), shape=(n, n)).tolil()
+        if len(shape) > 1:
+            line[0, -1] = line[-1, 0] = 1.0
+        lines.append(line)
+    if len(shape) == 1:
+        return sparse.csc_array(lines[0])
+    near = sparse.kron(lines[0], sparse.eye_array(shape[1])) + sparse.kron(
+        sparse.eye_array(shape[0]), lines[1]
+    )
+    return sparse.csc_array(sparse.kron(np.ones((kinds, kinds)), near))
+
+
+def bar_numpy(t, y):
+    wide = np.pad(y, 1)
+    return (y.size + 1) ** 2 * (wide[:-2] - 2 * y + wide[2:])
+
+
+def plate_numpy(t, y):
+    x = y.reshape(GRID, GRID)
+    spread = sum(np.roll(x, shift, axis) for shift in (1, -1) for axis in (0, 1)) - 4 * x
+    return GRID**2 * spread.ravel()
+
+
+def stiff(options, rows, name):
+    """The heat equation and Gray-Scott by methods for stiff equations, against SciPy's BDF.
+
+    With ``--quick`` BDF has no large grids, where it takes minutes.
+
+    Tolerances are equal, errors are printed.  SciPy has a right-hand side in NumPy and the pattern
+    of the Jacobian.
+    """
+    n = 1_000
+    x = np.arange(1, n + 1) / (n + 1)
+    bar = ergode.VectorField(component=warmth, variables=("x", n))
+    first = np.sin(np.pi * x) + np.sin(3 * np.pi * x)
+    rates = [-4 * (n + 1) ** 2 * np.sin(k * np.pi / 2 / (n + 1)) ** 2 for k in (1, 3)]
+    exact = np.exp(0.1 * rates[0]) * np.sin(np.pi * x) + np.exp(0.1 * rates[1]) * np.sin(
+        3 * np.pi * x
+    )
+    whole = bar_numpy, first, 0.1, lines_of((n,))
+    _stiff_rows(options, rows, "heat 1,000", bar, {"x": first}, whole, exact,
+                ["rodas5p", "rkc2", "rodas5p-krylov"])  # fmt: skip
+    x = np.arange(GRID) / GRID
+    wave = np.outer(np.cos(2 * np.pi * x), np.cos(4 * np.pi * x))
+    rate = -4 * GRID**2 * (np.sin(np.pi / GRID) ** 2 + np.sin(2 * np.pi / GRID) ** 2)
+    plate = ergode.VectorField(component=warmth_of_a_plate, variables=("x", (GRID, GRID)))
+    end = 0.002
+    whole = plate_numpy, wave.ravel(), end, lines_of((GRID, GRID))
+    _stiff_rows(options, rows, "heat 512 x 512", plate, {"x": wave}, whole,
+                np.exp(end * rate) * wave.ravel(), ["rkc2", "rodas5p-krylov"])  # fmt: skip
+    u, v = np.ones((GRID, GRID)), np.zeros((GRID, GRID))
+    v[200:300, 200:300] = 0.5
+    u -= 2 * v
+    field = ergode.VectorField(
+        component={"u": substrate, "v": catalyst}, variables={"u": u.shape, "v": v.shape}
+    )
+    flat = np.concatenate([u.ravel(), v.ravel()])
+    whole = gray_scott_numpy, flat, 20.0, lines_of((GRID, GRID), 2)
+    _stiff_rows(options, rows, "gray-scott 512 x 512", field, {"u": u, "v": v}, whole, None,
+                ["dopri5", "rkc2", "rodas5p-krylov"])  # fmt: skip
+
+
+def _stiff_rows(options, rows, case, field, initial, whole, exact, methods):
+    slope, first, end, pattern = whole
+    tolerance = {"rtol": 1e-4, "atol": 1e-6}
+
+    def peer(method, **more):
+        return partial(solve_ivp, slope, (0.0, end), first, method, [end], **tolerance, **more)
+
+    is_large = first.size > 10_000
+    for method in methods:
+        call = partial(
+            integrate, field, times=[0.0, end], initial=initial, method=method,
+            device=options.place, **tolerance,
+        )  # fmt: skip
+        works = {}
+        if not options.no_peers and options.device == "cpu" and method == methods[-1]:
+            if not (is_large and options.quick):
+                works["scipy BDF"] = peer("BDF", jac_sparsity=pattern)
+            if "gray" in case:  # else stability takes hundreds of thousands of steps
+                works["numpy RK45"] = peer("RK45")
+        start = perf_counter()
+        result = call()
+        print(f"{case}, {method}: first call {perf_counter() - start:.2f} s")
+        # SciPy factorises a large matrix for a minute.
+        once = {"repeats": 1, "warm": False} if is_large else {}
+        found = rows.measure(f"{case}, {method}", call, works, **once)
+        state = np.concatenate([result[key].values[-1].ravel() for key in initial])
+        if exact is None:
+            exact = integrate(
+                field, times=[0.0, end], initial=initial, method="dopri5", rtol=1e-8, atol=1e-9,
+                device=options.place,
+            )  # fmt: skip
+            exact = np.concatenate([exact[key].values[-1].ravel() for key in initial])
+        off = np.abs(state - exact).max()
+        print(f"{case}, {method}: {step_count(found)} steps, error {off:.1e}")
+        rows.rate(f"{case}, {method}", "runs per second", found, 1, 1)
+
+
+ARRAYS = {"lorenz-96": weather, "gray-scott": patterns, "stiff": stiff}
 
 
 OF_ONE_ERROR = {

@@ -67,9 +67,13 @@ GRID = np.sort(np.concatenate([np.linspace(0.0, END, 7), [0.0371, 1.234567, 5.99
 
 
 def test_every_method_is_examined():
-    """Those for noise go through `compare_noise`."""
+    """Those for noise go through `compare_noise`, those for arrays through their own."""
     named = {name.partition(" ")[0] for name in ORDINARY | SEPARABLE}
-    small = {name for name, one in METHODS.items() if not (one.scheme or one.stabilised)}
+    small = {
+        name
+        for name, one in METHODS.items()
+        if not (one.scheme or one.stabilised or one.matrix_free)
+    }
     assert named == small
 
 
@@ -443,7 +447,8 @@ def test_round_numbers_for_long(device):
 ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0.002}, 2e-4),
           "rk4 float32": ({"step": 0.005, "precision": "float32"}, 2e-3),
           "rk4 refined": ({"rtol": 1e-5, "atol": 1e-5}, 2e-3),
-          "rkc2": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3)}  # fmt: skip
+          "rkc2": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
+          "rodas5p-krylov": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4)}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -468,6 +473,37 @@ def test_random_fields_of_arrays_for_long(device):
                 structure, seed, {name: ARRAYS[name] for name in some}, device
             )
         structure += 1
+    assert not wrong, "\n".join(wrong)
+
+
+STIFF = {
+    "rodas5p": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
+    "rosenbrock23": ({"rtol": 1e-5, "atol": 1e-6}, 2e-3),
+    "rodas5p-krylov": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_stiff_systems(device):
+    """One trajectory each: a kernel for several takes long to compile."""
+    wrong = []
+    for seed in range(4):
+        wrong += array_fields.compare_stiff(seed, STIFF, device, 1)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_stiff_systems_for_long(device):
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
+    until = time.monotonic() + 0.1 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    wrong, seed = [], begin
+    while time.monotonic() < until:
+        wrong += array_fields.compare_stiff(seed, STIFF, device)
+        seed += 1
+    print(f"{seed - begin} systems")
     assert not wrong, "\n".join(wrong)
 
 

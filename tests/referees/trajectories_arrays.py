@@ -196,7 +196,7 @@ def compare(structure, seed, options, device):
         method = label.partition(" ")[0]
         if METHODS[method].why_unsupported(field, given.get("step"), False) is not None:
             continue
-        if device != "cpu" and METHODS[method].stiff:  # for a CPU where variables are arrays
+        if device != "cpu" and METHODS[method].matrix_free:  # for a CPU
             continue
         here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
         found = integrate(
@@ -210,3 +210,67 @@ def compare(structure, seed, options, device):
         if (found["status"] != Status.DONE).any() or not error < allowed:
             wrong.append(f"{here}: status {found['status'].values}, states are {error:.1e} off")
     return wrong
+
+
+# ---- stiff equations
+
+
+def relaxation(i, t, y, p, c):
+    """Couplings to three other unknowns, a fast or slow way to a target that moves, and a cubic."""
+    pull = 0.0
+    for k in range(c.others.shape[1]):
+        pull += c.strengths[i, k] * (math.tanh(y[c.others[i, k]]) - y[i])
+    return pull - c.rates[i] * (y[i] - math.cos(p[0] * t + i)) - p[1] * y[i] ** 3
+
+
+def compare_stiff(seed, options, device, count=None):
+    """What is wrong with one random stiff system of 1 to 200 unknowns, in words."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([1, 2, *rng.integers(3, LARGEST + 1, 4)]))
+    count = count or int(rng.choice([1, 4]))
+    near = bool(rng.random() < 0.5)  # a band in an unknown order, or anything
+    order = rng.permutation(n)
+    others = rng.integers(-2, 3, (n, 3)) + np.arange(n)[:, None] if near else (
+        rng.integers(0, n, (n, 3)))  # fmt: skip
+    others = order[np.clip(others, 0, n - 1)][np.argsort(order)]
+    data = {
+        "others": others, "strengths": 10.0 ** rng.uniform(-1, 4, (n, 3)),
+        "rates": 10.0 ** rng.uniform(-1, 5, n),
+    }  # fmt: skip
+    field = ergode.VectorField(component=relaxation, variables=("x", n), parameters=["w", "b"],
+                               constants=data)  # fmt: skip
+    rows = {"w": rng.uniform(0.5, 3.0, count), "b": rng.uniform(0.0, 1.0, count)}
+    start = rng.uniform(-1.5, 1.5, (count, n))
+    truth = np.array([
+        _stiff_solution(data, [row[k] for row in rows.values()], start[k]) for k in range(count)
+    ])  # fmt: skip
+    wrong = []
+    for method, (given, allowed) in options.items():
+        if device != "cpu" and METHODS[method].matrix_free:
+            continue
+        found = integrate(field, times=GRID, initial={"x": start}, parameters=rows, method=method,
+                          device=device, **given)  # fmt: skip
+        error = np.abs(found["x"].values - truth).max()
+        if (found["status"] != Status.DONE).any() or not error < allowed:
+            here = f"stiff, seed {seed}, {n} unknowns, {count} trajectories, {method}"
+            wrong.append(f"{here}: status {found['status'].values}, states are {error:.1e} off")
+    return wrong
+
+
+def _stiff_solution(data, p, start):
+    """States [time, unknown] by SciPy's Radau, with the exact Jacobian."""
+    n, rates, strengths = start.size, data["rates"], data["strengths"]
+    rows = np.repeat(np.arange(n), 3)
+
+    def slope(t, y):
+        pull = (strengths * (np.tanh(y[data["others"]]) - y[:, None])).sum(axis=1)
+        return pull - rates * (y - np.cos(p[0] * t + np.arange(n))) - p[1] * y**3
+
+    def jacobian(t, y):
+        found = np.diag(-strengths.sum(axis=1) - rates - 3 * p[1] * y**2)
+        steep = strengths / np.cosh(y[data["others"]]) ** 2
+        np.add.at(found, (rows, data["others"].ravel()), steep.ravel())
+        return found
+
+    path = solve_ivp(slope, (0.0, END), start, "Radau", GRID, jac=jacobian, rtol=1e-8, atol=1e-9)
+    return path.y.T

@@ -46,7 +46,13 @@ from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.labels import dataset
 from ergode.trajectories.methods import MethodName, choose
 from ergode.trajectories.observables import check_observables
-from ergode.trajectories.runs import Problem, follow_apart, follow_arrays, follow_together
+from ergode.trajectories.runs import (
+    Problem,
+    follow_apart,
+    follow_arrays,
+    follow_together,
+    follow_wide,
+)
 from ergode.trajectories.tolerances import check_steps, check_tolerances
 
 if TYPE_CHECKING:
@@ -108,9 +114,11 @@ def integrate(
         Without `step`, ``"auto"`` chooses ``"tsit5"``; trajectories that need more than 100,000
         steps are repeated with ``"rodas5p"``. With `step` it chooses ``"rk4"``. With noise it
         chooses the method of highest order, and `step` is required. ``attrs["method_reason"]``
-        gives the reason. Methods for stiff equations support up to 16 variables. SymPy derives
-        their Jacobian; if it cannot, finite differences approximate it. On a CPU the Rosenbrock
-        methods also support variables that are arrays, one trajectory after the other, in float64.
+        gives the reason. For up to 16 variables SymPy derives the Jacobian of a method for stiff
+        equations; if it cannot, finite differences approximate it. For more variables, and
+        variables that are arrays, the Rosenbrock methods use differences, without delays, events
+        and observables: several trajectories of up to 256 unknowns in a compiled kernel on every
+        device, others on a CPU, one trajectory after the other, in float64.
         Symplectic methods are for steps of one size and separable systems: derivatives of positions
         depend on momenta alone, those of momenta on positions and time. Which variables are
         positions is found from the field. Between two steps their states are cubic.
@@ -129,6 +137,8 @@ def integrate(
         - ``"rosenbrock23"``: a Rosenbrock method of order 2; for stiff equations, to 2 or 3 digits
         - ``"rodas5p"``: a Rosenbrock method of order 5, with one Jacobian per step; for stiff
           equations
+        - ``"rodas5p-krylov"``: the same method of order 5 without a matrix: Krylov subspaces solve
+          its linear systems; for stiff equations in arrays of two and three dimensions
         - ``"kvaerno5"``: a diagonally implicit Runge-Kutta method of order 5, which solves its
           stages by Newton's method; for stiff and strongly nonlinear equations
         - ``"verlet"``: the Stoermer-Verlet or leapfrog method, symplectic of order 2; for long
@@ -313,6 +323,8 @@ def integrate(
             found = follow_arrays(problem, chosen, control)
         elif chosen.is_fixed:
             found = follow_together(problem, chosen, control)
+        elif chosen.is_wide:
+            found = follow_wide(problem, chosen, control)
         else:
             found = follow_apart(problem, chosen, control, every_step or dense_output)
         run.ends_with(found.status)

@@ -35,8 +35,8 @@ from ergode.trajectories.steppers.tableaus import (
 
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
-    "kvaerno5", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8", "euler-maruyama",
-    "milstein", "sra1",
+    "rodas5p-krylov", "kvaerno5", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
+    "euler-maruyama", "milstein", "sra1",
 ]  # fmt: skip
 
 # With delays, the quintic interpolant of the history limits the order of a method.
@@ -76,6 +76,8 @@ class Method(methods.Method):
         Scheme of the noise (see `noise.SCHEME`); 0 without noise.
     stabilised : bool
         Whether it has as many stages as stability needs; for variables that are arrays.
+    matrix_free : bool
+        Whether it solves linear systems without a matrix; for variables that are arrays.
     noise_limits : callable
         ``noise_limits(field)``: why the method does not support the field's noise, or None.
     why_automatic : callable
@@ -89,6 +91,7 @@ class Method(methods.Method):
     tableau: Tableau | None = field(default=None, repr=False)
     scheme: int = 0
     stabilised: bool = False
+    matrix_free: bool = False
     needs_time_slopes: bool = False
     noise_limits: Callable[[VectorField], str | None] = field(default=_no_limits, repr=False)
     why_automatic: Callable[[VectorField, float | None], str | None] = field(
@@ -128,7 +131,7 @@ class Method(methods.Method):
                 return "is for equations with noise, and the field has no diffusion"
             known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
             return f"is for equations without noise, and the field has a diffusion; choose {known}"
-        if self.stabilised and field.arrays is None:
+        if (self.stabilised or self.matrix_free) and field.arrays is None:
             return "is for variables that are arrays; choose 'rodas5p'"
         if noisy and step is None:
             return "has steps of one size: give a step"
@@ -139,8 +142,6 @@ class Method(methods.Method):
         if field.arrays is not None:
             if not self.for_arrays:
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
-            if step is not None and self.stiff:
-                return "has no steps of one size for variables that are arrays"
             if apart:
                 return (
                     "does not support events, observables, every_step or dense_output for "
@@ -156,12 +157,24 @@ class Method(methods.Method):
             return "does not estimate its error; give a step, or choose 'tsit5'"
         if self.stiff and field.state_dependent:
             return "is not for delays that depend on the state; choose 'tsit5'"
-        if self.stiff and len(field.variables) > _STIFF_VARIABLES:
-            return (
-                f"writes out equations of up to {_STIFF_VARIABLES} variables, and the field has "
-                f"{len(field.variables)}"
-            )
+        if self.is_wide(field):
+            count = len(field.variables)
+            if rosenbrock.GAMMA not in self.bindings:
+                return (
+                    f"writes out equations of up to {_STIFF_VARIABLES} variables, and the field "
+                    f"has {count}; choose 'rodas5p'"
+                )
+            if apart or field.delays:
+                return (
+                    "supports delays, events, observables, every_step and dense_output for up to "
+                    f"{_STIFF_VARIABLES} variables, and the field has {count}"
+                )
         return None
+
+    def is_wide(self, field: VectorField) -> bool:
+        """Whether it takes the named variables of a field as one array."""
+        many = field.arrays is None and len(field.variables) > _STIFF_VARIABLES
+        return self.stiff and many
 
 
 def _for_arrays() -> str:
@@ -254,7 +267,9 @@ def _explicit(name: str, summary: str, use: str, tableau: Tableau, **more: Any) 
     return Method(name, summary, use, tableau.order, adapts, False, bindings, tableau, **more)
 
 
-def _rosenbrock(name: str, summary: str, use: str, tableau: RosenbrockTableau) -> Method:
+def _rosenbrock(
+    name: str, summary: str, use: str, tableau: RosenbrockTableau, **more: Any
+) -> Method:
     bindings = {
         stepper.step: rosenbrock.step,
         rosenbrock.GAMMA: tableau.gamma,
@@ -267,7 +282,9 @@ def _rosenbrock(name: str, summary: str, use: str, tableau: RosenbrockTableau) -
         stepper.DENSE: tableau.dense,
         stepper.ERROR_ORDER: float(tableau.error_order),
     }
-    return Method(name, summary, use, tableau.order, True, True, bindings, needs_time_slopes=True)
+    return Method(
+        name, summary, use, tableau.order, True, True, bindings, needs_time_slopes=True, **more
+    )
 
 
 def _symplectic(name: str, summary: str, use: str, tableau: Tableau) -> Method:
@@ -317,6 +334,11 @@ METHODS = {
         _rosenbrock(
             "rodas5p", "a Rosenbrock method of order 5, with one Jacobian per step",
             "stiff equations", RODAS5P,
+        ),
+        _rosenbrock(
+            "rodas5p-krylov", "the same method of order 5 without a matrix: Krylov subspaces solve "
+            "its linear systems", "stiff equations in arrays of two and three dimensions", RODAS5P,
+            matrix_free=True,
         ),
         Method(
             "kvaerno5", "a diagonally implicit Runge-Kutta method of order 5, which solves its "
@@ -376,6 +398,8 @@ class Choice:
         Order of the global error, limited by the interpolation of the history.
     is_fixed : bool
         Whether the run uses `fixed` (no events or observables), or `adaptive`.
+    is_wide : bool
+        Whether the method takes named variables as one array.
     otherwise : Method or None
         The method for trajectories that prove stiff.
     """
@@ -384,6 +408,7 @@ class Choice:
     reason: str
     order: float
     is_fixed: bool
+    is_wide: bool = False
     otherwise: Method | None = None
 
 
@@ -411,18 +436,20 @@ def choose(
     """
     choice("method", name, ("auto", *METHODS))
     otherwise = None
+    apart = watched or free or field.state_dependent
     if name == "auto":
         method, reason = _automatic(field, step)
-        small = field.arrays is None and len(field.variables) <= _STIFF_VARIABLES
-        if step is None and field.diffusion is None and small and not field.state_dependent:
-            otherwise = METHODS[_STIFF]
+        stiff = METHODS[_STIFF]
+        if step is None and stiff.why_unsupported(field, step, apart) is None:
+            otherwise = stiff
     else:
         method, reason = METHODS[name], "asked for"
-    apart = watched or free or field.state_dependent
     method.refuse(method.why_unsupported(field, step, apart))
     order = min(method.order, _HISTORY_ORDER) if field.delays else method.order
     is_fixed = not (apart or method.stiff or (step is None and method.adapts))
-    return Choice(method, reason, order, is_fixed, None if is_fixed else otherwise)
+    return Choice(
+        method, reason, order, is_fixed, method.is_wide(field), None if is_fixed else otherwise
+    )
 
 
 def _automatic(field: VectorField, step: float | None) -> tuple[Method, str]:

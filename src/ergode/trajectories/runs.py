@@ -17,12 +17,12 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Layout, stacked
 from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
 from ergode.trajectories.adaptive.runner import Runner
-from ergode.trajectories.arrays.implicit import ImplicitRunner
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
+from ergode.trajectories.arrays.stiff import follow_stiff, suited, with_arrays
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.fixed.refinement import Refinement
 from ergode.trajectories.fixed.runner import Ensemble
-from ergode.trajectories.methods import Choice
+from ergode.trajectories.methods import Choice, Method
 
 # A trajectory that needs more adaptive explicit steps than this counts as stiff.
 EXPLICIT_STEPS = 100_000
@@ -101,18 +101,55 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         )
         return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
     check_apart(grid, precision)
-    follower: type[ImplicitRunner | ArrayRunner] = (
-        ImplicitRunner if chosen.method.stiff else ArrayRunner
-    )
-    if chosen.method.stiff and problem.device.target != "cpu":
-        chosen.method.refuse("is for a CPU where variables are arrays; choose 'rkc2'")
-    initial, parameters = (
-        stacked(problem.rows, names, count, precision)
-        for names in (field.variables, field.parameters)
-    )
-    outcome = follower(field, chosen.method, control, **options).run(
+    if chosen.method.stiff:
+        return follow_wide(problem, chosen, control)
+    initial, parameters = _columns(problem)
+    may_be_stiff = chosen.otherwise is not None and problem.device.target == "cpu"
+    most = min(control.max_steps, EXPLICIT_STEPS) if may_be_stiff else control.max_steps
+    outcome = ArrayRunner(field, chosen.method, replace(control, max_steps=most), **options).run(
         initial, parameters, show=problem.show
     )
+    found = _found(outcome, control, layout)
+    if not may_be_stiff:
+        return found
+    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
+    method = suited(field, control, initial[:, slow], parameters[:, slow], grid)
+    if slow.size:
+        again = _follow_stiff(problem, method, control, initial[:, slow], parameters[:, slow])
+        outcome.put(slow, again)
+        found = _found(outcome, control, layout)
+    work = {"stiff_method": method.name, "stiff_trajectories": slow.size}
+    return found._replace(work=found.work | work)
+
+
+def follow_wide(problem: Problem, chosen: Choice, control: Control) -> Found:
+    """Integrate arrays, or many named variables, by an implicit method."""
+    check_apart(problem.grid, problem.precision)
+    outcome = _follow_stiff(problem, chosen.method, control, *_columns(problem))
+    return _found(outcome, control, problem.layout)
+
+
+def _follow_stiff(
+    problem: Problem, method: Method, control: Control, initial: np.ndarray, parameters: np.ndarray
+) -> Outcome:
+    field = problem.field
+    return follow_stiff(
+        with_arrays(field) if field.arrays is None else field, method, control, initial,
+        parameters, times=problem.grid, device=problem.device, precision=problem.precision,
+        show=problem.show,
+    )  # fmt: skip
+
+
+def _columns(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Initial values and parameters [row, trajectory]."""
+    names = problem.field.variables, problem.field.parameters
+    initial, parameters = (
+        stacked(problem.rows, some, problem.layout.count, problem.precision) for some in names
+    )
+    return initial, parameters
+
+
+def _found(outcome: Outcome, control: Control, layout: Layout) -> Found:
     work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
     return Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
 
@@ -126,11 +163,10 @@ def _equations(*used: Formulation) -> dict[str, str]:
 def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
     """Integrate with `adaptive`: adaptive steps, events, observables."""
     field, grid, count = problem.field, problem.grid, problem.layout.count
-    names = field.variables, field.parameters
     sizes = grid.size, field.size
     check_apart(grid, problem.precision)
     Outcome.check_room(*sizes, control, count, problem.precision)
-    initial, parameters = (stacked(problem.rows, some, count, problem.precision) for some in names)
+    initial, parameters = _columns(problem)
     first = replace(control, step_log=int(every_step))
     if chosen.otherwise is not None:
         first = replace(first, max_steps=min(control.max_steps, EXPLICIT_STEPS))
@@ -158,10 +194,13 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
         if runner.interrupted:
             outcome.leave_out(failed)
         elif slow.size and not every_step:
-            runner = Runner(field, chosen.otherwise, control, **options)
-            again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
-            used.append(runner.formulation)
-            outcome.put(slow, again)
+            some = initial[:, slow], parameters[:, slow]
+            if chosen.otherwise.is_wide(field):
+                outcome.put(slow, _follow_stiff(problem, chosen.otherwise, control, *some))
+            else:
+                runner = Runner(field, chosen.otherwise, control, **options)
+                outcome.put(slow, runner.integrate(*some, slow))
+                used.append(runner.formulation)
         work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
     work = {
         "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,

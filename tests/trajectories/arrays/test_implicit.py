@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.sparse import csc_array
-from stiff_fields import bar, modes, robertson
+from stiff_fields import bar, modes, robertson, root, wide
 
 import ergode
 from ergode.trajectories import integrate
@@ -38,10 +38,6 @@ def driven(i, t, y, p):
     return 1e5 * (math.cos(t - p[0]) - y[i]) + y[i - 1] - y[i]
 
 
-def root(i, t, y, p):
-    return math.sqrt(y[i]) - y[i - 1]
-
-
 @pytest.mark.parametrize("n", [1, 2, 33, 200, 1_000])
 @pytest.mark.parametrize("method", ["rosenbrock23", "rodas5p"])
 def test_diffusion_with_a_known_solution(n, method):
@@ -62,14 +58,6 @@ def shuffled_heat(i, t, y, p, c):
     left = y[c.order[k - 1]] if k > 0 else 0.0
     right = y[c.order[k + 1]] if k < n - 1 else 0.0
     return (n + 1) ** 2 * (left - 2 * y[i] + right)
-
-
-def wide(i, t, y, p):
-    """Couplings on one side, `reach` places away, and a tiny diagonal: pivots are needed."""
-    reach = p[1]
-    far = y[i - int(reach)] if i >= reach else 0.0
-    pair = y[i + 1] if i % 2 == 0 else -y[i - 1]
-    return p[0] * pair + 0.3 * far - 1e-9 * y[i]
 
 
 @pytest.mark.parametrize("method", ["rosenbrock23", "rodas5p"])
@@ -203,10 +191,3 @@ def test_patterns_and_colours():
         colours = colours_of(csc_array(pattern))
         for row in known:
             assert np.unique(colours[row]).size == row.sum()
-
-
-def test_what_is_refused():
-    usual = {"times": [0.0, 1.0], "initial": {"x": 1.0}, "parameters": {"D": 1.0},
-             "method": "rodas5p"}  # fmt: skip
-    with pytest.raises(ergode.PlanError, match="has no steps of one size"):
-        integrate(bar(3), step=0.1, device="cpu", **usual)

@@ -86,8 +86,9 @@ def next_size(h, size, log_error, previous, kept, last_step_rejected, way, short
 def first_step(t, span, y, f, history, p, rtol, atol):
     """Initial step size (Hairer, Norsett, Wanner, chapter II.4, "starting step size")."""
     scale = tuple(1.0 / fma(rtol, abs(y[i]), absolute(atol, i)) for i in range(VARIABLES))
-    d0 = math.sqrt(sum((y[i] * scale[i]) * (y[i] * scale[i]) for i in range(VARIABLES)))
-    d1 = math.sqrt(sum((f[i] * scale[i]) * (f[i] * scale[i]) for i in range(VARIABLES)))
+    per = real(1.0 / VARIABLES)
+    d0 = math.sqrt(sum((y[i] * scale[i]) * (y[i] * scale[i]) for i in range(VARIABLES)) * per)
+    d1 = math.sqrt(sum((f[i] * scale[i]) * (f[i] * scale[i]) for i in range(VARIABLES)) * per)
     h = probing_step(d0, d1, span)
     moved = tuple(fma(h, f[i], y[i]) for i in range(VARIABLES))
     ahead = slope(t + h, moved, delayed(t + h, moved, history, p), p)
@@ -96,6 +97,7 @@ def first_step(t, span, y, f, history, p, rtol, atol):
             ((ahead[i] - f[i]) * scale[i]) * ((ahead[i] - f[i]) * scale[i])
             for i in range(VARIABLES)
         )
+        * per
     )
     return step_from_probe(h, d1, change, span)
 

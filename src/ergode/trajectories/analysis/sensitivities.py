@@ -88,8 +88,8 @@ def sensitivities(
         Effects are refused in fields with delays.
     method, step, rtol, atol, max_step, max_steps, device, precision, compile
         As for `integrate`. The tolerances hold for states and sensitivities together: the `atol` of
-        a variable is also that of its derivatives. Methods for stiff equations support up to 16
-        variables, sensitivities included.
+        a variable is also that of its derivatives. With events or delays methods for stiff
+        equations support up to 16 variables, sensitivities included.
 
     Returns
     -------

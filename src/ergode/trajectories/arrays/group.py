@@ -78,8 +78,11 @@ class Run(NamedTuple):
     knots: Any  # real [knot]: times that no step crosses
     source: Any  # noise: (seed, increments per step)
     offset: Any  # int64: number of the first trajectory, a key of its noise
-    stages: Any  # real [stage, 5]: of a method that chooses its stages (see `steppers.chebyshev`)
-    stage_begins: Any  # int64 [choice]: the first stage of every choice, and the number of all
+    # Of a method that chooses its stages (see `steppers.chebyshev`).
+    stages: Any  # real [stage, 5]; of implicit methods the tableau (see `rosenbrock`)
+    # int64 [choice]: the first stage of every choice, and the number of all; of implicit methods
+    # the band of the matrix and the place of every unknown.
+    stage_begins: Any
     limits: Any  # real [choice]: step times spectral radius up to which it is stable
     rtol: Any  # real
     atol: Any  # real; or real [unknown], where every unknown has its own
@@ -125,6 +128,8 @@ IN_SHARED = option(0)  # what a block has in shared memory: 1 the states of stag
 STABILISED = option(False)  # whether stages follow from the spectral radius (see `stabilised`)
 spectral_radius = option()  # spectral_radius(group, t, begins, p, run, w)
 chebyshev_stages = option()  # chebyshev_stages(group, t, h, t1, radius, p, run, w)
+IMPLICIT = option(False)  # whether stages solve linear systems (see `rosenbrock`)
+implicit_stages = option()  # implicit_stages(group, t, h, t1, p, run, w)
 
 step_with_noise = option()  # step_with_noise(me, group, step, t, h, t1, p, run, w)
 
@@ -342,20 +347,23 @@ def _chosen_steps(me, group, p, run, out, w):
 def _first_step(group, t, span, p, run, w):
     """A step to begin with (see `adaptive.control.first_step`)."""
     state, slope = sums(group, _BEGIN, span, run.rtol, run.atol, w)
-    d1 = math.sqrt(slope)
-    h = probing_step(math.sqrt(state), d1, span)
+    per = 1.0 / real(w.y.size)
+    d1 = math.sqrt(slope * per)
+    h = probing_step(math.sqrt(state * per), d1, span)
     for i in share(group, w.y.size):
         w.stage[0, i] = fma(h, w.k[0, i], w.y[i])
     barrier(group.size, w.words)
     evaluate(group, t + h, w.stage[0], p, run, w.k[1])
     change = sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
-    return step_from_probe(h, d1, math.sqrt(change), span)
+    return step_from_probe(h, d1, math.sqrt(change * per), span)
 
 
 def _take_stages(group, t, h, t1, radius, p, run, w):
     """All stages of a step, its end, and the slope there."""
     if STABILISED:
         chebyshev_stages(group, t, h, t1, radius, p, run, w)
+    elif IMPLICIT:
+        implicit_stages(group, t, h, t1, p, run, w)
     else:
         _tableau_stages(group, t, h, t1, p, run, w)
 
@@ -432,8 +440,9 @@ ROWS = option()  # rows of slopes: stages, the end of the step, and extra stages
 def alone_cpu(start, stop, run, out):
     """Integrate trajectories `start` to `stop` on this thread, one after another."""
     n = run.initial.shape[0]
+    rows = ROWS + n if IMPLICIT else ROWS  # a matrix follows
     w = Workspace(
-        np.empty(n, real), np.empty((3, n), real), np.empty((ROWS, n), real),
+        np.empty(n, real), np.empty((3, n), real), np.empty((rows, n), real),
         np.empty((2, blocks_in(n)), real), np.empty(1, np.int64),
         np.empty((2, 1), real),
     )  # fmt: skip

@@ -259,8 +259,9 @@ def _first_steps(run, lanes):
             lanes.sums[1, lane] += slope
     for lane in range(width):
         span = _goal(lane, run, lanes) - lanes.t[lane]
-        d1 = math.sqrt(lanes.sums[1, lane])
-        lanes.h[lane] = probing_step(math.sqrt(lanes.sums[0, lane]), d1, span)
+        per = 1.0 / real(n)
+        d1 = math.sqrt(lanes.sums[1, lane] * per)
+        lanes.h[lane] = probing_step(math.sqrt(lanes.sums[0, lane] * per), d1, span)
         lanes.sums[1, lane] = d1
         lanes.sums[0, lane] = 0.0
         lanes.at[lane] = lanes.t[lane] + lanes.h[lane]
@@ -277,7 +278,7 @@ def _first_steps(run, lanes):
             lanes.sums[0, lane] += change
     for lane in range(width):
         span = _goal(lane, run, lanes) - lanes.t[lane]
-        change = math.sqrt(lanes.sums[0, lane])
+        change = math.sqrt(lanes.sums[0, lane] * (1.0 / real(n)))
         h = step_from_probe(lanes.h[lane], lanes.sums[1, lane], change, span)
         lanes.h[lane] = min(h, run.largest)
 

@@ -17,9 +17,11 @@ from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays import noisy, stabilised
+from ergode.trajectories.arrays import rosenbrock as implicit
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.group import (
     GROUPS,
+    IMPLICIT,
     IN_SHARED,
     ROWS,
     STABILISED,
@@ -31,6 +33,7 @@ from ergode.trajectories.arrays.group import (
     block_cuda,
     chebyshev_stages,
     grid_cuda,
+    implicit_stages,
     spectral_radius,
     step_with_noise,
     together_cpu,
@@ -69,6 +72,10 @@ def bindings_of(
     }
     if adapts and np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
+    if method.stiff:
+        return bindings | implicit.bindings_of(method.bindings) | {
+            IMPLICIT: True, implicit_stages: implicit.take_stages,
+        }  # fmt: skip
     if tableau is None:
         return bindings | dict(method.bindings) | {
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
@@ -122,8 +129,9 @@ class Runner:
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
         self.bindings = bindings_of(field, method, control, precision, noise_substeps)
-        self.is_stabilised, self.is_noisy = method.tableau is None, method.scheme > 0
-        self.slopes = (
+        self.is_stabilised, self.is_noisy = method.stabilised, method.scheme > 0
+        self.is_implicit = method.stiff
+        self.slopes = implicit.rows_of(method.bindings) + field.size if method.stiff else (
             len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
             + self.is_stabilised + noisy.ROWS_OF[method.scheme]
         )  # fmt: skip
@@ -131,6 +139,13 @@ class Runner:
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
         ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
+        if method.stiff:
+            self._shared["stages"] = device.put(implicit.table_of(method.bindings, precision))
+            self.keep_to(implicit.full(field.size))
+
+    def keep_to(self, band: np.ndarray) -> None:
+        """Keep the matrix of an implicit method to a band (see `rosenbrock.full`)."""
+        self._shared["stage_begins"] = self.device.put(band)
 
     @property
     def rows(self) -> int:
@@ -250,19 +265,24 @@ class CPUFollowers:
         room = _CACHE_BYTES // bytes_each
         self._width = 0
         self._threads = 1
-        may_lane = not runner.arrays.in_place and not runner.is_stabilised
+        may_lane = not (runner.arrays.in_place or runner.is_stabilised or runner.is_implicit)
         if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
             pieces = -(-pieces // threads) * threads  # an equal number for every thread
             self._width = max(-(-count // pieces), _LEAST_LANES)
             body: Callable[..., Any] = lanes_cpu
-        elif count < threads and n >= _MANY_CPU and not runner.arrays.in_place:
+        elif (
+            count < threads
+            and n >= _MANY_CPU
+            and not (runner.arrays.in_place or runner.is_implicit)
+        ):
             self._threads = min(threads, -(-n // BLOCK))
             body = together_cpu
         else:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
-        own: dict[Any, Any] = {} if body is together_cpu else {ROWS: runner.slopes}
+        rows = runner.slopes - (n if runner.is_implicit else 0)
+        own: dict[Any, Any] = {} if body is together_cpu else {ROWS: rows}
         if body is lanes_cpu and runner.is_noisy:
             own[step_with_noise] = noisy.step_lanes
         self.kernel = kernels.cpu_kernel(
@@ -317,7 +337,7 @@ class CUDAFollowers:
         more: dict[Any, Any] = {}
         if runner.arrays.in_place or n <= _FEW_CUDA:
             self.group, self.threads = "thread", _THREADS
-        elif n >= _MANY_CUDA and count < device.core_count:
+        elif n >= _MANY_CUDA and count < device.core_count and not runner.is_implicit:
             self.group = "grid"
         else:
             self.threads = min(_BLOCK_THREADS, 32 * -(-n // 64))

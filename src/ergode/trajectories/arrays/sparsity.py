@@ -19,7 +19,7 @@ from scipy import sparse
 from ergode.core.errors import PlanError
 
 _PARTS = 4
-_DENSE = 2_000  # unknowns up to which every derivative may read every unknown
+DENSE = 2_000  # unknowns up to which every derivative may read every unknown
 _MOST_READ = 100  # unknowns that a derivative of a larger field reads, on the average
 
 # probe(edges, firsts, rows) -> whether derivative rows[q] reads unknowns edges[b] to edges[b + 1],
@@ -35,9 +35,9 @@ def refuse_full(n: int) -> None:
     PlanError
         There are more than a few thousand unknowns.
     """
-    if n > _DENSE:
+    if n > DENSE:
         raise PlanError(
-            f"implicit methods take more than {_DENSE:,} unknowns where a derivative reads at most "
+            f"implicit methods take more than {DENSE:,} unknowns where a derivative reads at most "
             f"{_MOST_READ} of them, and is a component; of {n:,} here they read more; choose 'rkc2'"
         )
 
@@ -57,7 +57,7 @@ def pattern_of(n: int, probe: Probe) -> sparse.csc_array:
         firsts = np.searchsorted(blocks, np.arange(edges.size))
         found = probe(edges, firsts, rows)
         blocks, rows = blocks[found], rows[found]
-        if n > _DENSE and rows.size > _MOST_READ * n:
+        if n > DENSE and rows.size > _MOST_READ * n:
             refuse_full(n)
         widths = np.diff(edges)
         if widths.max() == 1:

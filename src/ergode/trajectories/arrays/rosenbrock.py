@@ -1,0 +1,236 @@
+"""Steps of a Rosenbrock method (see `steppers.rosenbrock`) of a group of threads.
+
+The matrix 1 / (h gamma) - J is factorised where it stands, column by column, with row pivoting.
+Its unknowns are reordered, and the factorisation keeps to a band of `lower` and `upper` diagonals;
+a full matrix is a band of n - 1.  In a band, unknowns whose places differ by its width are never
+read together, so that one evaluation gives the differences of all of them.  Row interchanges widen
+the band to ``lower + upper`` diagonals above the main one.
+
+Rows of the slopes are: the slope where the step begins; the stages u / h; the slope at the end;
+then the time derivative, a scratch row, the pivots, and the columns of the matrix.
+
+G. H. Golub, C. F. Van Loan, "Matrix Computations", 4th ed. (2013), sections 3.4 and 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.language import ByTarget, fma, option, real
+from ergode.core.compiler.source import Precision
+from ergode.trajectories.arrays.equations import evaluate, share
+from ergode.trajectories.arrays.group import END, barrier
+from ergode.trajectories.steppers import explicit, rosenbrock, stepper
+from ergode.trajectories.steppers.equations import EPSILON
+from ergode.trajectories.steppers.explicit import C
+from ergode.trajectories.steppers.rosenbrock import GAMMA
+
+STAGES = option(8)
+
+_LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
+# Columns of a row of the tableau (see `tableau_rows`), before the couplings of the stages.
+_ALPHA, _GAMMAS, _END, _COUPLED = 0, 1, 2, 3
+_LOWER, _UPPER, _PLACES = 0, 1, 2  # in `run.stage_begins`: the band, and the place of every unknown
+
+
+def _from_cpu(group, first, stop):
+    return range(first, stop)
+
+
+def _from_cuda(group, first, stop):
+    return range(first + group.rank, stop, group.size)
+
+
+portion = ByTarget(cpu=_from_cpu, cuda=_from_cuda)
+"""``portion(group, first, stop)``: indices of a thread; on a CPU a group has one thread."""
+
+
+def take_stages(group, t, h, t1, p, run, w):
+    """All stages of a step, its end and the slope there."""
+    n, table = w.y.size, run.stages
+    barrier(group.size, w.words)
+    _factorise(group, t, h, p, run, w)
+    time_row, scratch = STAGES + 2, STAGES + 3
+    for s in range(STAGES):
+        stage, b = w.stage[0], w.stage[1]
+        for i in share(group, n):
+            stage[i] = w.y[i]
+        for j in range(s):
+            weight = h * table[s, _COUPLED + j]
+            for i in share(group, n):
+                stage[i] = fma(weight, w.k[1 + j, i], stage[i])
+        barrier(group.size, w.words)
+        evaluate(group, fma(table[s, _ALPHA], h, t), stage, p, run, w.k[scratch])
+        for i in share(group, n):
+            w.k[1 + s, i] = fma(table[s, _GAMMAS] * h, w.k[time_row, i], w.k[scratch, i])
+        for j in range(s):
+            weight = table[s, _COUPLED + STAGES + j]
+            for i in share(group, n):
+                w.k[1 + s, i] = fma(weight, w.k[1 + j, i], w.k[1 + s, i])
+        for i in share(group, n):
+            b[run.stage_begins[_PLACES + i]] = w.k[1 + s, i]
+        barrier(group.size, w.words)
+        _solve(group, b, run, w)
+        for i in share(group, n):
+            w.k[1 + s, i] = b[run.stage_begins[_PLACES + i]] / h
+        barrier(group.size, w.words)
+    for i in share(group, n):
+        w.stage[END, i] = w.y[i]
+    for j in range(STAGES):
+        weight = h * table[j, _END]
+        for i in share(group, n):
+            w.stage[END, i] = fma(weight, w.k[1 + j, i], w.stage[END, i])
+    barrier(group.size, w.words)
+    evaluate(group, t1, w.stage[END], p, run, w.k[len(C)])
+
+
+def _factorise(group, t, h, p, run, w):
+    """Set the matrix of a step by differences, and factorise it; and the time derivative."""
+    n, place = w.y.size, run.stage_begins
+    lower, upper = place[_LOWER], place[_UPPER]
+    time_row, scratch, pivots, first = STAGES + 2, STAGES + 3, STAGES + 4, STAGES + 5
+    later = t + max(math.sqrt(EPSILON) * h, min(h, 64.0 * EPSILON * abs(t)))
+    evaluate(group, later, w.y, p, run, w.k[time_row])
+    for i in share(group, n):
+        w.k[time_row, i] = (w.k[time_row, i] - w.k[0, i]) / (later - t)
+    for column in portion(group, 0, n):
+        for row in range(max(0, column - upper - lower), min(n, column + lower + 1)):
+            w.k[first + column, row] = 0.0
+    barrier(group.size, w.words)
+    width = min(n, lower + upper + 1)
+    diagonal = 1.0 / (h * real(GAMMA))
+    for colour in range(width):
+        for i in share(group, n):
+            moves = place[_PLACES + i] % width == colour
+            w.stage[0, i] = _moved(w.y[i]) if moves else w.y[i]
+        barrier(group.size, w.words)
+        evaluate(group, t, w.stage[0], p, run, w.k[scratch])
+        for i in share(group, n):
+            row = place[_PLACES + i]
+            column = np.int64(colour)
+            if width < n:  # the one of this colour in the band of the row
+                least = row - lower
+                column = least + (colour - least) % width
+            if column >= 0 and column < n and column <= row + upper:
+                # By the difference of the place, which is set below.
+                w.k[first + column, row] = w.k[0, i] - w.k[scratch, i]
+        barrier(group.size, w.words)
+    for i in share(group, n):
+        column = place[_PLACES + i]
+        per = 1.0 / (_moved(w.y[i]) - w.y[i])
+        for row in range(max(0, column - upper), min(n, column + lower + 1)):
+            w.k[first + column, row] *= per
+        w.k[first + column, column] += diagonal
+    barrier(group.size, w.words)
+    for m in range(n):
+        low = min(n, m + lower + 1)
+        high = min(n, m + lower + upper + 1)
+        old = w.k[first + m, m]
+        best, chosen = old, m
+        for i in range(m + 1, low):
+            value = w.k[first + m, i]
+            if abs(value) > abs(best):
+                best, chosen = value, i
+        barrier(group.size, w.words)
+        if group.rank == 0:
+            w.k[first + m, m] = 1.0 / best
+            w.k[pivots, m] = real(chosen)
+        for i in portion(group, m + 1, low):
+            w.k[first + m, i] = (old if i == chosen else w.k[first + m, i]) / best
+        for column in portion(group, m + 1, high):
+            above = w.k[first + column, chosen]
+            w.k[first + column, chosen] = w.k[first + column, m]
+            w.k[first + column, m] = above
+        barrier(group.size, w.words)
+        _update(group, m, low, high, first, w)
+        barrier(group.size, w.words)
+
+
+def _moved(y):
+    return y + math.sqrt(EPSILON * max(real(_LEAST_MOVED), abs(y)))
+
+
+def _update_cpu(group, m, low, high, first, w):
+    factors = w.k[first + m]
+    for column in range(m + 1, high):
+        values = w.k[first + column]
+        above = values[m]
+        if above != 0.0:
+            for i in range(m + 1, low):
+                values[i] -= factors[i] * above
+
+
+def _update_cuda(group, m, low, high, first, w):
+    height = np.int32(low - m - 1)
+    count = np.int32(height * np.int32(high - m - 1))
+    for at in range(np.int32(group.rank), count, np.int32(group.size)):
+        right = np.int32(at // height)
+        column, i = m + 1 + right, m + 1 + at - right * height
+        w.k[first + column, i] -= w.k[first + m, i] * w.k[first + column, m]
+
+
+_update = ByTarget(cpu=_update_cpu, cuda=_update_cuda)
+
+
+def _solve(group, b, run, w):
+    """Solve for the right-hand side `b`, in the order of the places."""
+    n, lower, upper = w.y.size, run.stage_begins[_LOWER], run.stage_begins[_UPPER]
+    pivots, first = STAGES + 4, STAGES + 5
+    for m in range(n):
+        chosen = np.int64(w.k[pivots, m])
+        value, old = b[chosen], b[m]
+        barrier(group.size, w.words)
+        if group.rank == 0:
+            b[m] = value
+        for i in portion(group, m + 1, min(n, m + lower + 1)):
+            b[i] = (old if i == chosen else b[i]) - w.k[first + m, i] * value
+        barrier(group.size, w.words)
+    for r in range(n):
+        m = n - 1 - r
+        value = b[m] * w.k[first + m, m]
+        barrier(group.size, w.words)
+        if group.rank == 0:
+            b[m] = value
+        for i in portion(group, max(0, m - lower - upper), m):
+            b[i] -= w.k[first + m, i] * value
+        barrier(group.size, w.words)
+
+
+# ---- what a host gives to the kernel
+
+
+def rows_of(method: Mapping[Any, Any]) -> int:
+    """Rows of slopes before the columns of the matrix."""
+    return len(method[rosenbrock.ALPHA]) + 5
+
+
+def bindings_of(method: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Bindings of the kernel for a method; its first row of slopes is no stage."""
+    count = len(method[rosenbrock.ALPHA])
+    return {
+        STAGES: count, GAMMA: method[GAMMA], C: (0.0,) * (count + 1),
+        explicit.ERROR: (0.0, *method[rosenbrock.ERROR]),
+        stepper.DENSE: ((0.0,) * len(method[stepper.DENSE][0]), *method[stepper.DENSE]),
+        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER],
+    }  # fmt: skip
+
+
+def table_of(method: Mapping[Any, Any], precision: Precision) -> np.ndarray:
+    """The tableau [stage, 3 + 2 stage count], for `take_stages`."""
+    count = len(method[rosenbrock.ALPHA])
+    found = np.zeros((count, _COUPLED + 2 * count), precision)
+    found[:, _ALPHA], found[:, _GAMMAS] = method[rosenbrock.ALPHA], method[rosenbrock.GAMMAS]
+    found[:, _END] = method[rosenbrock.M]
+    for s in range(count):
+        found[s, _COUPLED : _COUPLED + s] = method[rosenbrock.A][s]
+        found[s, _COUPLED + count : _COUPLED + count + s] = method[rosenbrock.C][s]
+    return found
+
+
+def full(n: int) -> np.ndarray:
+    """The band of a full matrix: lower and upper diagonals, then the place of every unknown."""
+    return np.array([n - 1, n - 1, *range(n)], np.int64)

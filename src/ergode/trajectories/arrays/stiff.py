@@ -1,0 +1,96 @@
+"""Implicit methods for fields of arrays: which of two runners follows trajectories.
+
+Several trajectories of up to a few hundred unknowns go to a compiled kernel with matrices of its
+own (`rosenbrock`), a thread of the CPU, or a thread or block of the GPU each.  All others go one
+after the other to a loop on the host (`implicit`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core import devices
+from ergode.core.compiler.source import Precision
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.errors import PlanError
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.arrays.evaluator import Evaluator
+from ergode.trajectories.arrays.implicit import ImplicitRunner
+from ergode.trajectories.arrays.matrices import Matrices
+from ergode.trajectories.arrays.runner import Runner
+from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
+from ergode.trajectories.delays.mesh import plan_steps
+from ergode.trajectories.methods import METHODS, Method
+
+MOST = 256
+"""Unknowns of a trajectory whose matrix a kernel has."""
+_SPARSE = 20_000  # unknowns up to which factors of a matrix that is no band have room
+
+
+def follow_stiff(
+    field: VectorField, method: Method, control: Control, initial: np.ndarray,
+    parameters: np.ndarray, *, times: np.ndarray, device: devices.Device, precision: Precision,
+    show: bool = False,
+) -> Outcome:  # fmt: skip
+    """Integrate trajectories from `initial` [unknown, trajectory] by an implicit method.
+
+    Raises
+    ------
+    PlanError
+        The method does not do this on the device.
+    """
+    options: dict[str, Any] = {"times": times, "device": device, "precision": precision}
+    on_cpu, n, count = device.target == "cpu", field.size, initial.shape[1]
+    on_host = method.matrix_free or n > MOST
+    if on_host and not on_cpu:
+        what = "is" if method.matrix_free else f"of more than {MOST} unknowns, here {n:,}, is"
+        method.refuse(f"{what} for a CPU; choose 'rkc2'")
+    if on_cpu and (on_host or count == 1):
+        return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
+    runner = Runner(field, method, control, **options)
+    near = Evaluator(field, control, times, devices.resolve("cpu"))
+    near.begin(initial[:, :1], parameters[:, :1])
+    band = Matrices(near).band(0, float(times[0]), near.first(0))
+    if band is not None:
+        runner.keep_to(band)
+    steps = None
+    if control.step is not None:
+        steps = plan_steps(float(times[-1] - times[0]), control.step, count, [], [])
+    outcome = runner.run(initial, parameters, steps, show)
+    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
+    if band is not None and slow.size:
+        # A branch may read what none did near the first state.
+        runner = Runner(field, method, control, **options)
+        outcome.put(slow, runner.run(initial[:, slow], parameters[:, slow], show=show))
+    return outcome
+
+
+def suited(
+    field: VectorField, control: Control, initial: np.ndarray, parameters: np.ndarray,
+    times: np.ndarray,
+) -> Method:  # fmt: skip
+    """The method for trajectories that prove stiff: one with a matrix, if that has room."""
+    direct, free = METHODS["rodas5p"], METHODS["rodas5p-krylov"]
+    if initial.shape[1] == 0 or field.size <= _DENSE:
+        return direct
+    near = Evaluator(field, control, times, devices.resolve("cpu"))
+    near.begin(initial[:, :1], parameters[:, :1])
+    try:
+        band = Matrices(near).band(0, float(times[0]), near.first(0))
+    except PlanError:  # derivatives read too much
+        return free
+    return free if band is None and field.size > _SPARSE else direct
+
+
+def with_arrays(field: VectorField) -> VectorField:
+    """The same equations with one array in place of named variables, which a matrix needs."""
+    n = len(field.variables)
+    state = "".join(f"y[{i}], " for i in range(n))
+    slopes = "".join(f"    dy[{i}] = f[{i}]\n" for i in range(n))
+    text = f"def rhs(t, y, dy, p):\n    f = rate(t, ({state}), p)\n{slopes}"
+    rhs = function_from_text(text, {"rate": field.function})
+    return VectorField(rhs=rhs, variables=("state", n), parameters=field.parameters)

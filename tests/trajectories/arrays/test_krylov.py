@@ -1,0 +1,219 @@
+"""A Rosenbrock method without a matrix: against SciPy in two dimensions, order, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.sparse import diags_array, eye_array, kron
+from stiff_fields import bar, modes, root
+
+import ergode
+from ergode.trajectories import integrate, runs
+from ergode.trajectories.arrays import krylov, stiff
+from ergode.trajectories.methods import METHODS
+from ergode.trajectories.steppers import rosenbrock
+
+
+def around(x, i, j):
+    rows, columns = x.shape
+    return x[i - 1, j] + x[(i + 1) % rows, j] + x[i, j - 1] + x[i, (j + 1) % columns] - 4 * x[i, j]
+
+
+def first_kind(i, j, t, y, p):
+    """A Brusselator with diffusion `p[0]`, a wind `p[1]` along the rows, and a beating source."""
+    u, v = y.u[i, j], y.v[i, j]
+    wind = p[1] * (y.u[i - 1, j] - u)
+    beat = p[2] * math.sin(3 * t)
+    return 1.0 + u * u * v - 4.4 * u + p[0] * around(y.u, i, j) + wind + beat
+
+
+def second_kind(i, j, t, y, p):
+    u, v = y.u[i, j], y.v[i, j]
+    return 3.4 * u - u * u * v + p[0] * around(y.v, i, j) + p[1] * (y.v[i - 1, j] - v)
+
+
+def substrate(i, j, t, y, p):
+    u, v = y.u[i, j], y.v[i, j]
+    return p[0] * around(y.u, i, j) - u * v * v + 0.035 * (1 - u)
+
+
+def catalyst(i, j, t, y, p):
+    u, v = y.u[i, j], y.v[i, j]
+    return p[1] * around(y.v, i, j) + u * v * v - 0.1 * v
+
+
+def spread(x):
+    return sum(np.roll(x, shift, axis) for shift in (1, -1) for axis in (0, 1)) - 4 * x
+
+
+def brusselator(t, y, p, shape):
+    u, v = y.reshape(2, *shape)
+    du = 1 + u * u * v - 4.4 * u + p[0] * spread(u) + p[1] * (np.roll(u, 1, 0) - u)
+    dv = 3.4 * u - u * u * v + p[0] * spread(v) + p[1] * (np.roll(v, 1, 0) - v)
+    return np.concatenate([(du + p[2] * np.sin(3 * t)).ravel(), dv.ravel()])
+
+
+def gray_scott(t, y, p, shape):
+    u, v = y.reshape(2, *shape)
+    du = p[0] * spread(u) - u * v * v + 0.035 * (1 - u)
+    return np.concatenate([du.ravel(), (p[1] * spread(v) + u * v * v - 0.1 * v).ravel()])
+
+
+def pattern(shape):
+    """Where the Jacobian of two kinds may differ from zero."""
+    lines = [diags_array(np.ones((3, n)), offsets=(-1, 0, 1), shape=(n, n)).tolil() for n in shape]
+    for line in lines:
+        line[0, -1] = line[-1, 0] = 1
+    near = kron(lines[0], eye_array(shape[1])) + kron(eye_array(shape[0]), lines[1])
+    return kron(np.ones((2, 2)), near)
+
+
+KINDS = {
+    "brusselator": ({"u": first_kind, "v": second_kind}, brusselator, ["D", "wind", "beat"],
+                    (80.0, 20.0, 0.5), 2.0),
+    "gray-scott": ({"u": substrate, "v": catalyst}, gray_scott, ["Du", "Dv"], (16.0, 8.0), 40.0),
+}  # fmt: skip
+
+
+def kind_of(name, shape):
+    """A field of two kinds, the same for SciPy, parameters, first values and a last time."""
+    functions, whole, names, values, end = KINDS[name]
+    field = ergode.VectorField(component=functions, parameters=names,
+                               variables={"u": shape, "v": shape})  # fmt: skip
+    x, z = np.meshgrid(*(np.arange(n) / n for n in shape), indexing="ij")
+    u = 1.0 - 0.5 * np.exp(-30 * ((x - 0.5) ** 2 + (z - 0.4) ** 2))
+    first = {"u": u, "v": 1.1 - u + 0.1 * np.cos(2 * np.pi * x)}
+    return field, whole, dict(zip(names, values, strict=True)), first, end
+
+
+def error_of(found, exact, shape):
+    states = np.concatenate([found[name].values[-1].ravel() for name in "uv"])
+    assert found["status"] == ergode.Status.DONE
+    return np.abs(states - exact).max()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_two_kinds_in_two_dimensions_agree_with_scipy(name):
+    shape = (18, 15)
+    field, whole, values, first, end = kind_of(name, shape)
+    flat = np.concatenate([first["u"].ravel(), first["v"].ravel()])
+    p = tuple(values.values())
+    exact = solve_ivp(whole, (0, end), flat, "Radau", rtol=1e-9, atol=1e-10, args=(p, shape),
+                      jac_sparsity=pattern(shape)).y[:, -1]  # fmt: skip
+    for tolerance in (1e-3, 1e-5, 1e-7):
+        found = integrate(field, times=[0.0, end], initial=first, parameters=values, device="cpu",
+                          method="rodas5p-krylov", rtol=tolerance, atol=tolerance)  # fmt: skip
+        assert error_of(found, exact, shape) < 20 * tolerance
+        tried = found.attrs["steps_taken"] + found.attrs["steps_rejected"]
+        assert tried < 40 + 12 / tolerance**0.2
+
+
+def test_order_of_convergence():
+    """With a wind and a source that depends on time: 5 to within 0.15."""
+    shape, errors = (12, 10), []
+    field, whole, values, first, _ = kind_of("brusselator", shape)
+    values |= {"D": 1.0, "wind": 1.0}
+    flat = np.concatenate([first["u"].ravel(), first["v"].ravel()])
+    exact = solve_ivp(whole, (0, 1), flat, "DOP853", rtol=1e-12, atol=1e-12,
+                      args=(tuple(values.values()), shape)).y[:, -1]  # fmt: skip
+    for count in (20, 40):
+        found = integrate(field, times=[0.0, 1.0], initial=first, parameters=values, device="cpu",
+                          method="rodas5p-krylov", step=1 / count)  # fmt: skip
+        assert found["step_count"] == count
+        errors.append(error_of(found, exact, shape))
+    assert abs(np.log2(errors[0] / errors[1]) - 5) < 0.15
+
+
+def test_steps_are_those_of_the_method_with_a_matrix():
+    """Stiff diffusion, where the order is less: the error of a matrix and no other."""
+    shape = (12, 10)
+    field, _, values, first, _ = kind_of("brusselator", shape)
+    one, other = (
+        integrate(field, times=[0.0, 1.0], initial=first, parameters=values, device="cpu",
+                  method=method, step=0.05)["u"].values[-1]
+        for method in ("rodas5p", "rodas5p-krylov")
+    )  # fmt: skip
+    np.testing.assert_allclose(one, other, atol=5e-8)  # the error of these steps is 4e-6
+
+
+def test_auto_takes_it_where_a_matrix_has_no_room(monkeypatch):
+    monkeypatch.setattr(runs, "EXPLICIT_STEPS", 60)
+    monkeypatch.setattr(stiff, "_DENSE", 100)
+    monkeypatch.setattr(stiff, "_SPARSE", 200)
+    field, _, values, first, end = kind_of("brusselator", (18, 15))
+    usual = {"device": "cpu", "rtol": 1e-4, "atol": 1e-4}
+    auto = integrate(field, times=[0.0, end], initial=first, parameters=values, **usual)
+    named = integrate(field, times=[0.0, end], initial=first, parameters=values,
+                      method="rodas5p-krylov", **usual)  # fmt: skip
+    assert auto.attrs["method"] == "rodas5p-krylov"
+    assert auto.attrs["method_reason"].startswith("1 of 1 trajectories are stiff: 'tsit5' did not")
+    np.testing.assert_array_equal(auto["u"], named["u"])
+    line = integrate(bar(200), times=[0.0, 0.1], initial={"x": modes(200, 0.0)},
+                     parameters={"D": 1.0}, **usual)  # fmt: skip
+    assert line.attrs["method"] == "rodas5p"  # its matrix is a band
+    np.testing.assert_allclose(line["x"][-1], modes(200, 0.1), atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 60])
+def test_few_unknowns(n):
+    """No more directions than unknowns."""
+    start, rates = (np.ones(n), {1: -8.0, 2: -9.0}[n]) if n < 3 else (modes(n, 0.0), None)
+    exact = start * np.exp(0.1 * rates) if n < 3 else modes(n, 0.1)
+    found = integrate(bar(n), times=[0.0, 0.1], initial={"x": start}, method="rodas5p-krylov",
+                      parameters={"D": 1.0}, rtol=1e-6, atol=1e-6, device="cpu")  # fmt: skip
+    np.testing.assert_allclose(found["x"].values[-1], exact, atol=5e-6)
+    assert found.attrs["steps_taken"] < 60
+
+
+def test_a_state_of_zeros():
+    """Nothing moves, and a difference has no width of its own."""
+    found = integrate(bar(40), times=[0.0, 0.1], initial={"x": 0.0}, method="rodas5p-krylov",
+                      parameters={"D": 1.0}, device="cpu")  # fmt: skip
+    assert (found["x"] == 0).all() and found.attrs["steps_taken"] < 20
+
+
+def test_many_short_steps_move_as_far_as_few_long_ones():
+    """All motion of a step is far below the tolerance, and yet it must not be dropped."""
+    start = 1.0 + np.zeros(20)
+    for max_step in (np.inf, 1e-5):
+        found = integrate(bar(20), times=[0.0, 0.01], initial={"x": start}, parameters={"D": 1e-4},
+                          method="rodas5p-krylov", max_step=max_step, rtol=1e-2, atol=1e-2,
+                          device="cpu")  # fmt: skip
+        shift = found["x"].values[-1] - start  # at the ends, which lose heat
+        assert abs(shift[0] + 1e-6 * 21**2) < 0.02 * 1e-6 * 21**2
+
+
+@pytest.mark.parametrize("method", ["rodas5p", "rosenbrock23"])
+def test_shares_of_stages_are_those_of_steps_that_are_disturbed(method):
+    """What an error of one stage does to a step of a linear equation is at most its share."""
+    bindings = METHODS[method].bindings
+    a, c, gamma = (bindings[name] for name in (rosenbrock.A, rosenbrock.C, rosenbrock.GAMMA))
+    shares, rng = krylov.shares_of_stages(bindings), np.random.default_rng(0)
+    largest = np.zeros_like(shares)
+    for _ in range(2_000):
+        z = -(10.0 ** rng.uniform(-3, 5)) + 1j * 10.0 ** rng.uniform(-3, 5)
+        for stage in range(len(shares)):
+            u = np.zeros(len(shares), complex)
+            for s in range(len(shares)):
+                b = sum((z * a[s][j] + c[s][j]) * u[j] for j in range(s))
+                u[s] = b / (1 / gamma - z) + (s == stage)
+            ends = [abs(np.dot(bindings[one], u)) for one in (rosenbrock.M, rosenbrock.ERROR)]
+            largest[stage] = max(largest[stage], *ends)
+    assert (largest <= 1.001 * shares).all() and (largest > 0.7 * shares).all()
+
+
+def test_a_derivative_that_is_no_number_ends_its_trajectory():
+    field = ergode.VectorField(component=root, variables=("x", 60))
+    for first in (-1.0, np.linspace(0.1, 0.2, 60)):  # at once, and on the way
+        with pytest.warns(ergode.FailureWarning):
+            found = integrate(field, times=[0.0, 9.0], initial={"x": first}, device="cpu",
+                              method="rodas5p-krylov")  # fmt: skip
+        assert found["status"].item() in (ergode.Status.NOT_FINITE, ergode.Status.STEP_TOO_SMALL)
+
+
+def test_small_fields_are_refused():
+    field = ergode.field_from_equations({"x": "-x"})
+    with pytest.raises(ergode.PlanError, match="'rodas5p-krylov' is for variables that are arrays"):
+        integrate(field, times=[0.0, 1.0], initial={"x": 1.0}, method="rodas5p-krylov",
+                  device="cpu")  # fmt: skip
