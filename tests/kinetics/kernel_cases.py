@@ -44,6 +44,23 @@ ROBERTSON = ergode.ReactionNetwork(
 CHAIN = chain(56)
 
 
+CARBON = ergode.ReactionNetwork(
+    [
+        ergode.Species(name, mass_number=a, charge_number=z, thermochemistry=ergode.Nucleus(excess))
+        for name, a, z, excess in (("c12", 12, 6, 0.0), ("mg24", 24, 12, -13.933))
+    ],
+    [
+        ergode.Reaction(
+            "2 c12 -> mg24",
+            rate_constant=ergode.Reaclib(
+                [(60.9649, 0, -84.165, -1.56627, -0.0736084, -0.072797, -2 / 3)], 0.5
+            ),
+        )
+    ],
+)
+"""Carbon that burns to magnesium."""
+
+
 CASES = {
     "robertson": (ROBERTSON, {"A": 1.0}, 1e-2, 32),
     "chain": (CHAIN, {"s0": 1.0, "s1": 0.7}, 1.0, 64),

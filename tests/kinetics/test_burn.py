@@ -9,7 +9,7 @@ from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import Burned, _load, _store
-from ergode.kinetics.physics.equation_of_state import DEGENERATE, STATE, _matter
+from ergode.kinetics.physics.equation_of_state import DEGENERATE, HELMHOLTZ, STATE, _matter
 
 CELLS = (2, 3)
 
@@ -71,10 +71,10 @@ def test_what_goes_between_layouts_compiles():
     load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out, code)
     burned = Burned(two, one, code)
     store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1, burned)
-    matter = (0, 3, one, one, one, one, np.ones(3), np.ones(3))
-    state = {STATE: DEGENERATE}
+    matter = (0, 3, two, one, one, one, one, np.ones(3), np.ones(3))
     for body, arguments, bindings in (
-        (_load, load, {}), (_store, store, {}), (_matter, matter, state)
+        (_load, load, {}), (_store, store, {}), (_matter, matter, {STATE: DEGENERATE}),
+        (_matter, matter, {STATE: HELMHOLTZ}),
     ):  # fmt: skip
         kernel = kernels.for_each(body, bindings=bindings)
         assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)

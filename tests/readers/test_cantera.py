@@ -167,7 +167,6 @@ REACTIONS = [
     ({"efficiencies": {"AR": 2}}, "three-body reaction with 0 species on both sides"),
     ({"type": "elementary", "efficiencies": {"AR": 2}}, "has the key 'efficiencies'"),
     ({"type": "Blowers-Masel"}, "kind 'Blowers-Masel'"),
-    ({"type": "chemically-activated"}, "kind 'chemically-activated'"),
     ({"type": ["falloff"]}, "rate of the kind"),
     ({"rate-constant": RATE | {"A": -2}}, "negative factor -2 without negative-A"),
     ({"rate-constant": RATE | {"T": 1}}, "rate constant has the key 'T'"),
@@ -238,6 +237,15 @@ def test_reactions_with_different_partners_are_no_duplicates(path):
     both = [ONE, M, NAMED, FALLOFF | {"efficiencies": {"AR": 0}}, argon]
     both += [{"equation": "HO2 => H + O2", "rate-constant": RATE}]
     assert len(reading(path, reactions=both).reactions) == 6
+
+
+def test_a_phase_that_could_be_read_is_named(path, refusal):
+    content = changed()
+    content["phases"].insert(0, {"name": "wall", "thermo": "ideal-surface", "kinetics": "surface"})
+    path.write_text(json.dumps(content))
+    message = refusal(ergode.read_cantera, path)
+    assert "phase 'wall' is 'ideal-surface'" in message and "such as 'gas' (phase=)" in message
+    assert len(ergode.read_cantera(path, phase="gas").reactions) == 1
 
 
 def test_mechanisms_of_another_shape_are_refused(path, refusal):

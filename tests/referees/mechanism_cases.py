@@ -151,7 +151,7 @@ class _Draw:
     def association(self, equation: str) -> list[dict[str, Any]]:
         arrow = self.one_of(["<=>", "=>", "="])
         left, right = equation.split("{}")
-        kind = self.rng.integers(6)
+        kind = self.rng.integers(7)
         if kind == 0:
             text = f"{left} + M {arrow} {right} + M".replace("  ", " ")
             found = {"equation": text, "rate-constant": self.arrhenius()} | self.partners()
@@ -192,10 +192,12 @@ class _Draw:
             if self.maybe():
                 troe["T2"] = self.one_of([0.0, self.number(2, 4)])
             found["Troe"] = troe
-        elif kind == 5:
+        elif kind == 5 or (kind == 6 and self.maybe()):
             found["SRI"] = {"A": float(self.rng.uniform(0.1, 1)), "B": 200.0, "C": 1000.0}
             if self.maybe():
                 found["SRI"] |= {"D": 1.2, "E": float(self.rng.uniform(-0.1, 0.1))}
+        if kind == 6:
+            found["type"] = "chemically-activated"
         return [found]
 
     def exchange(self, equation: str) -> list[dict[str, Any]]:

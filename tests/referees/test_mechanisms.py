@@ -166,10 +166,18 @@ def no_t2(monkeypatch):
     monkeypatch.setattr(cantera_reactions, "_broadening", broadening)
 
 
+def not_activated(monkeypatch):
+    original = cantera_reactions.Falloff
+    monkeypatch.setattr(cantera_reactions, "Falloff", lambda *given: original(*given[:-1]))
+
+
 @pytest.mark.parametrize(
     "mutate",
-    [dropped_efficiency, units_of_the_file_alone, no_reference_pressure, two_per_cent, no_t2],
-)
+    [
+        dropped_efficiency, units_of_the_file_alone, no_reference_pressure, two_per_cent, no_t2,
+        not_activated,
+    ],
+)  # fmt: skip
 def test_what_is_read_wrongly_is_noticed(tmp_path, monkeypatch, mutate):
     mutate(monkeypatch)
     noticed = 0

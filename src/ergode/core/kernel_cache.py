@@ -1,6 +1,7 @@
 """Compiled kernels on disk: their folder, its size limit, and a read-only folder to copy from.
 
 A kernel is a generated Python file named by its digest, with numba's cache files beside it.
+Tables that take seconds to compute are kept there too, as files of NumPy.
 Numba's files hold pickled objects, and reading a pickle can run arbitrary code: a folder that other
 users can write to is refused.  A read-only shared folder is used as a source; new kernels then go
 to a temporary folder.
@@ -20,6 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from ergode.core.errors import PlanError
 
@@ -187,9 +190,35 @@ def text_of(name: str, ending: str, make: Callable[[], str]) -> str:
     return text
 
 
+def array_of(name: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
+    """A table of float64: read from the folder, or computed and written there.
+
+    A name begins with ``ergode_`` and changes with the numbers; the shape guards against a file
+    that is damaged.
+    """
+    known = folders()
+    for folder in dict.fromkeys((known.own, known.wanted)):
+        with suppress(OSError, ValueError, EOFError):
+            found = np.load(folder / f"{name}.npy", allow_pickle=False)
+            if found.shape == shape and found.dtype == np.float64 and np.isfinite(found).all():
+                return np.asarray(found)
+    made = make()
+    with suppress(OSError):  # without room on the disk it is computed again
+        _make_room(known.own)
+        with tempfile.NamedTemporaryFile(dir=known.own, suffix=".tmp", delete=False) as file:
+            np.save(file, made, allow_pickle=False)
+        os.chmod(file.name, 0o644)  # other users read a shared folder
+        os.replace(file.name, known.own / f"{name}.npy")
+    return made
+
+
 def _files(folder: Path, name: str) -> list[Path]:
-    """Files of one kernel."""
-    return [*folder.glob(f"{name}.py"), *folder.glob(f"__pycache__/{name}.*")]
+    """Files of one kernel, or of one table."""
+    return [
+        *folder.glob(f"{name}.py"),
+        *folder.glob(f"{name}.npy"),
+        *folder.glob(f"__pycache__/{name}.*"),
+    ]
 
 
 @dataclass(frozen=True)
@@ -209,14 +238,15 @@ def contents() -> list[Kept]:
 def _contents(folder: Path) -> list[Kept]:
     sizes: dict[str, int] = {}
     used: dict[str, float] = {}
-    for file in [*folder.glob("ergode_*.py"), *folder.glob("__pycache__/ergode_*")]:
+    tables = folder.glob("ergode_*.npy")
+    for file in [*folder.glob("ergode_*.py"), *tables, *folder.glob("__pycache__/ergode_*")]:
         name = file.name.partition(".")[0]
         try:
             found = file.stat()
         except OSError:  # another process tidied it away
             continue
         sizes[name] = sizes.get(name, 0) + found.st_size
-        if file.suffix == ".py":
+        if file.suffix in (".py", ".npy"):
             used[name] = found.st_atime
     kept = [Kept(name, size, used.get(name, 0.0)) for name, size in sizes.items()]
     return sorted(kept, key=lambda one: one.used)

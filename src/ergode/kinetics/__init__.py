@@ -4,11 +4,13 @@ from ergode.kinetics.burn import Burned, burn
 from ergode.kinetics.conditions import Trajectory
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
+from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, neutrino_losses
 from ergode.kinetics.physics.equation_of_state import EquationOfState
 from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_equilibrium
 from ergode.kinetics.reaction_rates import reaction_rates
 
 __all__ = [
-    "Burned", "EquationOfState", "Trajectory", "burn", "equilibrium_distance", "ignition_delay",
-    "integrate", "nuclear_equilibrium", "reaction_rates",
+    "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "Trajectory", "burn",
+    "equation_of_state", "equilibrium_distance", "ignition_delay", "integrate", "neutrino_losses",
+    "nuclear_equilibrium", "reaction_rates",
 ]  # fmt: skip

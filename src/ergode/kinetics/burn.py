@@ -25,6 +25,7 @@ from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
+    StateName,
     bindings_of_state,
     warn_of_pairs,
 )
@@ -52,9 +53,10 @@ class Burned(NamedTuple):
         enthalpy of formation at 298.15 K. Zero in cells that failed.
     status : array of uint8, shape [...]
         How each cell ended (see `ergode.Status`). A cell whose input is not finite is
-        ``NOT_FINITE``. ``INVALID_INPUT`` is a temperature or density that is not positive, a mass
-        fraction below -1e-6, or mass fractions whose sum differs from one by more than 0.01. Such
-        a cell does not affect others.
+        ``NOT_FINITE``, and so is one that heats itself beyond the table of ``"helmholtz"``.
+        ``INVALID_INPUT`` is a temperature or density that is not positive, a mass fraction below
+        -1e-6, or mass fractions whose sum differs from one by more than 0.01. Such a cell does not
+        affect others.
     """
 
     mass_fraction: Any
@@ -70,7 +72,7 @@ def burn(
     duration: float,
     *,
     heating: Literal["constant-volume"] | None = None,
-    equation_of_state: Literal["ideal", "degenerate"] | EquationOfState = "ideal",
+    equation_of_state: StateName | EquationOfState = "ideal",
     screening: Literal["weak", "chugunov"] | None = None,
     method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
     rtol: float = 1e-4,

@@ -27,7 +27,9 @@ from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
+    StateName,
     bindings_of_state,
+    check_range,
     matter_at,
     warn_of_pairs,
 )
@@ -126,7 +128,7 @@ def integrate(
     density: Any = None,
     pressure: Any = None,
     heating: Literal["constant-volume", "constant-pressure"] | None = None,
-    equation_of_state: Literal["ideal", "degenerate"] | EquationOfState = "ideal",
+    equation_of_state: StateName | EquationOfState = "ideal",
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
     rtol: float = 1e-4,
@@ -170,9 +172,10 @@ def integrate(
     heating : {None, "constant-volume", "constant-pressure"}
         Whether the energy released by reactions changes the temperature. Networks of nuclei heat at
         constant volume, by `equation_of_state`; molecules heat by their NASA polynomials.
-    equation_of_state : {"ideal", "degenerate"} or EquationOfState
+    equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
-        degenerate electrons; or functions of the user.
+        degenerate electrons, approximately; electrons and positrons of any degeneracy, with
+        Coulomb corrections, from 1e4 to 1e11 K (see `equation_of_state`); or functions of the user.
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
@@ -290,6 +293,10 @@ def integrate(
         zones = zones_of(network, mechanism, initial=initial, **conditions)
     else:
         zones, values = swept_zones(network, mechanism, layout, initial, conditions)
+    if mechanism.nuclear:
+        electrons = zones.amounts[:, : len(network.species)] @ mechanism.thermo.charge
+        history = zones.history
+        check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
     chosen.refuse(chosen.why_unsupported(zones.heating))
     most = chosen.max_steps if max_steps is None else max_steps
@@ -328,8 +335,7 @@ def integrate(
             **_points_of(layout, values),
         )
         result = _dataset(
-            network, mechanism, zones, grid, equation_of_state, outcome, errors, attrs, layout,
-            values,
+            network, mechanism, zones, grid, options, outcome, errors, attrs, layout, values,
         )  # fmt: skip
         _warn_of_energy(chosen, result, conservation_tolerance)
         return result
@@ -422,7 +428,7 @@ def _dataset(
     mechanism: Mechanism,
     zones: Zones,
     grid: np.ndarray,
-    state: str | EquationOfState,
+    options: Options,
     outcome: Outcome,
     errors: np.ndarray,
     attrs: Mapping[str, Any],
@@ -459,6 +465,7 @@ def _dataset(
         density = linear_at(grid, zones.history.times, zones.history.density)
         values["density"] = density
         charge = mechanism.thermo.charge
+        state = options.state
         warn_of_pairs(state, temperature, density, amounts @ charge)
         values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
         values["energy_released"] = change @ mechanism.thermo.mass_excess

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,7 +159,8 @@ class Rates(NamedTuple):
     third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
             shape [third_body_count]
         Reactions whose coefficient depends on collision partners: the reaction, its first slot
-        beyond the reactions, the kind of dependence (see `third_bodies`), its row of `efficiency`.
+        beyond the reactions (the low limit, or the high one if activated), the kind of dependence
+        (see `third_bodies`), its row of `efficiency`.
     third_body_start : ndarray of uint32, shape [third_body_count + 1]
     third_body_number : ndarray of float64
         Parameters of each, in the order of its kind.
@@ -220,6 +221,8 @@ class Thermodynamics(NamedTuple):
         ln of the normalised partition function of nuclei.
     charge : ndarray of float64, shape [species_count]
         Protons of nuclei.
+    electrons : ndarray of float64, two-dimensional
+        Free energy of electrons (see `electron_table`); ``()`` where no kernel reads it.
     """
 
     polynomials: np.ndarray
@@ -228,6 +231,7 @@ class Thermodynamics(NamedTuple):
     grid: np.ndarray
     partition: np.ndarray
     charge: np.ndarray
+    electrons: Any = ()
 
 
 class Elimination(NamedTuple):

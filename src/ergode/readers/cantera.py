@@ -32,6 +32,7 @@ _PHASE = (
     "name", "thermo", "elements", "species", "kinetics", "reactions", "units",
     "skip-undeclared-elements", "skip-undeclared-third-bodies", "explicit-third-body-duplicates",
 )  # fmt: skip
+_KINETICS = ("gas", "bulk")
 _STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, the default reference pressure of a species
 _LARGEST = 1 << 25
 
@@ -43,8 +44,9 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     ----------
     path : path
         A YAML file. Reactions may have Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
-        pressure-dependent Arrhenius ("PLOG") and Chebyshev rates; species have NASA polynomials
-        with one or two ranges. Other files that it refers to are read from the same folder.
+        chemically activated, pressure-dependent Arrhenius ("PLOG") and Chebyshev rates; species
+        have NASA polynomials with one or two ranges. Other files that it refers to are read from
+        the same folder.
     phase : str, optional
         Name of the phase; the first if not given.
 
@@ -88,15 +90,20 @@ class _Mechanism:
         name = next(iter(named)) if phase is None else phase
         self.phase, self.name = named[name], name
         self.what = f"{path}: phase '{name}'"
+        gases = [
+            key for key, one in named.items()
+            if one.get("thermo") == "ideal-gas" and one.get("kinetics") in _KINETICS
+        ]  # fmt: skip
+        others = f", such as {', '.join(map(short, gases[:3]))} (phase=)" if gases else ""
         if self.phase.get("thermo") != "ideal-gas":
             raise ReadError(
-                f"{self.what} is {short(self.phase.get('thermo'))}; expected an ideal-gas"
+                f"{self.what} is {short(self.phase.get('thermo'))}; expected an ideal-gas{others}"
             )
         only(self.phase, _PHASE, self.what, _NOTES["phase"])
-        if self.phase.get("kinetics") not in ("gas", "bulk"):
+        if self.phase.get("kinetics") not in _KINETICS:
             raise ReadError(
                 f"{self.what} has the kinetics {short(self.phase.get('kinetics', 'none'))}, and so "
-                "no reactions; expected gas"
+                f"no reactions; expected gas{others}"
             )
         usual = self.phase.get("explicit-third-body-duplicates", "warn")
         if usual not in ("warn", "mark-duplicate"):

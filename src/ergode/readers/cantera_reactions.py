@@ -36,9 +36,17 @@ _KEYS = {
     "elementary": ("rate-constant", "negative-A"),
     "three-body": ("rate-constant", "negative-A", *_BODIES),
     "falloff": ("low-P-rate-constant", "high-P-rate-constant", "Troe", "SRI", *_BODIES),
+    "chemically-activated": (
+        "low-P-rate-constant",
+        "high-P-rate-constant",
+        "Troe",
+        "SRI",
+        *_BODIES,
+    ),
     "pressure-dependent-Arrhenius": ("rate-constants", "negative-A"),
     "Chebyshev": ("temperature-range", "pressure-range", "data"),
 }
+_FALLOFFS = ("falloff", "chemically-activated")
 _ALIASES = {"Arrhenius": "elementary", "three-body-Arrhenius": "three-body"}
 _BALANCE = 1e-4  # relative to the atoms of a side; compositions may be fractions
 
@@ -140,7 +148,7 @@ class Reactions:
         self._check_balance(equation, what)
         partners, efficiency = None, 1.0
         order = sum(equation.left.values())
-        if kind in ("three-body", "falloff"):
+        if kind in ("three-body", *_FALLOFFS):
             partners, collider = self._partners(entry, equation, kind, what)
             if collider:  # the collision partner is an ordinary species: mass action
                 efficiency = partners.of(collider)
@@ -322,9 +330,10 @@ def _kind(entry: Mapping[str, Any], equation: _Equation, what: str) -> str:
         )
     bodies = {
         "elementary": ("",), "three-body": ("", "M"), "falloff": ("(+",),
+        "chemically-activated": ("(+",),
         "pressure-dependent-Arrhenius": ("", "(+M)"), "Chebyshev": ("", "(+M)"),
     }  # fmt: skip
-    if equation.body[: 2 if kind == "falloff" else None] not in bodies[kind]:
+    if equation.body[: 2 if kind in _FALLOFFS else None] not in bodies[kind]:
         raise ReadError(
             f"{what} has the collision partner {equation.body or 'none'}, which does not go with a "
             f"rate of the kind {kind}"
@@ -356,10 +365,12 @@ def _rate(
             return ThreeBody(rate, partners.efficiencies, partners.default)
         rate = _arrhenius(entry.get("rate-constant"), order, units, what, negative)
         return Arrhenius(rate.factor * efficiency, rate.exponent, rate.activation_temperature)
+    activated = kind == "chemically-activated"
+    own = order - 1 if activated else order  # of the high limit
     return Falloff(
-        _arrhenius(entry.get("low-P-rate-constant"), order + 1, units, what),
-        _arrhenius(entry.get("high-P-rate-constant"), order, units, what),
-        partners.efficiencies, partners.default, *_broadening(entry, units, what),
+        _arrhenius(entry.get("low-P-rate-constant"), own + 1, units, what),
+        _arrhenius(entry.get("high-P-rate-constant"), own, units, what),
+        partners.efficiencies, partners.default, *_broadening(entry, units, what), activated,
     )  # fmt: skip
 
 

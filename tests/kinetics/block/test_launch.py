@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from grid_of_threads import Block
-from kernel_cases import CASES, EXPLICIT, ROBERTSON, burning, launch_of
+from kernel_cases import CARBON, CASES, EXPLICIT, ROBERTSON, burning, launch_of
 from type_ia import TYPE_IA
 
 import ergode
@@ -22,6 +22,7 @@ from ergode.kinetics.kernel_options import (
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
+from ergode.kinetics.physics.equation_of_state import HELMHOLTZ, STATE
 
 
 @pytest.mark.parametrize("method", ["rodas4", *EXPLICIT])
@@ -127,6 +128,26 @@ def test_block_kernels_compile(method, dynamic):
         ),
     )  # fmt: skip
     assert "__local_depot" not in text
+
+
+@pytest.mark.exhaustive
+def test_a_block_kernel_of_stars_compiles():
+    """Nuclei that heat themselves, with pairs of electrons and positrons."""
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    conditions = {"temperature": 3e9, "density": 1e7, "heating": "constant-volume"}
+    _, zones, launch = launch_of(CARBON, {"c12": 1.0}, 32, "rodas4", **conditions)
+    bindings = dict(launch.kernel.bindings) | {STATE: HELMHOLTZ}
+    kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)
+    system = launch.tables[0]
+    thermo = system.thermo._replace(electrons=np.zeros((9, 9)))
+    launch.tables = system._replace(thermo=thermo), *launch.tables[1:]
+    grid = np.array([0.0, 1.0])
+    arguments = launch.arguments(
+        zones.history, grid, np.zeros((1, 9)), np.zeros(1, np.int32), empty_outcome(zones, grid)
+    )
+    assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
 
 
 @pytest.mark.cuda

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from kernel_cases import CARBON
 
 import ergode
 from ergode.kinetics import burn, integrate
@@ -11,20 +12,6 @@ from ergode.kinetics.physics.equation_of_state import share_of_pairs
 
 R, RADIATION = 8.31446261815324e7, 7.565733250280007e-15
 MEV = 1.602176634e-6 * 6.02214076e23
-CARBON = ergode.ReactionNetwork(
-    [
-        ergode.Species(name, mass_number=a, charge_number=z, thermochemistry=ergode.Nucleus(excess))
-        for name, a, z, excess in (("c12", 12, 6, 0.0), ("mg24", 24, 12, -13.933))
-    ],
-    [
-        ergode.Reaction(
-            "2 c12 -> mg24",
-            rate_constant=ergode.Reaclib(
-                [(60.9649, 0, -84.165, -1.56627, -0.0736084, -0.072797, -2 / 3)], 0.5
-            ),
-        )
-    ],
-)
 
 
 @pytest.mark.parametrize("rtol", [1e-2, 1e-4, 1e-7])

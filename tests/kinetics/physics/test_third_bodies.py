@@ -32,13 +32,16 @@ SRI = ergode.Falloff(
 TROE = ergode.Falloff(
     ergode.Arrhenius(1e15), ergode.Arrhenius(1e9), troe=(0.6, 100.0, 2000.0, 900.0)
 )
+ACTIVATED = ergode.Falloff(
+    ergode.Arrhenius(1e9), ergode.Arrhenius(1e3), troe=(0.6, 100.0, 2000.0, 900.0), activated=True
+)
 NETWORK = ergode.ReactionNetwork(
     [A, B],
     [
         ergode.Reaction("A -> B", rate_constant=law, name=name)
         for name, law in (
             ("plog", ergode.PressureLog(POINTS)), ("chebyshev", CHEBYSHEV), ("sri", SRI),
-            ("troe", TROE),
+            ("troe", TROE), ("activated", ACTIVATED),
         )
     ],
 )  # fmt: skip
@@ -75,7 +78,7 @@ def test_slopes_are_derivatives():
             initial={"A": 1.0}, heating=None,
         )  # fmt: skip
         rates = mechanism.rates
-        slots, slopes = np.zeros((5, rates.slot_count)), np.zeros((5, 4))
+        slots, slopes = np.zeros((5, rates.slot_count)), np.zeros((5, 5))
         bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: True}
         course = zones.history
         devices.resolve("cpu").run(
@@ -83,7 +86,7 @@ def test_slopes_are_derivatives():
             course.temperature[:, 0].copy(), course.density[:, 0].copy(), zones.amounts, slots,
             slopes, np.zeros((5, len(rates.efficiency))), np.zeros((5, 2)),
         )  # fmt: skip
-        return slots[:, :4], slopes
+        return slots[:, :5], slopes
 
     step = 1e-5
     (above, _), (below, _), (_, slopes) = at(PRESSURE * (1 + step)), at(PRESSURE), at(PRESSURE)

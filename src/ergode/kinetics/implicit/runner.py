@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,10 @@ from ergode.kinetics.implicit.unrolled import (
 from ergode.kinetics.kernel_options import DYNAMIC
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.electron_table import electron_table
 from ergode.kinetics.tables import FIXED, BlockSystem, Outcome, System
+
+_Tables = TypeVar("_Tables", System, BlockSystem)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class ImplicitRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         options = problem.options
-        system = _tables(problem.mechanism, problem.heating)
+        system = _with_state(_tables(problem.mechanism, problem.heating), problem)
         device.run(
             cpu_kernel(rosenbrock.integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
@@ -72,6 +75,15 @@ class ImplicitRunner:
         """A prepared launch of the kernel on a CUDA device for this number of zones; cached."""
         few, many = are_few(zone_count, device), are_many(zone_count, device)
         return _launch(self.tableau, problem, device, few, many)
+
+
+def _with_state(system: _Tables, problem: Problem) -> _Tables:
+    """The tables, with that of the equation of state where the zones heat themselves."""
+    state = problem.options.state
+    if problem.heating == FIXED or not problem.mechanism.nuclear or state != "helmholtz":
+        return system
+    electrons = electron_table()
+    return system._replace(thermo=system.thermo._replace(electrons=electrons))
 
 
 @lru_cache(maxsize=32)
@@ -91,11 +103,11 @@ def _block_tables(mechanism: Mechanism, heating: int, few: bool) -> BlockSystem:
 def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many: bool) -> Launch:
     bindings = dict(problem.bound + problem.matter)
     options = (problem.options.rtol, problem.options.max_steps)
-    system = _tables(problem.mechanism, problem.heating)
+    system = _with_state(_tables(problem.mechanism, problem.heating), problem)
     if many and not bindings[DYNAMIC] and can_be_unrolled(system):
         system = system._replace(absolute=problem.tolerances)
         return thread_launch(device, bindings, system, tableau, options)
-    blocks = _block_tables(problem.mechanism, problem.heating, few)
+    blocks = _with_state(_block_tables(problem.mechanism, problem.heating, few), problem)
     blocks = blocks._replace(absolute=problem.tolerances)
     return block_launch(device, bindings, blocks, tableau, options, few=few)
 

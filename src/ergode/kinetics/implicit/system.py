@@ -23,7 +23,13 @@ from ergode.kinetics.block.segments import block_products, block_sums
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
-from ergode.kinetics.kernel_options import HEATING, MOLECULES, PLASMA, REVERSIBLE, THIRD_BODIES
+from ergode.kinetics.kernel_options import (
+    HEATING,
+    MOLECULES,
+    PLASMA,
+    REVERSIBLE,
+    THIRD_BODIES,
+)
 from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import response
@@ -190,7 +196,9 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
         capacity = total_of(part, workspace.reduced, 0)
     else:
         nuclei, electrons = matter(thermo, y, workspace.reduced)
-        capacity, per_nucleus, per_electron = response(temperature, density, nuclei, electrons)
+        capacity, per_nucleus, per_electron = response(
+            thermo.electrons, temperature, density, nuclei, electrons
+        )
         for i in no_unroll(range(first, count, stride)):
             found[i] = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
     released = 0.0
@@ -282,7 +290,7 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
         for which in range(2):
             n = nuclei * (1.0 + _SHARE) if which == 0 else nuclei
             e = electrons * (1.0 + _SHARE) if which == 1 else electrons
-            heat, per_nucleus, per_electron = response(temperature, density, n, e)
+            heat, per_nucleus, per_electron = response(thermo.electrons, temperature, density, n, e)
             more = -(excess + per_nucleus * more_nuclei + per_electron * more_electrons) / heat
             if which == 0:
                 by_nuclei = (more - rise) / (_SHARE * nuclei)

@@ -10,7 +10,15 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.kinetics.physics.screening import NONE
-from ergode.kinetics.physics.third_bodies import CHEBYSHEV, LINDEMANN, LOGARITHMIC, PLAIN, SRI, TROE
+from ergode.kinetics.physics.third_bodies import (
+    ACTIVATED,
+    CHEBYSHEV,
+    LINDEMANN,
+    LOGARITHMIC,
+    PLAIN,
+    SRI,
+    TROE,
+)
 from ergode.kinetics.tables import Plasma, Rates
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -174,9 +182,13 @@ class _ThirdBodies:
                 kind, numbers = TROE, (*rate.troe, 0.0)[:4]
             elif rate.sri:
                 kind, numbers = SRI, rate.sri
-            slots.add(k, rate.high)
+            first, second = rate.high, rate.low
+            if rate.activated:
+                kind += ACTIVATED
+                first, second = second, first
+            slots.add(k, first)
             own = slots.another()
-            slots.add(own, rate.low)
+            slots.add(own, second)
         elif isinstance(rate, PressureLog):
             kind = LOGARITHMIC
             pressures = sorted({pressure for pressure, _ in rate.points})

@@ -11,7 +11,8 @@ with m_i the mass excess of a nucleus [erg/mol].
 ``"ideal"`` has nuclei, electrons and radiation: u = 1.5 R T (n + e) + a T^4 / rho. ``"degenerate"``
 has Chandrasekhar's cold electrons at any density. The thermal energy of electrons interpolates, by
 a harmonic sum, between Sommerfeld's first term and a nondegenerate gas. There are no
-electron-positron pairs.
+electron-positron pairs. ``"helmholtz"`` has exact electrons, positrons, Coulomb corrections and
+exact derivatives (see `helmholtz`).
 
 S. Chandrasekhar: An Introduction to the Study of Stellar Structure (1939), chapter X;
 R. Kippenhahn, A. Weigert, A. Weiss: Stellar Structure and Evolution, 2nd ed. (2012), chapter 15.
@@ -19,10 +20,11 @@ R. Kippenhahn, A. Weigert, A. Weiss: Stellar Structure and Evolution, 2nd ed. (2
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,10 +33,20 @@ from ergode.core.compiler.language import UserFunction, option
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.math.elementary import exp, log
-from ergode.models.constants import AVOGADRO, GAS_CONSTANT
+from ergode.kinetics.physics.electron_table import (
+    DENSITIES,
+    NO_TABLE,
+    REST,
+    TEMPERATURES,
+    electron_table,
+)
+from ergode.kinetics.physics.helmholtz import helmholtz
+from ergode.models.constants import AVOGADRO, COMPTON, GAS_CONSTANT, RADIATION
 
-IDEAL, DEGENERATE, OTHER = 0, 1, 2
-_KNOWN = {"ideal": IDEAL, "degenerate": DEGENERATE}
+IDEAL, DEGENERATE, OTHER, HELMHOLTZ = 0, 1, 2, 3
+_KNOWN = {"ideal": IDEAL, "degenerate": DEGENERATE, "helmholtz": HELMHOLTZ}
+StateName = Literal["ideal", "degenerate", "helmholtz"]
+"""The equations of state of nuclei."""
 _GRAIN = 4096  # smallest number of pressures for a thread
 
 
@@ -96,6 +108,41 @@ def bindings_of_state(state: str | EquationOfState) -> dict[Any, Any]:
     return bindings_of_energy(state) | own
 
 
+def table_of(state: str | EquationOfState) -> np.ndarray:
+    """The table that kernels with this equation of state read."""
+    return electron_table() if state == "helmholtz" else NO_TABLE
+
+
+def check_range(
+    state: str | EquationOfState,
+    temperature: np.ndarray,
+    density: np.ndarray,
+    electrons: np.ndarray,
+) -> None:
+    """Refuse conditions beyond the table of ``"helmholtz"``.
+
+    Raises
+    ------
+    ModelError
+        A temperature or an amount of electrons is not in the table.
+    """
+    if state != "helmholtz":
+        return
+    least, most = TEMPERATURES
+    if temperature.size and not (temperature.min() >= least and temperature.max() <= most):
+        bad = temperature[(temperature < least) | (temperature > most)]
+        raise ModelError(
+            f"temperature is {bad[0]:g} K; equation_of_state='helmholtz' goes from {least:g} to "
+            f"{most:g} K"
+        )
+    amount = density * electrons
+    if amount.size and not amount.max() <= DENSITIES[1]:
+        raise ModelError(
+            f"density times electron fraction is {amount.max():g} mol/cm3; "
+            f"equation_of_state='helmholtz' goes up to {DENSITIES[1]:g} mol/cm3"
+        )
+
+
 def matter_at(
     state: str | EquationOfState,
     temperature: np.ndarray,
@@ -106,9 +153,9 @@ def matter_at(
     """Pressure [dyn/cm2] and internal energy [erg/g] of nuclei, amounts [..., species]."""
     pressure, energy = np.empty(temperature.size), np.empty(temperature.size)
     devices.resolve("cpu").run(
-        _matter_kernel(state), pressure.size, temperature.reshape(-1), density.reshape(-1),
-        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), pressure, energy,
-        grain=_GRAIN,
+        _matter_kernel(state), pressure.size, table_of(state), temperature.reshape(-1),
+        density.reshape(-1), amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1),
+        pressure, energy, grain=_GRAIN,
     )  # fmt: skip
     return pressure.reshape(temperature.shape), energy.reshape(temperature.shape)
 
@@ -143,7 +190,7 @@ def warn_of_pairs(
         warn(
             f"equation_of_state='degenerate' has no electron-positron pairs, which matter at "
             f"{hot[at]:.3g} K and {dense[at]:.3g} g/cm3: heat capacities and temperatures are "
-            "wrong there by tens of percent or more; give an EquationOfState",
+            "wrong there by tens of percent or more; use equation_of_state='helmholtz'",
             AccuracyWarning,
         )
 
@@ -156,7 +203,7 @@ def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarra
     """
     from scipy.special import kve
 
-    theta = temperature * GAS_CONSTANT / _REST
+    theta = temperature * GAS_CONSTANT / REST
     # Nondegenerate electrons at zero potential: (1 / pi^2) (m c / hbar)^3 theta K_2(1 / theta).
     alone = _COMPTON_DENSITY * theta * kve(2, 1.0 / theta) * np.exp(-1.0 / theta)
     momentum = _MOMENTUM * np.cbrt(per_volume)
@@ -173,24 +220,22 @@ def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarra
 STATE = option(IDEAL)
 """The equation of state."""
 
-_RADIATION = 7.565733250280007e-15  # erg / (cm3 K4)
-_REST = 8.1871057769e-7 * AVOGADRO  # of electrons [erg/mol]
-_MOMENTUM = 1.0088409e-2  # Fermi momentum [m c] at an electron density of 1 mol/cm3
-_COMPTON_DENSITY = 1.7594e30 / AVOGADRO  # (m c / hbar)^3 / pi^2 [mol/cm3]
+_COMPTON_DENSITY = 1.0 / (math.pi**2 * COMPTON**3 * AVOGADRO)  # (m c / hbar)^3 / pi^2 [mol/cm3]
+_MOMENTUM = (3.0 / _COMPTON_DENSITY) ** (1.0 / 3.0)  # Fermi momentum [m c] at 1 mol/cm3
 _STEP = 3e-5
 
 
 def ideal_energy(temperature, density, nuclei, electrons):
     """Nuclei, electrons and radiation [erg/g]."""
     t = temperature
-    return 1.5 * GAS_CONSTANT * t * (nuclei + electrons) + _RADIATION * t * t * t * t / density
+    return 1.5 * GAS_CONSTANT * t * (nuclei + electrons) + RADIATION * t * t * t * t / density
 
 
 def ideal_pressure(temperature, density, nuclei, electrons):
     """Nuclei, electrons and radiation [dyn/cm2]."""
     t = temperature
     gas = GAS_CONSTANT * t * (nuclei + electrons) * density
-    return gas + _RADIATION * t * t * t * t / 3.0
+    return gas + RADIATION * t * t * t * t / 3.0
 
 
 def _electrons(temperature, per_volume):
@@ -203,7 +248,7 @@ def _electrons(temperature, per_volume):
     else:
         cold = momentum * (1.0 + 2.0 * square) * root - log(momentum + root)
         cold = 0.375 * cold / (square * momentum) - 1.0
-    theta = temperature * GAS_CONSTANT / _REST
+    theta = temperature * GAS_CONSTANT / REST
     degenerate = 0.5 * 9.869604401089358 * theta * theta * root / square
     # From 3/2 (slow) to 3 (fast); the exact form is a quotient of Bessel functions.
     thin = theta * (1.5 + 1.5 * theta * (theta + 2.5) / (theta * theta + 3.2 * theta + 2.0))
@@ -214,27 +259,29 @@ def degenerate_energy(temperature, density, nuclei, electrons):
     """Nuclei, radiation and electrons that may be degenerate [erg/g]."""
     cold, hot, square = _electrons(temperature, density * electrons)
     t = temperature
-    ions = 1.5 * GAS_CONSTANT * t * nuclei + _RADIATION * t * t * t * t / density
-    return ions + _REST * electrons * (cold + hot)
+    ions = 1.5 * GAS_CONSTANT * t * nuclei + RADIATION * t * t * t * t / density
+    return ions + REST * electrons * (cold + hot)
 
 
 def degenerate_pressure(temperature, density, nuclei, electrons):
     """Nuclei, radiation and electrons that may be degenerate [dyn/cm2]."""
     cold, hot, square = _electrons(temperature, density * electrons)
     t = temperature
-    ions = GAS_CONSTANT * t * nuclei * density + _RADIATION * t * t * t * t / 3.0
+    ions = GAS_CONSTANT * t * nuclei * density + RADIATION * t * t * t * t / 3.0
     # Cold: P = n (E_F) - u by the first law, with the kinetic Fermi energy.
     still = (1.0 + square) ** 0.5 - 1.0 - cold
     warm = hot * (1.0 + 1.0 / (1.0 + square)) / 3.0
-    return ions + _REST * electrons * density * (still + warm)
+    return ions + REST * electrons * density * (still + warm)
 
 
 other_energy, other_pressure = option(ideal_energy), option(ideal_pressure)
 """Functions of the user."""
 
 
-def internal_energy(temperature, density, nuclei, electrons):
+def internal_energy(table, temperature, density, nuclei, electrons):
     """Internal energy without rest masses [erg/g]."""
+    if STATE == HELMHOLTZ:
+        return helmholtz(table, temperature, density, nuclei, electrons, 1.0)[1]
     if STATE == IDEAL:
         return ideal_energy(temperature, density, nuclei, electrons)
     if STATE == DEGENERATE:
@@ -242,8 +289,10 @@ def internal_energy(temperature, density, nuclei, electrons):
     return other_energy(temperature, density, nuclei, electrons)
 
 
-def pressure_of(temperature, density, nuclei, electrons):
+def pressure_of(table, temperature, density, nuclei, electrons):
     """Pressure [dyn/cm2]."""
+    if STATE == HELMHOLTZ:
+        return helmholtz(table, temperature, density, nuclei, electrons, 1.0)[0]
     if STATE == IDEAL:
         return ideal_pressure(temperature, density, nuclei, electrons)
     if STATE == DEGENERATE:
@@ -251,26 +300,29 @@ def pressure_of(temperature, density, nuclei, electrons):
     return other_pressure(temperature, density, nuclei, electrons)
 
 
-def response(temperature, density, nuclei, electrons):
+def response(table, temperature, density, nuclei, electrons):
     """Heat capacity [erg/(g K)], and energy per added mole of nuclei and of electrons [erg/mol].
 
     At constant density.
     """
+    if STATE == HELMHOLTZ:
+        found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
+        return found[3], found[5], found[6]
     shift = _STEP * temperature
-    above = internal_energy(temperature + shift, density, nuclei, electrons)
-    below = internal_energy(temperature - shift, density, nuclei, electrons)
+    above = internal_energy(table, temperature + shift, density, nuclei, electrons)
+    below = internal_energy(table, temperature - shift, density, nuclei, electrons)
     capacity = (above - below) / (2.0 * shift)
     shift = _STEP * (nuclei + electrons)
-    above = internal_energy(temperature, density, nuclei + shift, electrons)
-    below = internal_energy(temperature, density, nuclei - shift, electrons)
+    above = internal_energy(table, temperature, density, nuclei + shift, electrons)
+    below = internal_energy(table, temperature, density, nuclei - shift, electrons)
     per_nucleus = (above - below) / (2.0 * shift)
     least = max(electrons - shift, 0.0)
-    above = internal_energy(temperature, density, nuclei, electrons + shift)
-    below = internal_energy(temperature, density, nuclei, least)
+    above = internal_energy(table, temperature, density, nuclei, electrons + shift)
+    below = internal_energy(table, temperature, density, nuclei, least)
     return capacity, per_nucleus, (above - below) / (electrons + shift - least)
 
 
-def _matter(place, temperature, density, nuclei, electrons, pressure, energy):
+def _matter(place, table, temperature, density, nuclei, electrons, pressure, energy):
     t, rho, n, e = temperature[place], density[place], nuclei[place], electrons[place]
-    pressure[place] = pressure_of(t, rho, n, e)
-    energy[place] = internal_energy(t, rho, n, e)
+    pressure[place] = pressure_of(table, t, rho, n, e)
+    energy[place] = internal_energy(table, t, rho, n, e)

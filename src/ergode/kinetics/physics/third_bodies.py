@@ -5,6 +5,7 @@ an efficiency e_i of each species. k_low and k_high are Arrhenius laws:
 
     plain        k = k_r M
     falloff      k = k_high P / (1 + P) F with P = k_low M / k_high; F: Lindemann's 1, Troe's, SRI's
+    activated    k = k_low / (1 + P) F
     logarithmic  ln k linear in ln p between coefficients at several pressures p = M R T
     Chebyshev    log10 k = sum of a_tp T_t(1 / T) T_p(log p), ranges mapped to [-1, 1]
 
@@ -22,6 +23,8 @@ from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT
 
 PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV = range(6)
+ACTIVATED = 8
+"""Added to the kind of a falloff that is chemically activated: the other slot is the high limit."""
 
 _TINY = 1e-300
 _TEN = 2.302585092994046
@@ -63,12 +66,18 @@ def third_bodies(rates, temperature, density, partners_of, slots, slopes, first,
             slots[r] = value * power
             slopes[r] = slope
         else:
-            high = slots[r] / power
-            reduced = slots[rates.third_body_low[b]] * partners / max(high, _TINY)
-            slope = 1.0 / (1.0 + reduced)
-            factor = reduced / (1.0 + reduced)
-            if kind != LINDEMANN:
-                if kind == TROE:
+            own, other = slots[r] / power, slots[rates.third_body_low[b]]
+            form = kind & (ACTIVATED - 1)
+            if kind >= ACTIVATED:
+                reduced = own * partners / max(other, _TINY)
+                slope = -reduced / (1.0 + reduced)
+                factor = 1.0 / (1.0 + reduced)
+            else:
+                reduced = other * partners / max(own, _TINY)
+                slope = 1.0 / (1.0 + reduced)
+                factor = reduced / (1.0 + reduced)
+            if form != LINDEMANN:
+                if form == TROE:
                     broadening, extra = _troe(numbers, temperature, max(reduced, _TINY))
                 else:
                     broadening, extra = _sri(numbers, temperature, max(reduced, _TINY))

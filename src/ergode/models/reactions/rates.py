@@ -113,7 +113,8 @@ class ThreeBody(RateCoefficient):
 class Falloff(RateCoefficient):
     """Falloff between a low-pressure and a high-pressure limit (Lindemann, Troe or SRI).
 
-    k = high P / (1 + P) F with P = low [partners] / high.
+    k = high P / (1 + P) F with P = low [partners] / high. A chemically activated reaction, whose
+    excited intermediate collisions would hold back, has k = low / (1 + P) F.
 
     Parameters
     ----------
@@ -126,6 +127,8 @@ class Falloff(RateCoefficient):
     sri : tuple of float, optional
         a, b [K], c [K], d and e of SRI's F = d (a exp(-b / T) + exp(-T / c))^x T^e, with
         x = 1 / (1 + log10(P)^2). Without `troe` and `sri`, F is one (Lindemann).
+    activated : bool
+        Whether the reaction is chemically activated.
 
     References
     ----------
@@ -139,6 +142,7 @@ class Falloff(RateCoefficient):
     default: float = 1.0
     troe: tuple[float, ...] | None = None
     sri: tuple[float, ...] | None = None
+    activated: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "efficiencies", _pairs(self.efficiencies))
