@@ -93,6 +93,7 @@ CALLS = {
     | {"times": [0.0, 1.0], "estimate": ["k"], "data": {"x": [1.0, 0.5]}},
     ergode.trajectories.ZeroCrossing: {"function": level},
     ergode.stochastic.simulate: OF_NETWORK,
+    ergode.stochastic.sensitivities: OF_NETWORK,
     ergode.stochastic.probabilities: {"network": NETWORK, "times": [0.0, 1.0]},
     ergode.kinetics.integrate: OF_NETWORK,
     ergode.epidemics.simulate: {

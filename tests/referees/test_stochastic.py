@@ -6,6 +6,7 @@ Each comparison has the level 1e-9, of which there are at most a thousand in the
 import importlib
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from stochastic_cases import Case, EventCase, ReactionCase, network_of
 from stochastic_truth import master_equation
 
 import ergode
+from ergode.stochastic.master_equation import uniformisation
 
 KINDS = ("small", "mass_action", "steps", "smooth", "history", "failing", "linear", "nonlinear")
 ORDINARY = [(k, seed) for k in KINDS for seed in range(1 if k in ("linear", "nonlinear") else 2)]
@@ -58,29 +60,55 @@ def test_random_networks_from_a_fresh_seed():
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.parametrize("kind", ["small", "steps", "mass_action"])
-def test_probabilities_of_random_networks(kind):
+def hold_probabilities(case, exact, tolerance=1e-7):
     """The library's master equation, against one on a box of states that shares no code."""
-    solved = 0
-    for seed in range(20):
+    found = ergode.stochastic.probabilities(
+        network_of(case, tables=False), times=case.times, tolerance=tolerance
+    )
+    error = found["truncation_error"].values
+    assert error[-1] <= tolerance
+    for k, i in np.ndindex(len(case.times), len(case.initial)):
+        p = np.zeros(max(exact[k][i].size, int(found["amount"].max()) + 1))
+        p[: exact[k][i].size] = exact[k][i]
+        missing = p[found["amount"].values] - found["probability"].values[k, i]
+        assert missing.min() > -1.1e-8, case.text  # the box may have lost as much
+        assert missing.max() < error[k] + 1.1e-8, case.text
+
+
+def solved_cases(kind, seeds, most_states):
+    for seed in seeds:
         case = referee.random_case(kind, np.random.default_rng(seed))
         case.events = []
-        exact = master_equation(case, most_states=3000)
-        if exact is None:
-            continue
-        solved += 1
-        found = ergode.stochastic.probabilities(
-            network_of(case, tables=False), times=case.times, tolerance=1e-7
-        )
-        error = found["truncation_error"].values
-        assert error[-1] <= 1e-7
-        for k, i in np.ndindex(len(case.times), len(case.initial)):
-            p = np.zeros(max(exact[k][i].size, int(found["amount"].max()) + 1))
-            p[: exact[k][i].size] = exact[k][i]
-            missing = p[found["amount"].values] - found["probability"].values[k, i]
-            assert missing.min() > -1e-8, case.text  # the box has lost as much
-            assert missing.max() < error[k] + 1e-8, case.text
-    assert solved > 5
+        exact = master_equation(case, most_states)
+        if exact is not None:
+            yield case, exact
+
+
+@pytest.mark.parametrize("kind", ["small", "steps", "mass_action"])
+def test_probabilities_of_random_networks(kind):
+    cases = list(solved_cases(kind, range(20), 3000))
+    assert len(cases) > 5
+    for k, (case, exact) in enumerate(cases):
+        hold_probabilities(case, exact, 10.0 ** -(3 + k % 5))
+
+
+def test_probabilities_of_random_networks_by_squares(monkeypatch):
+    """As for many jumps of few states."""
+    monkeypatch.setattr(uniformisation, "_MANY", -1.0)
+    monkeypatch.setattr(uniformisation, "_WORTH", 0.0)
+    cases = list(solved_cases("steps", range(40, 52), 1000))[:3]
+    assert len(cases) == 3
+    for case, exact in cases:
+        hold_probabilities(case, exact)
+
+
+def test_a_probability_that_is_a_little_off_is_noticed():
+    """A rate is half a per cent larger than in the case that is solved."""
+    exact = master_equation(replace(PAIR, events=[]))
+    hold_probabilities(replace(PAIR, events=[]), exact)
+    wrong = [replace(PAIR.reactions[0], value=12.06), *PAIR.reactions[1:]]
+    with pytest.raises(AssertionError):
+        hold_probabilities(replace(PAIR, events=[], reactions=wrong), exact)
 
 
 # ---- a referee that is shown to work: three mutants

@@ -210,8 +210,9 @@ def test_other_refusals():
         solve(IMMIGRATION_DEATH, max_states=10)
     with pytest.raises(ergode.PlanError, match="'alpha' has several values"):
         solve(IMMIGRATION_DEATH, parameters=ergode.grid(alpha=[1.0, 2.0]))
-    with pytest.raises(ergode.PlanError, match="tolerance is 0"):
-        solve(IMMIGRATION_DEATH, tolerance=0)
+    for wrong in (0, 1.0, np.nan, "small"):
+        with pytest.raises(ergode.PlanError, match="tolerance is .*1e-12 to 0.5"):
+            solve(IMMIGRATION_DEATH, tolerance=wrong)
     with pytest.raises(ergode.ModelError, match=r"initial amount of 'X' is 2\.5"):
         solve(IMMIGRATION_DEATH, initial={"X": 2.5})
     with pytest.raises(ergode.PlanError, match="'time > 2', depends on time"):

@@ -61,6 +61,11 @@ def test_a_functional_of_the_ensemble_has_the_error_of_its_parts():
     assert one["standard_error"].isnull().all()
 
 
+def test_initial_amounts_are_not_swept():
+    with pytest.raises(ergode.PlanError, match="initial of 'X' is .* not a sweep"):
+        sensitivities(initial={"X": [1, 2]})
+
+
 def test_first_passage():
     """From 3 to 4 molecules or more, until which most of the time alpha acts alone."""
     found = sensitivities(

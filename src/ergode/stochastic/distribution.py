@@ -49,7 +49,7 @@ results.register(
     ],
 )  # fmt: skip
 
-_SMALLEST_TOLERANCE = 1e-12
+_TOLERANCES = 1e-12, 0.5
 _PARTS = 100  # of progress
 _FROM_ZERO = 100_000  # molecules; amounts that reach more are shown from the smallest on
 # Products of a matrix with a vector, times states, that are worth a warning.
@@ -86,7 +86,7 @@ def probabilities(
         A condition on amounts, such as ``"X > 100"``. Nothing happens any more in states where it
         holds; ``stopped`` is the distribution function of the first time at which it does.
     tolerance : float
-        Largest ``truncation_error`` at the last time, from 1e-12 to 1.
+        Largest ``truncation_error`` at the last time, from 1e-12 to 0.5.
     max_states : int
         Largest number of states that are kept at one time.
     progress : bool
@@ -141,10 +141,9 @@ def probabilities(
     stopwatch = Stopwatch()
     grid = time_grid(times)
     most = integer("max_states", max_states, 1, 2**31 - 2)
-    if not is_finite_number(tolerance) or not _SMALLEST_TOLERANCE <= tolerance <= 1:
-        raise PlanError(
-            f"tolerance is {tolerance!r}; expected a number from {_SMALLEST_TOLERANCE:g} to 1"
-        )
+    if not is_finite_number(tolerance) or not _TOLERANCES[0] <= tolerance <= _TOLERANCES[1]:
+        low, high = _TOLERANCES
+        raise PlanError(f"tolerance is {tolerance!r}; expected a number from {low:g} to {high:g}")
     condition = None if stop is None else Expression(stop)
     if condition is not None:
         network.check_formula(condition, "stop")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import integer
+from ergode.core.arguments import by_name, check_text, integer, is_finite_number, sequence
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
@@ -117,17 +117,23 @@ def sensitivities(
     >>> bool(found["sensitivity"].sel(parameter="mu") < 0)
     True
     """
-    if not 0 < relative_step < 1:
+    if not is_finite_number(relative_step) or not 0 < relative_step < 1:
         raise PlanError(f"relative_step is {relative_step!r}; expected a number between 0 and 1")
+    if not isinstance(network, ReactionNetwork):
+        raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    if functional is not None and not callable(functional):
+        raise ModelError(f"functional is {functional!r}; expected a function of a Dataset")
     stopwatch = Stopwatch()
     known = network.evaluate_parameters()
-    names = [
-        name
-        for name in (network.parameters if parameters is None else parameters)
-        if parameters is not None or isinstance(network.parameters[name], float)
-    ]
+    numbers = [name for name, value in network.parameters.items() if isinstance(value, float)]
+    names = numbers if parameters is None else sequence("parameters", parameters, "names")
+    for name in names:
+        check_text("sensitivities", "a parameter", name)
     network.evaluate_parameters(dict.fromkeys(names, 1.0))
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
+    for name, value in by_name("initial", initial, "values").items():
+        if np.ndim(value):
+            raise PlanError(f"initial of '{name}' is {value!r}; expected one number, not a sweep")
     of = functional or _amounts
     found: list[tuple[Any, Any]] = []
     result = None
