@@ -145,6 +145,23 @@ CASES = {
             ]
         },
     ),
+    "severity and waning": (
+        BY_GROUP,
+        _attributed(_network()),
+        {
+            "interventions": [
+                ergode.Vaccination(
+                    efficacy=0.6, severity={"D": 0.8}, waning=ergode.Exponential(mean=4)
+                ),
+                ergode.Vaccination(efficacy=0.5, waning=ergode.Calendar([0, 3], [1.0, 0.2])),
+            ]
+        },
+    ),
+    "waning": (
+        SIS,
+        _network(),
+        {"interventions": [ergode.Vaccination(efficacy=0.6, waning=ergode.Exponential(mean=4))]},
+    ),
     "isolation": (
         SIS, _network(), {"interventions": [ergode.Isolation("I", fraction=0.5, delay=1.0)]}
     ),

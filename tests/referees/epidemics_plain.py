@@ -281,7 +281,30 @@ class _Run:
             places = np.array([self.index[b] for b in branches])
             ends = np.cumsum(list(branches.values()))[:-1]
             to[mine] = places[np.searchsorted(ends, u[mine])]
+            to = self._averted(rows, node, mine, to, branches, time)
         self._enter(rows, node, to, time)
+
+    def _averted(
+        self, rows: np.ndarray, node: np.ndarray, mine: np.ndarray, to: np.ndarray,
+        branches: dict[str, float], time: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Where nodes go after vaccinations; those who escape a branch take one that is not named.
+
+        Vaccines act one after the other: whom the first does not help, the second may.
+        """
+        named = {c for one in self.world.measures for c in one.get("severity", {})}
+        others = {c: share for c, share in branches.items() if c not in named}
+        if not sum(others.values()):
+            return to
+        for k, one in enumerate(self.world.measures):
+            for c, reduction in one.get("severity", {}).items():
+                share = reduction * self._protected(rows, k, node, time)
+                saved = mine & (to == self.index[c]) & (self.rng.random(rows.size) < share)
+                if saved.any():
+                    chance = np.array(list(others.values())) / sum(others.values())
+                    places = np.array([self.index[other] for other in others])
+                    to = np.where(saved, self.rng.choice(places, rows.size, p=chance), to)
+        return to
 
     def _detect(self, rows: np.ndarray, time: np.ndarray) -> None:
         flat = self.detected[rows].reshape(rows.size, -1).argmin(axis=1)
@@ -330,7 +353,12 @@ class _Run:
         chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
         if not one["leaky"]:
             chosen &= w[rows, k, node] < one["efficacy"]
-        return chosen & (since <= time) & (time < tidy(since + one["duration"]))
+        inside = chosen & (since <= time) & (time < tidy(since + one["duration"]))
+        if "waning" not in one:
+            return inside.astype(float)
+        if isinstance(one["waning"], float):  # a mean
+            return inside * np.exp(-np.where(inside, time - since, 0.0) / one["waning"])
+        return inside * calendar_at(*one["waning"], np.where(inside, time - since, 0.0))
 
     def _among(self, one: dict[str, Any]) -> np.ndarray:
         """Which nodes a measure is for."""
@@ -342,7 +370,7 @@ class _Run:
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "vaccination":
                 safe = self._protected(rows, k, target, time)
-                left *= np.where(safe, 1.0 - one["efficacy"] if one["leaky"] else 0.0, 1.0)
+                left *= 1.0 - (one["efficacy"] if one["leaky"] else 1.0) * safe
         return left
 
     def _left(
@@ -370,7 +398,7 @@ class _Run:
                 left *= np.where(force, 1.0 - one["reduction"], 1.0)
             elif one["kind"] == "vaccination":
                 safe = self._protected(rows, k, source, time)
-                left *= np.where(safe, 1.0 - one["infectivity_reduction"], 1.0)
+                left *= 1.0 - one["infectivity_reduction"] * safe
             elif one["kind"] == "isolation":
                 away = force & (here == self.index[one["compartment"]]) & self._among(one)[source]
                 away &= time >= tidy(since + one["delay"])

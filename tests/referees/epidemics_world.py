@@ -177,6 +177,8 @@ def _alike(world: World, family: str) -> bool:
     laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
+    if family == "measures" and "severity" not in world.measures[1]:
+        return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
 
@@ -343,12 +345,25 @@ def _add_measures(rng: np.random.Generator, world: World) -> None:
         {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9,
          "trigger": trigger()},
     ]  # fmt: skip
+    _add_effects(rng, world)
     for one in world.measures[1:-1]:
         if one["kind"] != "tracing" and rng.random() < 0.5:
             one["among"] = "group"
         if rng.random() < 0.35:
             one.pop("start", None)
             one["trigger"] = trigger()
+
+
+def _add_effects(rng: np.random.Generator, world: World) -> None:
+    """The first vaccine wanes, and spares people a branch; the second may spare them one too."""
+    first, second = world.measures[1:3]
+    table = ([0.0, round(float(rng.uniform(0.2, 0.8)), 2)], [1.0, 0.3])
+    first["waning"] = table if rng.random() < 0.5 else round(float(rng.uniform(0.4, 2.0)), 2)
+    branching = [to for to, _ in world.progressions.values() if len(to) > 1]
+    if branching:
+        to = list(branching[0])
+        for one in (first, second):
+            one["severity"] = {to[0]: float(rng.choice([0.6, 1.0]))}
 
 
 def _add_profiles(rng: np.random.Generator, world: World) -> None:
@@ -544,6 +559,10 @@ def options_of(world: World) -> dict[str, Any]:
         options["interventions"] = []
         for one in world.measures:
             given = {k: v for k, v in one.items() if k not in ("kind", "trigger")}
+            if isinstance(one.get("waning"), float):
+                given["waning"] = ergode.Exponential(mean=one["waning"])
+            elif "waning" in one:
+                given["waning"] = ergode.Calendar(*one["waning"])
             if "trigger" in one:
                 given["start"] = ergode.Trigger(**one["trigger"])
             options["interventions"].append(_MEASURES[one["kind"]](**given))

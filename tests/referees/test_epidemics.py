@@ -340,6 +340,25 @@ def _two_classes_swapped(monkeypatch):
     _branches(monkeypatch, change)
 
 
+def _vaccines(monkeypatch, *names):
+    """Vaccines of which some effect is left out."""
+    right = transmission.interventions_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        return table._replace(**{name: 0 * getattr(table, name) for name in names})
+
+    monkeypatch.setattr(transmission, "interventions_of", wrong)
+
+
+def _without_severity(monkeypatch):
+    _vaccines(monkeypatch, "severity")
+
+
+def _without_waning(monkeypatch):
+    _vaccines(monkeypatch, "waning_rate", "waning_first")
+
+
 def _without_susceptibility(monkeypatch):
     """The susceptibility of nodes left out of the rates along arcs."""
     monkeypatch.setattr(tables, "arc_weights", lambda model, contacts: contacts.weights)
@@ -350,7 +369,8 @@ def _without_susceptibility(monkeypatch):
     ("broken", "family"),
     [
         (_faster, "plain"), (_ties_the_other_way, "meetings"), (_without_susceptibility, "driven"),
-        (_two_classes_swapped, "traits"),
+        (_two_classes_swapped, "traits"), (_without_severity, "measures"),
+        (_without_waning, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -370,6 +370,18 @@ rate = 0.5
     isolation, vaccination = asked.request.options["interventions"]
     assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5))
     assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
+    waning = (
+        '{ distribution = "exponential", mean = 180 }',
+        "{ changes = [0, 90], factors = [1, 0] }",
+    )
+    expected = ergode.Exponential(mean=180), ergode.Calendar([0, 90], [1, 0])
+    for written, one in zip(waning, expected, strict=True):
+        asked = reading(
+            output=f"[[interventions]]\nkind = 'vaccination'\nseverity = {{ H = 0.8 }}\n"
+            f"waning = {written}"
+        )
+        (found,) = asked.request.options["interventions"]
+        assert found == ergode.Vaccination(severity={"H": 0.8}, waning=one)
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
     with pytest.raises(ergode.ErgodeError, match="fraction is 2"):
         reading(output="[[interventions]]\nkind = 'vaccination'\nfraction = 2")

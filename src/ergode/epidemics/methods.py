@@ -126,6 +126,8 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
             return (
                 f"Vaccination with an infectivity_reduction changes whom a node infects, {one_sum}"
             )
+        if isinstance(one, Vaccination) and any(one.severity.values()):
+            return "Vaccination with a severity acts at the exact time of a move, within a step"
     return None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ergode.models.epidemic import interventions
 from ergode.models.epidemic.interventions import Calendar, Importation, Intervention, Trigger
+from ergode.runfile.models import holding_time
 from ergode.runfile.tables import Table
 
 _MEASURES = {
@@ -33,9 +34,21 @@ def scenario_options(top: Table) -> dict[str, Any]:
 
 def _measure(table: Table) -> Intervention:
     make = _MEASURES[table.choice("kind", _MEASURES)]
-    measure = table.call(make, also=["kind"], special={"Trigger": _start})
+    measure = table.call(make, also=["kind"], special=_SPECIAL)
     assert isinstance(measure, Intervention)
     return measure
+
+
+def _reductions(table: Table, key: str) -> dict[str, float]:
+    described = table.table(key)
+    return {name: described.number(name) for name in described.values}
+
+
+def _waning(table: Table, key: str) -> Any:
+    """A distribution, or the changes and factors of a calendar."""
+    if "distribution" in table.table(key):
+        return holding_time(table, key)
+    return _calendar(table.table(key))
 
 
 def _start(table: Table, key: str) -> float | date | Trigger:
@@ -49,6 +62,9 @@ def _start(table: Table, key: str) -> float | date | Trigger:
         count = described.text("count")
     with described.explaining():
         return Trigger(count, described.integer("level"), described.number("delay", 0.0))
+
+
+_SPECIAL = {"Trigger": _start, "Mapping": _reductions, "Exponential": _waning}
 
 
 def _importation(table: Table) -> Importation:

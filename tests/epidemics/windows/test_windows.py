@@ -41,7 +41,11 @@ def everything(age=0.0):
     model = ergode.CompartmentModel(
         strains.compartments,
         strains.infections,
-        [first, *others, ergode.Progression("R12", "S", ergode.Exponential(mean=15.0))],
+        [
+            first,
+            *others,
+            ergode.Progression("R12", {"S": 0.7, "R1": 0.3}, ergode.Exponential(mean=15.0)),
+        ],
         susceptibility="susceptibility",
     )
     rng = np.random.default_rng(0)
@@ -59,7 +63,15 @@ def everything(age=0.0):
         contacts,
         [
             ergode.LayerClosure("school", reduction=0.8, start=8, duration=10),
-            ergode.Vaccination(fraction=0.4, efficacy=0.7, rollout=10, start=4, among="group"),
+            ergode.Vaccination(
+                fraction=0.4,
+                efficacy=0.7,
+                severity={"R1": 0.6},
+                rollout=10,
+                start=4,
+                waning=ergode.Exponential(mean=20),
+                among="group",
+            ),
             ergode.Isolation("I2", fraction=0.5, delay=1.0, start=12),
             ergode.ContactTracing(
                 "I1",

@@ -87,7 +87,6 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
-    next_compartment_of_stay,
     remaining_time,
     stay_index,
 )
@@ -95,6 +94,7 @@ from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.transmission import (
     Source,
+    destination_of_stay,
     guarded,
     outcome,
 )
@@ -258,7 +258,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         if kind == CONTACT:
             move = _transmit(event, contacts, tables, nodes, run)
         elif kind == PROGRESS:
-            move = _progress(event, tables.stages, nodes, run)
+            move = _progress(event, tables, nodes, run)
         elif kind == SEED:
             seeding = tables.seeding
             compartment = np.int64(seed_compartment(seeding, event.arc))
@@ -333,12 +333,13 @@ def _transmit(event, contacts, tables, nodes, run):
     return Move(target if infected >= 0 else _NOBODY, infected, node, True)
 
 
-def _progress(event, stages, nodes, run):
+def _progress(event, tables, nodes, run):
     """The move of a node at the end of its stay."""
     left = np.int64(nodes.compartment[event.node])
-    compartment = next_compartment_of_stay(
-        stages, left, stay_index(left, event.stay - 1), run.seed, run.replicate, event.node
-    )
+    compartment = destination_of_stay(
+        tables, nodes.starts, left, stay_index(left, event.stay - 1), event.time, run.seed,
+        run.replicate, event.node,
+    )  # fmt: skip
     return Move(event.node, np.int64(compartment), _NOBODY, False)
 
 

@@ -22,7 +22,7 @@ from ergode.epidemics.leap.options import HAS_VACCINES, LAYERS, MODULATED
 from ergode.epidemics.leap.step import Schedule
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.shared import transmission
-from ergode.epidemics.shared.transmission import ALL_OR_NOTHING_KIND, LEAKY_KIND, protected_since
+from ergode.epidemics.shared.transmission import ALL_OR_NOTHING_KIND, LEAKY_KIND, left_by_vaccine
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import LayerClosure, Vaccination
 
@@ -84,7 +84,12 @@ def factors_of(
     changing = bool(scenario.layer_factors or closures)
     return (
         Factors(np.append(parts, np.iinfo(np.int64).max), factor.astype(precision), plan),
-        {MODULATED: changing or vaccines, LAYERS: len(layers), HAS_VACCINES: vaccines},
+        {
+            MODULATED: changing or vaccines,
+            LAYERS: len(layers),
+            HAS_VACCINES: vaccines,
+            **transmission.vaccine_bindings(scenario.interventions),
+        },
     )
 
 
@@ -120,7 +125,7 @@ def susceptibility(vaccines, node, time, seed, replicate):
         for row in range(vaccines.kind.size):
             kind = vaccines.kind[row]
             if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= vaccines.start[row]:
-                since = protected_since(vaccines, row, vaccines.start[row], node, seed, replicate)
-                if since <= time and time < since + vaccines.duration[row]:
-                    left *= 1.0 - vaccines.reduction[row] if kind == LEAKY_KIND else real(0.0)
+                left *= left_by_vaccine(
+                    vaccines, row, vaccines.start[row], time, node, seed, replicate
+                )
     return left

@@ -21,6 +21,10 @@ HAS_INTERVENTIONS = option(True)
 """Whether there are interventions of any kind."""
 HAS_TRACING = option(True)
 """Whether one of them is contact tracing."""
+HAS_SEVERITY = option(False)
+"""Whether a vaccination makes branches less likely."""
+HAS_WANING = option(False)
+"""Whether the effects of a vaccination wane."""
 HAS_TRIGGERS = option(True)
 """Whether a trigger starts one of them."""
 HAS_IMPORTATIONS = option(True)

@@ -125,6 +125,7 @@ def tables_of(
         HAS_CALENDARS: changing,
         HAS_INTERVENTIONS: bool(scenario.interventions),
         HAS_TRACING: any(isinstance(i, ContactTracing) for i in scenario.interventions),
+        **transmission.vaccine_bindings(scenario.interventions),
         HAS_TRIGGERS: any(isinstance(i.start, Trigger) for i in scenario.interventions),
         HAS_IMPORTATIONS: bool(scenario.importations),
         HAS_MOMENTS: moments.size > 0,

@@ -15,10 +15,16 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.elementary import next_up
-from ergode.core.math.random import INTERVENTION, draw_words, uniform
+from ergode.core.math.elementary import exp, next_up
+from ergode.core.math.random import BRANCHING, INTERVENTION, draw_words, uniform
 from ergode.epidemics.shared.clock import later
-from ergode.epidemics.shared.options import HAS_CALENDARS, HAS_INTERVENTIONS
+from ergode.epidemics.shared.options import (
+    HAS_CALENDARS,
+    HAS_INTERVENTIONS,
+    HAS_SEVERITY,
+    HAS_WANING,
+)
+from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
@@ -81,6 +87,12 @@ class Interventions(NamedTuple):
     trigger_counts: Any  # compartments, and at the end cases, uint8 [trigger_count, compartments+1]
     trigger_level: Any  # int64 [trigger_count]
     trigger_delay: Any  # real [trigger_count]
+    severity: Any  # reductions of branches, real [intervention_count, compartment_count]
+    waning_rate: Any  # of exponential decay, real [intervention_count]; 0 for none
+    # A row of a table of waning is waning_first[i] : waning_first[i + 1], int32.
+    waning_first: Any
+    waning_change: Any  # times since protection, real [change_count]
+    waning_factor: Any
 
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
@@ -202,6 +214,17 @@ def interventions_of(
     kind, trigger = np.zeros(count, np.int32), np.full(count, -1, np.int32)
     layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
     traced = np.zeros((count, 4), precision)
+    severity = np.zeros((count, len(model.compartments)), precision)
+    waning_rate, waning_first = np.zeros(count, precision), np.zeros(count + 1, np.int32)
+    change: list[float] = []
+    factor: list[float] = []
+    reduced = {
+        name
+        for one in interventions
+        if isinstance(one, Vaccination)
+        for name, value in one.severity.items()
+        if value > 0
+    }
     members: list[np.ndarray] = []
     triggers: list[Trigger] = []
     for row, one in enumerate(interventions):
@@ -222,6 +245,14 @@ def interventions_of(
             if one.layer is not None:
                 layer[row] = layer_index(contacts, one.layer, where)
         elif isinstance(one, Vaccination):
+            for name, value in one.severity.items():
+                _check_severity(model, name, reduced, where)
+                severity[row, model.index[name]] = value
+            if isinstance(one.waning, Calendar):
+                change += one.waning.changes
+                factor += one.waning.factors
+            elif one.waning is not None:
+                waning_rate[row] = 1.0 / one.waning.mean
             kind[row] = LEAKY_KIND if one.leaky else ALL_OR_NOTHING_KIND
             columns["reduction"][row] = one.efficacy
             columns["source_reduction"][row] = one.infectivity_reduction
@@ -238,6 +269,7 @@ def interventions_of(
             columns["fraction"][row] = one.detection
             columns["delay"][row] = one.detection_delay
             traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback
+        waning_first[row + 1 :] = len(change)
     counts = np.zeros((max(1, len(triggers)), len(model.compartments) + 1), np.uint8)
     for row, one_trigger in enumerate(triggers):
         for name in one_trigger.counted:
@@ -249,7 +281,39 @@ def interventions_of(
         trigger_counts=counts,
         trigger_level=np.array([t.level for t in triggers] or [2**62], np.int64),
         trigger_delay=np.array([t.delay for t in triggers] or [0.0], precision),
+        severity=severity, waning_rate=waning_rate, waning_first=waning_first,
+        waning_change=np.array(change or [0.0], precision),
+        waning_factor=np.array(factor or [1.0], precision),
     )  # fmt: skip
+
+
+def vaccine_bindings(interventions: Sequence[Intervention]) -> dict[Any, bool]:
+    """Options of kernels for what vaccinations do beside preventing infections."""
+    given = [one for one in interventions if isinstance(one, Vaccination)]
+    found = {}
+    if any(any(one.severity.values()) for one in given):
+        found[HAS_SEVERITY] = True
+    if any(one.waning is not None for one in given):
+        found[HAS_WANING] = True
+    return found
+
+
+def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where: str) -> None:
+    """Refuse a reduction of what is no branch, or of branches without others beside them."""
+    compartment_index(model, name, where)
+    found = False
+    for progression in model.progressions:
+        for split in progression.splits:
+            if split.get(name, 0.0) == 0.0 or len(split) == 1:  # one target is no branching
+                continue
+            found = True
+            if not any(share > 0 for other, share in split.items() if other not in reduced):
+                raise ModelError(
+                    f"{where} reduces the branch {progression.compartment} -> {name}, which has no "
+                    "other branch beside it"
+                )
+    if not found:
+        raise ModelError(f"{where} reduces the severity '{name}', which is no branch of the model")
 
 
 def compartment_index(model: CompartmentModel, name: str, where: str) -> int:
@@ -319,14 +383,94 @@ def protected_since(interventions, row, start, node, seed, replicate):
     return fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
 
 
-def _left_by_vaccine(interventions, row, start, time, node, seed, replicate):
-    """Fraction of the infection rate of a node that remains after a vaccination."""
+def protection(interventions, row, start, time, node, seed, replicate):
+    """How well a vaccination protects a node: 1 at first, less when it has waned, 0 if not."""
     since = protected_since(interventions, row, start, node, seed, replicate)
     if since <= time and time < since + interventions.duration[row]:
-        if interventions.kind[row] == LEAKY_KIND:
-            return 1.0 - interventions.reduction[row]
-        return real(0.0)
-    return real(1.0)
+        if HAS_WANING:
+            return _unwaned(interventions, row, time - since)
+        return real(1.0)
+    return real(0.0)
+
+
+def _unwaned(interventions, row, age):
+    """Fraction of the effects that is left of a vaccination at a time since protection began."""
+    if interventions.waning_rate[row] > 0.0:
+        return exp(-interventions.waning_rate[row] * age)
+    first = interventions.waning_first[row]
+    high = interventions.waning_first[row + 1]
+    if first == high:
+        return real(1.0)
+    low = first + 1
+    while low < high:
+        middle = (low + high) >> 1
+        if interventions.waning_change[middle] <= age:
+            low = middle + 1
+        else:
+            high = middle
+    return interventions.waning_factor[low - 1]
+
+
+def left_by_vaccine(interventions, row, start, time, node, seed, replicate):
+    """Fraction of the infection rate of a node that remains after a vaccination."""
+    safe = protection(interventions, row, start, time, node, seed, replicate)
+    if interventions.kind[row] == LEAKY_KIND:
+        return fma(-interventions.reduction[row], safe, real(1.0))
+    return 1.0 - safe
+
+
+def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
+    """Next compartment of a node after a stay with this index, which ends at `time`.
+
+    A vaccination may avert the branch that was drawn.
+    """
+    stages = tables.stages
+    into = np.int64(next_compartment_of_stay(stages, compartment, index, seed, replicate, node))
+    if HAS_SEVERITY:
+        plan = tables.interventions
+        left = real(1.0)
+        for row in range(plan.kind.size):
+            if plan.severity[row, into] > 0.0:
+                safe = protection(plan, row, starts[row], later(time), node, seed, replicate)
+                left *= fma(-plan.severity[row, into], safe, real(1.0))
+        if left < 1.0:
+            w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
+            u = uniform(w2, w3)
+            if u > left:
+                into = _other_branch(
+                    stages, plan, row_of(stages, compartment, node), (u - left) / (1.0 - left), into
+                )
+    return into
+
+
+def _other_branch(stages, plan, row, part, into):
+    """A branch whose severity no vaccination reduces; `part` is uniform on (0, 1]."""
+    total = real(0.0)
+    before = real(0.0)
+    for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
+        if not _is_reduced(plan, stages.branch_to[branch]):
+            total += stages.branch_cdf[branch] - before
+        before = stages.branch_cdf[branch]
+    reached = real(0.0)
+    before = real(0.0)
+    found = False
+    for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
+        if not _is_reduced(plan, stages.branch_to[branch]):
+            # The last one of them is taken if rounding leaves the sum below the part.
+            if not found:
+                into = np.int64(stages.branch_to[branch])
+            reached += stages.branch_cdf[branch] - before
+            found = found or fma(part, total, real(0.0)) <= reached
+        before = stages.branch_cdf[branch]
+    return into
+
+
+def _is_reduced(plan, compartment):
+    """Whether a vaccination reduces the severity of a compartment."""
+    reduced = False
+    for row in range(plan.kind.size):
+        reduced = reduced or plan.severity[row, compartment] > 0.0
+    return reduced
 
 
 def guarded(interventions, starts, time, node, seed, replicate):
@@ -336,7 +480,7 @@ def guarded(interventions, starts, time, node, seed, replicate):
     for row in range(interventions.kind.size):
         kind = interventions.kind[row]
         if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
-            left *= _left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
+            left *= left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
     return left
 
 
@@ -367,13 +511,12 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
             ):
                 left *= 1.0 - interventions.reduction[row]
         elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
-            left *= _left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
+            left *= left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
             if interventions.source_reduction[row] > 0.0:
-                since = protected_since(
-                    interventions, row, starts[row], source.node, seed, replicate
+                safe = protection(
+                    interventions, row, starts[row], time, source.node, seed, replicate
                 )
-                if since <= time and time < since + duration:
-                    left *= 1.0 - interventions.source_reduction[row]
+                left *= fma(-interventions.source_reduction[row], safe, real(1.0))
         elif kind == _ISOLATION:
             group = interventions.group[row]
             if (

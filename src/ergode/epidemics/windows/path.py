@@ -34,10 +34,9 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
-    next_compartment_of_stay,
     stay_index,
 )
-from ergode.epidemics.shared.transmission import Source, guarded, outcome
+from ergode.epidemics.shared.transmission import Source, destination_of_stay, guarded, outcome
 from ergode.epidemics.windows.state import (
     INFECTED,
     ROOM,
@@ -277,9 +276,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
         into = infected | INFECTED
         if infected < 0:
             into = np.int64(
-                next_compartment_of_stay(
-                    tables.stages, compartment, stay_index(compartment, stay - 1), seed, replicate,
-                    node,
+                destination_of_stay(
+                    tables, starts, compartment, stay_index(compartment, stay - 1), time, seed,
+                    replicate, node,
                 )
             )  # fmt: skip
         changed = max(changed, _new_move(epidemic, position, moves, known, time, into, stop))

@@ -184,18 +184,46 @@ def entry_of_nodes(division: tuple[Any, ...], contacts: ContactNetwork) -> np.nd
     name, keys, edges = division
     values = attribute_values(contacts, name)
     if edges is not None:
+        if (span := _span(values)) is not None:
+            low, every = span
+            entry = (np.searchsorted(edges, every, side="right") - 1)[values.astype(np.int64) - low]
+            if (entry >= 0).all():
+                return np.asarray(entry)
         return grouped(values, np.asarray(edges), f"attribute '{name}'")
-    found, inverse = np.unique(values, return_inverse=True)
     place = {key: number for number, key in enumerate(keys)}
-    index = np.array([place.get(value, -1) for value in found.tolist()], np.int64)
+    found, inverse = _distinct(values)
+    index = np.array([place.get(value, -1) for value in found], np.int64)[inverse]
     if (index < 0).any():
-        value = found[np.argmax(index < 0)]
-        node = int(np.argmax(values == value))
+        node = int(np.argmax(index < 0))
         raise ModelError(
-            f"node {node} has the {name} {value}, for which the model has no value; it has "
+            f"node {node} has the {name} {values[node]}, for which the model has no value; it has "
             + ", ".join(map(str, keys))
         )
-    return np.asarray(index[inverse])
+    return np.asarray(index)
+
+
+_SPAN_MOST = 2**20  # of integers that are counted rather than sorted
+
+
+def _distinct(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """Values that may occur, and the position of each node's."""
+    if values.dtype.kind == "O":
+        return values.tolist(), np.arange(values.size)
+    if (span := _span(values)) is not None:
+        low, every = span
+        return every.tolist(), values.astype(np.int64) - low
+    found, inverse = np.unique(values, return_inverse=True)
+    return found.tolist(), inverse
+
+
+def _span(values: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """The least of some integers, and all from it to the largest; None if these are too many."""
+    if values.dtype.kind not in "biu" or not values.size:
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low >= _SPAN_MOST:
+        return None
+    return low, np.arange(low, high + 1).astype(values.dtype)
 
 
 def factor_of_nodes(given: str | ByAttribute, contacts: ContactNetwork) -> np.ndarray:

@@ -7,7 +7,7 @@ transmissions.  It never uses future events.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.dates import Moment, dates_of, text_of
+from ergode.models.holding_times.families import Exponential
 
 CASES = "cases"
 ALL_CONTACTS = ""  # the one layer of a network without named layers
@@ -169,16 +170,33 @@ class Vaccination(Intervention):
         Whether the vaccine is leaky; otherwise it is all-or-nothing.
     infectivity_reduction : float
         Fraction by which protected nodes are less infectious if they become infected.
+    severity : mapping of str to float
+        For compartments of a branching: the fraction of the nodes that would enter it, and do not
+        if they are protected at that moment, such as ``{"H": 0.8}``. They enter one of the other
+        branches, in proportion to its probability.
     rollout : float
         Period of vaccination; each vaccinated node has a uniformly random time in it [time].
     delay : float
         Time from vaccination to protection [time].
     duration : float
         Duration of protection [time].
+    waning : Exponential or Calendar, optional
+        Factor on all three effects of a leaky vaccine by the time since protection began:
+        exponential decay with a mean, or a table of values between 0 and 1.
     among : str, optional
         Name of a node attribute: nodes with a nonzero value are eligible.
     start : float or Trigger, optional
         Start of the rollout.
+
+    Examples
+    --------
+    A vaccine that is better against the hospital than against infection, and wanes:
+
+    >>> import ergode
+    >>> vaccination = ergode.Vaccination(
+    ...     fraction=0.7, efficacy=0.5, infectivity_reduction=0.3, severity={"H": 0.8},
+    ...     rollout=30, waning=ergode.Exponential(mean=180),
+    ... )
     """
 
     fraction: float = 1.0
@@ -189,6 +207,8 @@ class Vaccination(Intervention):
     delay: float = 0.0
     duration: float = math.inf
     among: str | None = None
+    severity: Mapping[str, float] = field(default_factory=dict)
+    waning: Exponential | Calendar | None = None
 
     def __post_init__(self) -> None:
         self._check(
@@ -196,6 +216,36 @@ class Vaccination(Intervention):
             delay=_SPAN, duration=_SPAN,
         )  # fmt: skip
         check_switch("Vaccination", "leaky", self.leaky)
+        if not isinstance(self.severity, Mapping):
+            raise ModelError(
+                f"Vaccination: severity is {self.severity!r}; expected compartments and their "
+                "reductions, such as {'H': 0.8}"
+            )
+        reduced = {
+            name: _number("Vaccination", f"severity of '{name}'", value, *_SHARE)
+            for name, value in self.severity.items()
+        }
+        object.__setattr__(self, "severity", reduced)
+        self._check_waning()
+
+    def _check_waning(self) -> None:
+        waning = self.waning
+        if waning is None or isinstance(waning, Exponential):
+            is_table = False
+        elif isinstance(waning, Calendar) and waning.period is None and not waning.has_dates:
+            is_table = True
+        else:
+            raise ModelError(
+                f"Vaccination: waning is {waning!r}; expected an Exponential, or a Calendar of "
+                "times since protection that does not repeat"
+            )
+        if is_table and max(waning.factors) > 1.0:  # type: ignore[union-attr]
+            raise ModelError("Vaccination: a factor of waning is above 1; expected 0 to 1")
+        if waning is not None and not self.leaky:
+            raise ModelError(
+                "Vaccination: waning goes with a leaky vaccine; an all-or-nothing vaccine has a "
+                "duration"
+            )
 
 
 @dataclass(frozen=True)
