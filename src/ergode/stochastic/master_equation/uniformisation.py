@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse
 import scipy.stats
 from scipy.linalg.blas import daxpy
 
@@ -72,11 +73,13 @@ class Evolution:
         self._refresh()
 
     def _refresh(self) -> None:
+        """Make the matrix P and the ways out anew."""
         space = self.space
         matrix, total = space.generator()
         self.fastest = float(total.max(initial=0.0))
-        self._jump = matrix / max(self.fastest, 1e-300)
-        self._stay = 1.0 - total / max(self.fastest, 1e-300)
+        scale = max(self.fastest, 1e-300)
+        stay = scipy.sparse.diags(1.0 - total / scale)
+        self._jump = scipy.sparse.csr_matrix(matrix / scale + stay)
         self._change, self._source = space.ways_out()
         self._out = space.rates[self._change, self._source]
         self.p = np.concatenate([self.p, np.zeros(space.count - self.p.size)])
@@ -115,7 +118,7 @@ class Evolution:
         found = weights[0] * v
         seen += beyond[0] * v[self._source]
         for k in range(1, weights.size):
-            v = self._jump @ v + self._stay * v
+            v = self._jump @ v
             daxpy(v, found, a=weights[k])
             if seen.size:
                 seen += beyond[k] * v[self._source]
@@ -133,7 +136,7 @@ class Evolution:
         """
         jumps = self.fastest * step
         doublings = max(0, int(np.ceil(np.log2(jumps))))
-        jump = self._jump.toarray() + np.diag(self._stay)
+        jump = self._jump.toarray()
         leaves = np.bincount(self._source, self._out, self.space.count)
         weights, beyond = _poisson(jumps / 2**doublings, 0.0)
         power = np.eye(self.space.count)
