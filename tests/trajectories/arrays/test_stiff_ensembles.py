@@ -125,11 +125,12 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("case", ["thread", "block"])
+@pytest.mark.parametrize("case", ["thread", "block", "block, all in shared memory"])
 def test_the_text_for_a_gpu_on_threads_of_a_host(case, monkeypatch):
     times = np.array([0.0, 0.004, 0.01])
     initial, rates = np.random.default_rng(1).normal(size=(2, 5)), np.array([[50.0, 200.0]])
-    found = states_on_host(case, monkeypatch, FIELDS[case], "rosenbrock23", times, initial, rates,
+    group = case.partition(",")[0]
+    found = states_on_host(case, monkeypatch, FIELDS[group], "rosenbrock23", times, initial, rates,
                            {"rtol": 0.1, "atol": 0.1})  # fmt: skip
     for start, D, states in zip(initial, rates[0], np.moveaxis(found, -1, 0), strict=True):
         exact = solve_ivp(
@@ -137,7 +138,7 @@ def test_the_text_for_a_gpu_on_threads_of_a_host(case, monkeypatch):
             "Radau", times, rtol=1e-9, atol=1e-10,
         ).y.T  # fmt: skip
         np.testing.assert_allclose(states, exact, atol=2e-2)
-    if case == "block":
+    if group == "block":
         thread = states_on_host("thread", monkeypatch, FIELDS["thread"], "rosenbrock23", times,
                                 initial, rates, {"rtol": 0.1, "atol": 0.1})  # fmt: skip
         np.testing.assert_allclose(found, thread, atol=1e-12)

@@ -434,7 +434,7 @@ def _commit(group, w):
 
 # ---- kernels
 
-ROWS = option()  # rows of slopes: stages, the end of the step, and extra stages
+ROWS = option()  # rows of slopes: stages, the end of the step, extra stages; without a matrix
 
 
 def alone_cpu(start, stop, run, out):
@@ -470,10 +470,11 @@ def block_cuda(run, out, w):
     block = np.int64(cuda.blockIdx.x)
     scratch = cuda.shared.array((2, _WARPS), real)
     if IN_SHARED == 2:
+        rows = ROWS + n if IMPLICIT else ROWS
         shared = cuda.shared.array(0, real)
         mine = Workspace(
             window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),
-            window(shared, 4 * n, (ROWS, n)), w.parts, w.words, scratch,
+            window(shared, 4 * n, (rows, n)), w.parts, w.words, scratch,
         )  # fmt: skip
     elif IN_SHARED == 1:
         shared = cuda.shared.array(0, real)

@@ -131,10 +131,12 @@ class Runner:
         self.bindings = bindings_of(field, method, control, precision, noise_substeps)
         self.is_stabilised, self.is_noisy = method.stabilised, method.scheme > 0
         self.is_implicit = method.stiff
-        self.slopes = implicit.rows_of(method.bindings) + field.size if method.stiff else (
+        self.slope_rows = implicit.rows_of(method.bindings) if method.stiff else (
             len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
             + self.is_stabilised + noisy.ROWS_OF[method.scheme]
         )  # fmt: skip
+        # The columns of a matrix follow.
+        self.slopes = self.slope_rows + (field.size if method.stiff else 0)
         self._grid, self._first = times, first
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
@@ -281,8 +283,7 @@ class CPUFollowers:
         else:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
-        rows = runner.slopes - (n if runner.is_implicit else 0)
-        own: dict[Any, Any] = {} if body is together_cpu else {ROWS: rows}
+        own: dict[Any, Any] = {} if body is together_cpu else {ROWS: runner.slope_rows}
         if body is lanes_cpu and runner.is_noisy:
             own[step_with_noise] = noisy.step_lanes
         self.kernel = kernels.cpu_kernel(
@@ -345,7 +346,7 @@ class CUDAFollowers:
                 if rows * n * word <= most:
                     more, self.shared_bytes = {IN_SHARED: level}, rows * n * word
                     break
-            more[ROWS] = runner.slopes
+            more[ROWS] = runner.slope_rows
         self.kernel = kernels.cuda_kernel(
             _BODIES[self.group], precision=runner.precision,
             bindings={**runner.bindings, **dict(GROUPS[self.group]), **more},
