@@ -92,7 +92,7 @@ def tables_of(
     ModelError, PlanError
         A name is unknown, or a limit of the methods is exceeded.
     """
-    contacts = scenario.contacts
+    contacts = scenario.stored
     stages = progression.stages_of_group(model, group, precision)
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
@@ -170,8 +170,15 @@ def arc_weights(
 
     A computed network has one for each slot of a node.
     """
-    computed = isinstance(contacts, ComputedNetwork)
-    weights = contacts.slot_factors() if computed else contacts.weights
+    if isinstance(contacts, ComputedNetwork):
+        for name in (model.infectivity, model.susceptibility):
+            if name is not None:
+                raise ModelError(
+                    f"the model reads the node attribute '{name}', but a computed network has no "
+                    "attributes; use ComputedNetwork.stored(simple=True).with_attributes(...)"
+                )
+        return contacts.slot_factors()
+    weights = contacts.weights
     for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):
         if name is None:
             continue
