@@ -1,7 +1,8 @@
 """Epidemics of everyone on Earth: exact SEIR on random regular networks that are computed.
 
 Rows are the time, arcs a second, the largest memory (of the process, or in use on the GPU), and the
-error of the attack rate by theory.  Bytes that a GPU has to move, and what bounds it: `first_passage.computed_cuda`.
+error of the attack rate by theory.  `first_passage.computed_cuda` has the bytes that a GPU has to
+move, and what bounds it.
 """
 
 from __future__ import annotations
