@@ -230,6 +230,8 @@ def test_the_stored_copy_has_equal_arcs():
     for node in (0, 17, 2999):
         row = slice(simple.offsets[node], simple.offsets[node + 1])
         assert set(simple.targets[row]) == set(network.neighbours(node)) - {node}
+    with pytest.raises(ModelError, match="layer 'a' is a copy of a computed network"):
+        ergode.ContactNetwork.from_layers({"a": ComputedNetwork.groups(9, 3).stored()})
     # The simple copy is what its own edges make.
     source = np.repeat(np.arange(3000), 7)
     keep = source != copy.targets
