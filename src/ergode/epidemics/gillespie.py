@@ -291,7 +291,7 @@ class JumpEnsemble(Ensemble):
         rows: float = math.inf,
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision, group, rows)
-        contacts = scenario.contacts
+        contacts = scenario.stored
         stages = progression.stages_of_group(model, group, precision, contacts)
         check_stages(model, stages, precision, group)
         infections = transmission.infections_of(model, precision, group)

@@ -468,6 +468,18 @@ def test_every_order_is_equally_likely(count, ranks):
     assert_frequencies(observed, np.full(observed.size, 1 / observed.size))
 
 
+def test_orders_of_more_elements_than_words_are_uniform():
+    count = 8_000_000_000
+    elements = order_of(np.full(COUNT, 5), count, replicate=np.arange(COUNT))
+    for group in (elements // (count // 1000), elements % 1000):
+        assert_frequencies(np.bincount(group, minlength=1000), np.full(1000, 1e-3))
+    ranks = np.arange(0, count, count // 1000)
+    elements = order_of(ranks, count)
+    assert np.unique(elements).size == ranks.size
+    assert elements.max() < count
+    assert np.array_equal(order_of(elements, count, inverse=True), ranks)
+
+
 # ---- both devices
 
 

@@ -83,6 +83,14 @@ def test_counts_equal_those_on_the_stored_copy(model, network):
     assert (found["cases"][:, -1] > 8_000).all()
 
 
+@pytest.mark.parametrize("network", [regular, layered])
+def test_a_few_nodes_equal_the_stored_copy(network):
+    for count in (1, 2, 3, 5):
+        contacts = network(count)
+        chosen = {"initial": {"E": 1}, "replicates": 40}
+        same(simulate(seir(), contacts, **chosen), simulate(seir(), contacts.stored(), **chosen))
+
+
 def test_line_lists_equal_those_on_the_stored_copy():
     contacts = regular(5_000)
     found = simulate(seir(), contacts, output="line_list")
@@ -181,6 +189,11 @@ def test_what_cannot_run_on_computed_networks_says_so():
             simulate(seir(), network, interventions=closure)
         with pytest.raises(PlanError, match="with and without interventions"):
             simulate(seir(), network, interventions=[])
+    by_age = ergode.CompartmentModel(
+        ["S", "I"], [ergode.Infection("S", "I", {"I": 1.0})], susceptibility="age"
+    )
+    with pytest.raises(ModelError, match="reads the node attribute 'age', but a computed network"):
+        simulate(by_age, contacts, initial={"I": 3})
     with pytest.raises(ModelError, match="strata is 'age', but the network's attributes are none"):
         simulate(seir(), contacts, strata="age")
     with pytest.raises(PlanError, match="output='statistics' is for fewer than 2.31 nodes"):
@@ -249,6 +262,17 @@ def test_cuda_equals_cpu(model, network, precision):
         simulate(model(), contacts, device="cuda", **chosen),
         simulate(model(), contacts, device="cpu", **chosen),
     )
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("network", [regular, layered])
+def test_cuda_equals_cpu_among_a_few_nodes(network):
+    for count in (1, 2, 3, 5, 700):
+        pair = [
+            simulate(seir(), network(count), initial={"E": 1}, replicates=300, device=device)
+            for device in ("cuda", "cpu")
+        ]
+        same(*pair)
 
 
 @pytest.mark.cuda

@@ -178,6 +178,22 @@ def test_triangles_are_those_of_random_permutations():
     assert abs(found - expected) < 5.5 * np.sqrt(expected)
 
 
+def test_self_arcs_and_double_contacts_are_as_rare_as_documented():
+    # Of m permutations each has one fixed point on average, in two slots; m^2 - m / 2 pairs of
+    # nodes have two contacts: 1 by two permutations in either direction, 1 / 2 by one.
+    count, networks, self_arcs, double = 500, 1000, 0, 0
+    for seed in range(networks):
+        targets = ComputedNetwork.random_regular(count, 8, seed=seed).targets()
+        own = targets == np.arange(count)[:, None]
+        self_arcs += int(own.sum())
+        in_order = np.sort(np.where(own, -1 - np.arange(8), targets), axis=1)
+        double += int((in_order[:, 1:] == in_order[:, :-1]).sum())
+    fixed, pairs = self_arcs / 2, double / 2
+    assert abs(fixed / networks - 4) < 5.5 * np.sqrt(4 / networks)
+    # Triple contacts, of which there is one in count / 100 networks, count twice.
+    assert abs(pairs / networks - 14) < 5.5 * np.sqrt(14 / networks) + 0.1
+
+
 def test_all_pairs_meet_in_groups_equally_often():
     count, layers, met = 12, 255, np.zeros((12, 12))
     for start in range(0, 100 * layers, layers):
@@ -214,6 +230,8 @@ def test_the_stored_copy_has_equal_arcs():
     for node in (0, 17, 2999):
         row = slice(simple.offsets[node], simple.offsets[node + 1])
         assert set(simple.targets[row]) == set(network.neighbours(node)) - {node}
+    with pytest.raises(ModelError, match="layer 'a' is a copy of a computed network"):
+        ergode.ContactNetwork.from_layers({"a": ComputedNetwork.groups(9, 3).stored()})
     # The simple copy is what its own edges make.
     source = np.repeat(np.arange(3000), 7)
     keep = source != copy.targets

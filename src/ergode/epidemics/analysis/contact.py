@@ -136,6 +136,7 @@ def stages_of(model: CompartmentModel, infected: str) -> tuple[Stage, ...]:
                 branches[names.index(target)] = probability
         changes, rates = _rates(causes, name)
         holding_time = progression.holding_time if progression is not None else None
+        assert holding_time is None or isinstance(holding_time, HoldingTime)
         found.append(Stage(holding_time, changes, rates, branches))
     return tuple(found)
 

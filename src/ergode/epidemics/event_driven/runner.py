@@ -75,7 +75,7 @@ class EventEnsemble(Ensemble):
         self._kernel = made(self.families(model, made))
         self.bindings = dict(self._kernel.bindings)
         contacts = Contacts(
-            scenario.contacts.offsets, scenario.contacts.targets,
+            scenario.stored.offsets, scenario.stored.targets,
             or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8),
         )  # fmt: skip
         self._contacts = put_table(device, contacts)

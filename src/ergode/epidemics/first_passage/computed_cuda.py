@@ -5,15 +5,16 @@ each of its arcs that transmits reads the word of its target, 32 bytes of a rand
 also the least that memory delivers.  A target that is lowered is read and written once more.  For
 a random regular network of degree 8 and transmissibility 0.68 these are, in bytes a node,
 
-    scans         4 x passes (about 40 for 150 days)       160
+    scans         4 x 31 passes for 150 days               124
     targets       8 x 0.68 x 32                            174
     lowered       about 1.5 x 64                            96
     counts        4                                          4
 
-that is 430 bytes a node, or 3.5 TB for 8e9 nodes: 0.8 s at 4.5 TB/s.  An arc costs about 150
-instructions: a permutation of 7 rounds, a quarter of a block of random words, a logarithm.  For 8e9
-nodes these are 1e13, half of them on the integer unit: 0.5 s.  Random reads of 32 GB also miss the
-translation caches.
+that is 400 bytes a node, or 3.2 TB for 8e9 nodes: 0.7 s at 4.5 TB/s.  An arc costs about 200
+instructions: a permutation of 7 rounds, a quarter of a block of random words, a logarithm, an
+eighth of the draws of its node.  For 8e9 nodes these are 1.3e13, half of them on the integer unit:
+0.5 s.  An H200 takes 3.0 s, and as long for each node among 1e8 to 8e9.  So neither bound is met:
+it makes 1.9e10 random reads and writes a second, and waits for them.
 
 Three things keep it near these bounds.  A lane draws four consecutive arcs from one block of random
 words, and reads the words of their four targets together.  A node that is lowered to a time within

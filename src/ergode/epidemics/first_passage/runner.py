@@ -91,9 +91,11 @@ class FirstPassageEnsemble(Ensemble):
         if self.count_type != np.int32:
             self._bindings[WIDE] = True
         self._computed = isinstance(contacts, ComputedNetwork)
+        offsets: Any = np.zeros(1, np.int64)
+        targets: Any = None
         if isinstance(contacts, ComputedNetwork):
             self._bindings |= {COMPUTED: True, **contacts.bindings}
-            offsets, targets = np.zeros(1, np.int64), contacts.arcs
+            targets = contacts.arcs
         else:
             offsets, targets = contacts.offsets, contacts.targets
         on_cuda = search_computed_cuda if self._computed else search_cuda

@@ -47,7 +47,7 @@ def factors_of(
     precision: Precision,
 ) -> tuple[Factors, dict[Any, Any]]:
     """The factors of a scenario on a clock that is zero at `begin`; and the options of kernels."""
-    contacts = scenario.contacts
+    contacts = scenario.stored
     closures = [one for one in scenario.interventions if isinstance(one, LayerClosure)]
     vaccines = any(isinstance(one, Vaccination) for one in scenario.interventions)
     plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)

@@ -164,7 +164,7 @@ class LeapEnsemble(Ensemble):
         self, model: CompartmentModel, scenario: Scenario, stages: Any, times: np.ndarray
     ) -> LeapTables:
         """Tables on the host, without seeds; also sets the options of the kernels."""
-        contacts, precision, transition = scenario.contacts, self.precision, self.transition
+        contacts, precision, transition = scenario.stored, self.precision, self.transition
         schedule, equal = plan.schedule_of(times, self.step, self.tolerance, precision)
         oldest = self._oldest_ticks(schedule)
         ages = 0

@@ -31,9 +31,8 @@ from ergode.epidemics.shared.sweep import (
     replicate_of,
 )
 from ergode.epidemics.shared.transmission import compartment_index
-from ergode.models.epidemic.attributes import factor_of_nodes
+from ergode.models.epidemic.attributes import Network, factor_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.networks.contact_network import ContactNetwork
 
 _NEVER = float("inf")
 
@@ -135,7 +134,7 @@ def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarra
     return rates / max(total.values()), into
 
 
-def factor_of(model: CompartmentModel, contacts: ContactNetwork, name: str) -> np.ndarray | None:
+def factor_of(model: CompartmentModel, contacts: Network, name: str) -> np.ndarray | None:
     """The "susceptibility" or "infectivity" of each node; None if all are one."""
     factors = [factor_of_nodes(one, contacts) for one in model.factors(name)]
     return reduce(np.multiply, factors) if factors else None

@@ -22,10 +22,9 @@ from ergode.core.errors import ModelError
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
 from ergode.epidemics.shared.options import WIDE
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
-from ergode.models.epidemic.attributes import ByAttribute, entry_of_nodes
+from ergode.models.epidemic.attributes import ByAttribute, Network, entry_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels
-from ergode.models.networks.contact_network import ContactNetwork
 
 _FOR_EVER = float("inf")
 
@@ -49,7 +48,7 @@ class Classes(NamedTuple):
 ALL_ALIKE = Classes(1, np.zeros(1, np.uint16), {})
 
 
-def classes_of(model: CompartmentModel, contacts: ContactNetwork) -> Classes:
+def classes_of(model: CompartmentModel, contacts: Network) -> Classes:
     """The classes of a network's nodes under a model.
 
     Raises
@@ -202,7 +201,7 @@ def stages_of_group(
     model: CompartmentModel,
     group: PointGroup | None,
     precision: Precision,
-    contacts: ContactNetwork,
+    contacts: Network,
 ) -> Stages:
     """The tables of a model, or of the models of a group, for the nodes of a network."""
     classes = classes_of(model, contacts)

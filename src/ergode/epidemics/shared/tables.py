@@ -92,7 +92,7 @@ def tables_of(
     ModelError, PlanError
         A name is unknown, or a limit of the methods is exceeded.
     """
-    contacts = scenario.contacts
+    contacts = scenario.stored
     stages = progression.stages_of_group(model, group, precision, contacts)
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
@@ -176,10 +176,11 @@ def arc_weights(
 
     A computed network has one for each slot of a node.
     """
-    computed = isinstance(contacts, ComputedNetwork)
-    weights = contacts.slot_factors() if computed else contacts.weights
-    for name in ("infectivity", "susceptibility"):
-        factor = factor_of(model, contacts, name)
+    factors = {name: factor_of(model, contacts, name) for name in ("infectivity", "susceptibility")}
+    if isinstance(contacts, ComputedNetwork):  # it has no attributes
+        return contacts.slot_factors()
+    weights = contacts.weights
+    for name, factor in factors.items():
         if factor is None:
             continue
         by_source = name == "infectivity"

@@ -74,7 +74,7 @@ class WindowEnsemble(Ensemble):
         real = np.dtype(precision).type
         begin = float(times[0])
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
-        arcs = _arcs_of(model, scenario.contacts, tables, precision)
+        arcs = _arcs_of(model, scenario.stored, tables, precision)
         most = int(np.diff(arcs.first).max(initial=0))
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = (
@@ -90,7 +90,7 @@ class WindowEnsemble(Ensemble):
         kernel = made(self.families(model, made))
         self.bindings = dict(kernel.bindings)
         models = [model] if group is None else group.models
-        self.width = real(width if width is not None else _width(models, scenario.contacts, tables))
+        self.width = real(width if width is not None else _width(models, scenario.stored, tables))
         self.arcs = put_table(device, arcs)
         self._importations = tables.importations
         self.tables = self.tables_on_device(tables, self._seeds.of(0, 0))

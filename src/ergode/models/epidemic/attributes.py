@@ -10,8 +10,11 @@ import numpy as np
 
 from ergode.core.arguments import check_text, is_finite_number
 from ergode.core.errors import ModelError
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.mixing import group_edges, grouped, labels_of
+
+Network = ContactNetwork | ComputedNetwork
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ def factors_by(owner: str, name: str, given: Any) -> Any:
 # ---- which entry each node of a network has
 
 
-def attribute_values(contacts: ContactNetwork, name: str) -> np.ndarray:
+def attribute_values(contacts: Network, name: str) -> np.ndarray:
     """A node attribute by name.
 
     Raises
@@ -169,11 +172,13 @@ def attribute_values(contacts: ContactNetwork, name: str) -> np.ndarray:
     """
     if name not in contacts.attributes:
         known = ", ".join(contacts.attributes) or "none"
+        if isinstance(contacts, ComputedNetwork):
+            known += ": use ComputedNetwork.stored(simple=True).with_attributes(...)"
         raise ModelError(f"the network has no node attribute '{name}'; it has {known}")
     return np.asarray(contacts.attributes[name])
 
 
-def entry_of_nodes(division: tuple[Any, ...], contacts: ContactNetwork) -> np.ndarray:
+def entry_of_nodes(division: tuple[Any, ...], contacts: Network) -> np.ndarray:
     """Index of the entry of every node, shape [node_count].
 
     Raises
@@ -226,7 +231,7 @@ def _span(values: np.ndarray) -> tuple[int, np.ndarray] | None:
     return low, np.arange(low, high + 1).astype(values.dtype)
 
 
-def factor_of_nodes(given: str | ByAttribute, contacts: ContactNetwork) -> np.ndarray:
+def factor_of_nodes(given: str | ByAttribute, contacts: Network) -> np.ndarray:
     """A factor of every node, float32 [node_count].
 
     Raises

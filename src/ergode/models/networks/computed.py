@@ -365,7 +365,7 @@ class ComputedNetwork:
         targets = self.targets()
         if simple:
             return self._simple(targets)
-        offsets = np.arange(0, count * slots + 1, slots, csr.index_dtype(count * slots))
+        offsets = np.arange(count + 1, dtype=csr.index_dtype(count * slots)) * slots
         factors = self.slot_factors()
         weights = None if factors is None else np.tile(factors, count)
         layer = None

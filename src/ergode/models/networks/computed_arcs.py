@@ -74,10 +74,11 @@ def arcs_of(
                 columns.append((back, np.uint32(-int(step) & 0xFFFFFFFF), BACKWARD, 0, 1))
     types = (np.uint32, np.uint32, np.int32, np.int64, np.int64)
     transposed = zip(*columns, strict=True)
-    slots = (np.array(column, kind) for column, kind in zip(transposed, types, strict=True))
+    slots = [np.array(column, kind) for column, kind in zip(transposed, types, strict=True)]
     return ComputedArcs(
         domain_of(node_count), np.uint64(len(columns)), np.uint64(-(-(2**32) // len(columns))),
-        *slots, np.concatenate(begins).astype(np.int32), np.concatenate(sizes).astype(np.int32),
+        slots[0], slots[1], slots[2], slots[3], slots[4],
+        np.concatenate(begins).astype(np.int32), np.concatenate(sizes).astype(np.int32),
     )  # fmt: skip
 
 

@@ -116,6 +116,11 @@ def _check_like(first: ContactNetwork, first_name: str, part: ContactNetwork, na
         raise ModelError(f"one of the layers '{first_name}' and '{name}' is directed, one is not")
     if part.layers:
         raise ModelError(f"layer '{name}' has layers itself; give its layers separately")
+    if part.multigraph:
+        raise ModelError(
+            f"layer '{name}' is a copy of a computed network, slot by slot; use "
+            "ComputedNetwork.stored(simple=True)"
+        )
     mine, theirs = first.node_names, part.node_names
     if (mine is None) != (theirs is None) or (mine is not None and (mine != theirs).any()):
         raise ModelError(f"layers '{first_name}' and '{name}' name their nodes differently")
