@@ -224,8 +224,8 @@ class ImplicitRunner:
         if not np.isfinite(steepest):
             step = 0.5 / d1 if d1 > 0.0 else 1e-6 * span
         else:
-            tried = (0.01 / steepest) ** (1 / self._method[stepper.ERROR_ORDER])
-            step = min(100 * h, tried) if steepest > 1e-15 else 100 * h
+            tried = (0.01 / max(steepest, 1e-15)) ** (1 / self._method[stepper.ERROR_ORDER])
+            step = min(100 * h, tried)
         return min(span, max(step, 64 * _EPSILON * abs(t)))
 
     def _save(self, cursor: int, me: int, inside: tuple[Any, ...], outcome: Outcome) -> int:
