@@ -214,11 +214,19 @@ class ImplicitRunner:
         return min(following, self.control.max_step, self._linear.longest)
 
     def _first_step(self, me: int, t: float, span: float, y: np.ndarray, f: np.ndarray) -> float:
-        """A step to begin with: as far as the slope would carry the state by a tolerance."""
+        """A step to begin with (see `adaptive.control.first_step`)."""
         scale = self._scale(y)
-        size = root_mean_square(f / scale)
-        step = 0.5 / size if size > 0 and np.isfinite(size) else 1e-6 * span
-        return min(span, max(step, 64 * _EPSILON * abs(t)))  # a shorter one would not pass time
+        d0, d1 = root_mean_square(y / scale), root_mean_square(f / scale)
+        h = min(1e-6 * span if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, span)
+        h = max(h, 64 * _EPSILON * abs(t))  # a shorter one would not pass time
+        change = root_mean_square((self._slope(me, t + h, y + h * f) - f) / scale)
+        steepest = max(d1, change / h)
+        if not np.isfinite(steepest):
+            step = 0.5 / d1 if d1 > 0.0 else 1e-6 * span
+        else:
+            tried = (0.01 / max(steepest, 1e-15)) ** (1 / self._method[stepper.ERROR_ORDER])
+            step = min(100 * h, tried)
+        return min(span, max(step, 64 * _EPSILON * abs(t)))
 
     def _save(self, cursor: int, me: int, inside: tuple[Any, ...], outcome: Outcome) -> int:
         """Save the times in a step; the next time to save."""
