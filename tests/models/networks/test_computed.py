@@ -166,7 +166,7 @@ def test_triangles_are_those_of_random_permutations():
     # The number of triangles of d / 2 random permutations is Poisson with mean
     # ((d - 1)^3 + 1) / 6 for many nodes (Dumitriu et al., Ann. Probab. 41, 2013).
     count, degree, found = 20_000, 16, 0
-    networks = 20
+    networks = 10
     for seed in range(networks):
         targets = ComputedNetwork.random_regular(count, degree, seed=seed).targets()
         source = np.repeat(np.arange(count), degree)

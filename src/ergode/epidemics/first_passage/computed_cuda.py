@@ -30,6 +30,7 @@ import numpy as np
 
 from ergode.core.compiler.language import ByPrecision, bits, cuda, fma, real, unroll
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
+from ergode.epidemics.first_passage.cuda import THREADS
 from ergode.epidemics.first_passage.kernel import (
     NEVER,
     arrival,
@@ -45,7 +46,6 @@ from ergode.epidemics.shared.progression import holding_time, next_compartment, 
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.models.networks.computed_arcs import slot_target
 
-THREADS = 256
 _SCANNED = 4  # words that a lane reads at a time; 32 times as many divide a tile
 _QUEUE_OF_LANE = 1 + _SCANNED
 _QUEUE = THREADS * _QUEUE_OF_LANE
