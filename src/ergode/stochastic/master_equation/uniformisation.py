@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse
-import scipy.stats
+import scipy.special
 from scipy.linalg.blas import daxpy
 
 from ergode.stochastic.master_equation.states import StateSpace
@@ -168,7 +168,8 @@ class Evolution:
         weights = leak
         jumps = self.fastest * step
         most = int(jumps + 6 * np.sqrt(jumps) + 10)
-        arrives = scipy.stats.poisson.sf(np.arange(most) - 1, jumps)  # at least so many jumps
+        # Of at least 1, 2, ... jumps.
+        arrives = scipy.special.gammainc(np.arange(1, most + 1), jumps)
         for arrival in arrives:
             states, weights = space.distinct(states, weights)
             order = np.argsort(weights)
