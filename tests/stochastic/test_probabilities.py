@@ -88,15 +88,15 @@ def test_a_stiff_switch_for_a_long_time():
     gene = ReactionNetwork(
         {"off": 1, "on": 0, "P": 0},
         [
-            Reaction("off -> on", rate_constant=1e4),
-            Reaction("on -> off", rate_constant=1e4),
+            Reaction("off -> on", rate_constant=1e3),
+            Reaction("on -> off", rate_constant=1e3),
             Reaction("on -> on + P", rate_constant=20.0),
             Reaction("P -> 0", rate_constant=1.0),
         ],
     )
     result = solve(gene, [0.0, 1e5], tolerance=1e-9).isel(time=1)
     np.testing.assert_allclose(result["mean"], [0.5, 0.5, 10.0], rtol=1e-6)
-    added = 20.0**2 * 0.25 / (1.0 * (1.0 + 2e4))
+    added = 20.0**2 * 0.25 / (1.0 + 2e3)
     assert float(result["variance"].sel(species="P")) == pytest.approx(10 + added, rel=1e-6)
 
 
@@ -208,6 +208,9 @@ def test_other_refusals():
         solve(event)
     with pytest.raises(ergode.PlanError, match="more than 10 states .* max_states"):
         solve(IMMIGRATION_DEATH, max_states=10)
+    explodes = ReactionNetwork({"X": 2}, [Reaction("2 X -> 3 X", rate_constant=1.0)])
+    with pytest.raises(ergode.PlanError, match="more than 500 states .* at time 2.5"):
+        solve(explodes, [0.0, 5.0], max_states=500)
     with pytest.raises(ergode.PlanError, match="'alpha' has several values"):
         solve(IMMIGRATION_DEATH, parameters=ergode.grid(alpha=[1.0, 2.0]))
     for wrong in (0, 1.0, np.nan, "small"):

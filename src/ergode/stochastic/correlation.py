@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.fft
 
 from ergode.core import results
 from ergode.core.arguments import number
@@ -170,9 +169,9 @@ def _correlate(amounts: np.ndarray, lag_count: int) -> tuple[np.ndarray, np.ndar
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(good, amounts, 0.0).sum(axis=(-2, -1), keepdims=True) / (used * time_count)
         moved = np.where(good, amounts - mean, 0.0)
-        length = scipy.fft.next_fast_len(time_count + lag_count, real=True)
-        power = np.abs(scipy.fft.rfft(moved, length)) ** 2
-        each = scipy.fft.irfft(power, length)[..., :lag_count]
+        length = 1 << (time_count + lag_count - 1).bit_length()  # no wrapping around
+        power = np.abs(np.fft.rfft(moved, length)) ** 2
+        each = np.fft.irfft(power, length)[..., :lag_count]
         each /= time_count - np.arange(lag_count)  # pairs of times
         covariance = each.sum(axis=-2) / used[..., 0]
         correlation = np.where(covariance[..., :1] > 0, covariance / covariance[..., :1], np.nan)

@@ -19,13 +19,13 @@ from ergode.core.stopwatch import Stopwatch
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.master_equation.rates import Rates
-from ergode.stochastic.master_equation.states import StateSpace
-from ergode.stochastic.master_equation.uniformisation import FEW, Evolution
 from ergode.stochastic.simulate import sweep_of
 from ergode.stochastic.to_tables import check_amounts
 
 if TYPE_CHECKING:
     import xarray
+
+    from ergode.stochastic.master_equation.uniformisation import Evolution
 
 _MOMENT, _RULE = ("time", "species"), ("time", "rule")
 results.register(
@@ -181,6 +181,10 @@ def _solve(
     rates: Rates, start: np.ndarray, grid: np.ndarray, tolerance: float, most: int, progress: bool
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], Evolution]:
     """States and their probabilities at each time of the grid."""
+    # These load SciPy, for which `simulate` should not wait.
+    from ergode.stochastic.master_equation.states import StateSpace
+    from ergode.stochastic.master_equation.uniformisation import FEW, Evolution
+
     inside = [time for time in rates.breaks if grid[0] < time < grid[-1]]
     edges = np.array([grid[0], *inside, grid[-1]])
     span = float(grid[-1] - grid[0])

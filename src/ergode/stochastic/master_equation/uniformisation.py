@@ -26,16 +26,18 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse
-import scipy.stats
+import scipy.special
 from scipy.linalg.blas import daxpy
 
 from ergode.stochastic.master_equation.states import StateSpace
 
-# Mean number of changes in a step, with and without states that can be left.
+# Mean number of jumps in a step: at first and where states are added, and at most.
 _JUMPS, _JUMPS_MOST = 48.0, 2000.0
 # Up to so many states matrices are squared if there are many jumps, and more than this times the
 # cube of the number of states: then that is less work.
 FEW, _MANY, _WORTH = 1500, 1e4, 1e-3
+# Steps without new states before that: squares of a matrix that is too small are work in vain.
+_CALM = 8
 # Shares of a step's error.
 _LEAK, _TAIL, _GIVEN_UP = 0.6, 0.1, 0.3
 # Part of the allowed leak that growing leaves for later.
@@ -69,7 +71,7 @@ class Evolution:
         self.space, self.time, self.loss_rate = space, begin, loss_rate
         self.p = np.ones(1)
         self.products, self.largest = 0, 1
-        self._jumps, self._kept = _JUMPS, 1000
+        self._jumps, self._kept, self._calm = _JUMPS, 1000, 0
         self._refresh()
 
     def _refresh(self) -> None:
@@ -95,16 +97,19 @@ class Evolution:
         left = end - self.time  # counted down, which does not round as late times do
         while left > 0 and self.fastest > 0:
             count = self.space.count
-            is_stiff = count <= FEW and self.fastest * left > _MANY + _WORTH * count**3
+            is_worth = count <= FEW and self.fastest * left > _MANY + _WORTH * count**3
+            is_stiff = is_worth and (self._calm >= _CALM or not self._source.size)
             step = left if is_stiff else min(left, self._jumps / self.fastest)
             allowed = self.loss_rate * step
             found, leak = self._square(step) if is_stiff else self._try(step, allowed)
             if leak.sum() > _LEAK * allowed:
                 self._grow(leak, step, allowed)
                 self._jumps = max(_JUMPS, 0.5 * self._jumps)
+                self._calm = 0
                 continue
             self.p = found
             left -= step
+            self._calm += 1
             self._jumps = min(_JUMPS_MOST, 1.5 * self._jumps)
             self._give_up(_GIVEN_UP * allowed)
             report(step)
@@ -163,7 +168,8 @@ class Evolution:
         weights = leak
         jumps = self.fastest * step
         most = int(jumps + 6 * np.sqrt(jumps) + 10)
-        arrives = scipy.stats.poisson.sf(np.arange(most) - 1, jumps)  # at least so many jumps
+        # Of at least 1, 2, ... jumps.
+        arrives = scipy.special.gammainc(np.arange(1, most + 1), jumps)
         for arrival in arrives:
             states, weights = space.distinct(states, weights)
             order = np.argsort(weights)
