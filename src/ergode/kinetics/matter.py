@@ -228,9 +228,7 @@ def _kernel(body: Callable[..., Any]) -> kernels.Kernel:
 
 def _matter(at, table, temperature, density, mass, charge, interacts, found):  # type: ignore[no-untyped-def]
     n = 1.0 / mass[at]
-    state = helmholtz(  # type: ignore[no-untyped-call]
-        table, temperature[at], density[at], n, charge[at] * n, interacts
-    )
+    state = helmholtz(table, temperature[at], density[at], n, charge[at] * n, interacts)
     found[0, at] = state[0]
     found[1, at] = state[1]
     found[2, at] = state[2]
