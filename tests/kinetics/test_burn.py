@@ -10,6 +10,7 @@ from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import Burned, _load, _store
 from ergode.kinetics.physics.equation_of_state import DEGENERATE, HELMHOLTZ, STATE, _matter
+from ergode.kinetics.physics.neutrinos import _losses
 
 CELLS = (2, 3)
 
@@ -74,7 +75,7 @@ def test_what_goes_between_layouts_compiles():
     matter = (0, 3, two, one, one, one, one, np.ones(3), np.ones(3))
     for body, arguments, bindings in (
         (_load, load, {}), (_store, store, {}), (_matter, matter, {STATE: DEGENERATE}),
-        (_matter, matter, {STATE: HELMHOLTZ}),
+        (_matter, matter, {STATE: HELMHOLTZ}), (_losses, (0, 3, one, one, one, one, one), {}),
     ):  # fmt: skip
         kernel = kernels.for_each(body, bindings=bindings)
         assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)

@@ -34,6 +34,7 @@ from ergode.kinetics.physics.equation_of_state import (
     warn_of_pairs,
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
+from ergode.kinetics.physics.neutrinos import losses_at
 from ergode.kinetics.sweep import layout_of, swept_zones
 from ergode.kinetics.tables import FIXED, PRESSURE, Outcome
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
@@ -71,7 +72,7 @@ _COMMON = [
         "energy_error", _ZONE, "float64", "1",
         "largest difference between energy released and internal energy (enthalpy) gained at the "
         "times of the result, over the most that was released or a thousandth of the thermal "
-        "energy; only where the zone heats itself", True,
+        "energy; only where the zone heats itself, without neutrino_losses", True,
     ),
     Variable(
         "steepest_time", _ZONE, "float64", "time",
@@ -88,6 +89,15 @@ results.register(
         Variable(
             "energy_released", _TIMES, "float64", "erg/g",
             "energy set free since the first time, neutrinos included",
+        ),
+        Variable(
+            "neutrino_loss", _TIMES, "float64", "erg/(g s)",
+            "thermal neutrino losses; only with neutrino_losses", True,
+        ),
+        Variable(
+            "neutrino_energy", _TIMES, "float64", "erg/g",
+            "energy that thermal neutrinos carried off since the first time: energy released less "
+            "internal energy gained; only with neutrino_losses", True,
         ),
         Variable(
             "near_equilibrium", _ZONE, "bool_", "1",
@@ -129,6 +139,7 @@ def integrate(
     pressure: Any = None,
     heating: Literal["constant-volume", "constant-pressure"] | None = None,
     equation_of_state: StateName | EquationOfState = "ideal",
+    neutrino_losses: bool = False,
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
     rtol: float = 1e-4,
@@ -176,6 +187,9 @@ def integrate(
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
         Coulomb corrections, from 1e4 to 1e11 K (see `equation_of_state`); or functions of the user.
+    neutrino_losses : bool
+        Whether neutrinos cool nuclei that heat themselves: pair, photo, plasma, bremsstrahlung and
+        recombination neutrinos (see `neutrino_losses`). Those of weak reactions are not included.
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
@@ -309,7 +323,15 @@ def integrate(
         "use fewer times or zones",
     )
     check_switch("integrate", "reference_control", reference_control)
-    options = Options(chosen.runner, rtol, tolerances, reference_control, limit, equation_of_state)
+    check_switch("integrate", "neutrino_losses", neutrino_losses)
+    if neutrino_losses and (zones.heating == FIXED or not mechanism.nuclear):
+        raise ModelError(
+            "neutrino_losses is for nuclei that heat themselves; expected heating and nuclei"
+        )
+    options = Options(
+        chosen.runner, rtol, tolerances, reference_control, limit, equation_of_state,
+        bool(neutrino_losses),
+    )  # fmt: skip
     uncontrolled = chosen.why_uncontrolled(mechanism)
     if uncontrolled:
         warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning)
@@ -372,6 +394,7 @@ def _provenance_of(options: Options, device: devices.Device, outcome: Outcome) -
         "rtol": options.rtol,
         "atol": atol[0] if len(set(atol)) == 1 else list(atol),
         "equation_of_state": state if isinstance(state, str) else "functions",
+        "neutrino_losses": int(options.neutrinos),
         "reference_control": int(options.reference_control),
         "max_steps": options.max_steps,
         "device": device.name,
@@ -469,7 +492,10 @@ def _dataset(
         warn_of_pairs(state, temperature, density, amounts @ charge)
         values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
         values["energy_released"] = change @ mechanism.thermo.mass_excess
-        if zones.heating != FIXED:
+        if options.neutrinos:
+            values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
+            values["neutrino_energy"] = values["energy_released"] - (thermal - thermal[:, :1])
+        elif zones.heating != FIXED:
             values["energy_error"] = nuclear_energy_error(thermal, values["energy_released"])
         fractions = amounts * mechanism.mass
         values["mass_fraction"] = fractions

@@ -21,6 +21,8 @@ SWEPT = option(False)
 """Whether each zone has its own prefactors of the coefficients."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+NEUTRINOS = option(False)
+"""Whether neutrinos cool nuclei that heat themselves."""
 PARTIAL = option(False)
 """Whether an explicit method removes the flows of equilibrated reactions."""
 QUASI_STEADY = option(False)

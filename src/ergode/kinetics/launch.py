@@ -18,6 +18,7 @@ from ergode.kinetics.kernel_options import (
     DYNAMIC,
     HEATING,
     MOLECULES,
+    NEUTRINOS,
     PLASMA,
     REVERSIBLE,
     SWEPT,
@@ -63,6 +64,8 @@ class Options:
     max_steps : int
     state : str or EquationOfState
         Equation of state of nuclei that heat themselves.
+    neutrinos : bool
+        Whether neutrinos cool them.
     """
 
     runner: Runner
@@ -71,6 +74,7 @@ class Options:
     reference_control: bool
     max_steps: int
     state: str | EquationOfState = "ideal"
+    neutrinos: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Problem:
 def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
     """The problem that these zones pose."""
     bound = tuple(bindings_of(mechanism, zones).items())
-    matter = tuple(matter_bindings(mechanism, zones, options.state).items())
+    matter = tuple(matter_bindings(mechanism, zones, options.state, options.neutrinos).items())
     absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
     return Problem(mechanism, zones.heating, bound, matter, tuple(absolute.tolist()), options)
 
@@ -147,11 +151,16 @@ def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
 
 
 def matter_bindings(
-    mechanism: Mechanism, zones: Zones, state: str | EquationOfState = "ideal"
+    mechanism: Mechanism,
+    zones: Zones,
+    state: str | EquationOfState = "ideal",
+    neutrinos: bool = False,
 ) -> dict[Any, Any]:
     """Additional bindings of kernels that may heat a zone."""
     heats = zones.heating != FIXED and mechanism.nuclear
-    return {HEATING: zones.heating} | bindings_of_energy(state if heats else "ideal")
+    return {HEATING: zones.heating, NEUTRINOS: neutrinos and heats} | bindings_of_energy(
+        state if heats else "ideal"
+    )
 
 
 @lru_cache(maxsize=64)

@@ -108,7 +108,7 @@ def equation_of_state(
     check_switch("equation_of_state", "coulomb", coulomb)
     hot, dense, mass, charge = _arrays(temperature, density, mass_number, charge_number)
     check_range("helmholtz", hot, dense, charge / mass)
-    columns = [np.ascontiguousarray(one).reshape(-1) for one in (hot, dense, mass, charge)]
+    columns = [np.array(one).reshape(-1) for one in (hot, dense, mass, charge)]
     found = np.empty((len(Matter._fields), hot.size))
     if hot.size:
         devices.resolve("cpu").run(
@@ -179,7 +179,7 @@ def neutrino_losses(
     True
     """
     hot, dense, mass, charge = _arrays(temperature, density, mass_number, charge_number)
-    columns = [np.ascontiguousarray(one).reshape(-1) for one in (hot, dense, mass, charge)]
+    columns = [np.array(one).reshape(-1) for one in (hot, dense, mass, charge)]
     found = np.empty((len(NeutrinoLosses._fields), hot.size))
     if hot.size:
         devices.resolve("cpu").run(_kernel(_neutrinos), hot.size, *columns, found, grain=_GRAIN)

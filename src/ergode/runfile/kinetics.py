@@ -22,6 +22,7 @@ OPTIONS = "integrate"
 _OPTIONS: Readers = {
     "times": Table.times,
     "max_steps": Table.integer,
+    "neutrino_losses": Table.boolean,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
     **dict.fromkeys(("temperature", "density", "pressure"), Table.one_or_more),
     **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),

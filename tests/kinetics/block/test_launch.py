@@ -13,6 +13,7 @@ from ergode.kinetics.kernel_options import (
     DYNAMIC,
     HEATING,
     MOLECULES,
+    NEUTRINOS,
     PLASMA,
     REVERSIBLE,
     SWEPT,
@@ -132,13 +133,13 @@ def test_block_kernels_compile(method, dynamic):
 
 @pytest.mark.exhaustive
 def test_a_block_kernel_of_stars_compiles():
-    """Nuclei that heat themselves, with pairs of electrons and positrons."""
+    """Nuclei that heat themselves, with pairs and neutrino losses."""
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
     conditions = {"temperature": 3e9, "density": 1e7, "heating": "constant-volume"}
     _, zones, launch = launch_of(CARBON, {"c12": 1.0}, 32, "rodas4", **conditions)
-    bindings = dict(launch.kernel.bindings) | {STATE: HELMHOLTZ}
+    bindings = dict(launch.kernel.bindings) | {STATE: HELMHOLTZ, NEUTRINOS: True}
     kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)
     system = launch.tables[0]
     thermo = system.thermo._replace(electrons=np.zeros((9, 9)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernel_cases import CARBON
 
 import ergode
 from ergode.kinetics import neutrino_losses
@@ -42,3 +43,53 @@ def test_losses_that_are_none():
     assert neutrino_losses([1e9, 2e9], 1e5, [[12], [4]], 2).pair.shape == (2, 2)
     with pytest.raises(ergode.ModelError, match="temperature has -1"):
         neutrino_losses(-1.0, 1e5, 12, 6)
+
+
+COMMON = {"heating": "constant-volume", "equation_of_state": "helmholtz", "rtol": 1e-7}
+
+
+def test_neutrinos_cool_a_zone():
+    """No reactions: du/dt = -losses, against SciPy; with reactions, the energy is accounted for."""
+    from scipy.integrate import solve_ivp
+
+    times = np.concatenate([[0], np.geomspace(1e-4, 2e3, 80)])
+    result = ergode.kinetics.integrate(
+        CARBON, times=times, initial={"mg24": 1.0}, temperature=[6e9, 8e9], density=[1e7, 1e5],
+        neutrino_losses=True, device="cpu", **COMMON,
+    )  # fmt: skip
+    for zone, (hot, rho) in enumerate(((6e9, 1e7), (8e9, 1e5))):
+
+        def cooling(_, t, rho=rho):
+            state = ergode.kinetics.equation_of_state(t, rho, 24, 12)
+            return -neutrino_losses(t, rho, 24, 12).total / state.heat_capacity
+
+        exact = solve_ivp(cooling, (0, 2e3), [hot], "LSODA", times, rtol=1e-9, atol=1.0).y[0]
+        assert exact[-1] < 0.9 * hot
+        np.testing.assert_allclose(result["temperature"][zone], exact, rtol=1e-5)
+    burnt = ergode.kinetics.integrate(
+        CARBON, times=times, initial={"c12": 1.0}, temperature=[2.5e9, 6e9], density=[1e6, 1e6],
+        neutrino_losses=True, device="cpu", **COMMON,
+    )  # fmt: skip
+    assert "energy_error" not in burnt and burnt.attrs["neutrino_losses"] == 1
+    loss, carried = burnt["neutrino_loss"].values, burnt["neutrino_energy"].values
+    sums = np.cumsum(0.5 * (loss[:, 1:] + loss[:, :-1]) * np.diff(times), axis=1)
+    np.testing.assert_allclose(carried[:, -1], sums[:, -1], rtol=0.05)
+    assert (carried[:, -1] > 1e-3 * burnt["energy_released"][:, -1]).all()
+    with pytest.raises(ergode.ModelError, match="neutrino_losses is for nuclei that heat"):
+        ergode.kinetics.integrate(
+            CARBON, times=[0, 1], initial={"c12": 1}, temperature=1e9, density=1e6,
+            neutrino_losses=True,
+        )  # fmt: skip
+
+
+@pytest.mark.cuda
+def test_neutrinos_cool_a_zone_on_a_device():
+    found = [
+        ergode.kinetics.integrate(
+            CARBON, times=[0, 1e-3, 1.0], initial={"c12": 1.0}, temperature=[2.5e9, 6e9, 8e9],
+            density=1e6, neutrino_losses=True, device=device, **COMMON,
+        )
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    for name in ("temperature", "neutrino_loss", "neutrino_energy"):
+        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-6, atol=1e6)

@@ -1,7 +1,8 @@
 """Rates of change and Jacobian of a zone.
 
 The variables are the specific amounts of all species and, if the zone heats itself, its
-temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt; at constant pressure the density
+temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt, less what neutrinos carry off; at
+constant pressure the density
 follows from the ideal gas and c_p dT/dt = -sum of h_i dY_i/dt.
 
 Derivatives with respect to amounts are exact, also those of coefficients with collision partners.
@@ -26,6 +27,7 @@ from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.kernel_options import (
     HEATING,
     MOLECULES,
+    NEUTRINOS,
     PLASMA,
     REVERSIBLE,
     THIRD_BODIES,
@@ -33,6 +35,7 @@ from ergode.kinetics.kernel_options import (
 from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import response
+from ergode.kinetics.physics.neutrinos import neutrino_losses_of
 from ergode.kinetics.physics.rates import (
     base_coefficients,
     detailed_balance,
@@ -184,6 +187,7 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
     first, stride = thread_rank(), thread_count()
     thermo, found = system.thermo, workspace.energies
     count = found.size
+    nuclei, electrons = 0.0, 0.0
     if MOLECULES:
         energies(thermo, temperature, found, first, stride)
         part = 0.0
@@ -206,6 +210,8 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
         released -= found[i] * change[i]
     released = total_of(released, workspace.reduced, 1)
     if first == 0:
+        if NEUTRINOS:
+            released -= neutrino_losses_of(temperature, density, nuclei, electrons)
         change[count] = released / capacity
     barrier()
     return capacity
@@ -292,6 +298,8 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
             e = electrons * (1.0 + _SHARE) if which == 1 else electrons
             heat, per_nucleus, per_electron = response(thermo.electrons, temperature, density, n, e)
             more = -(excess + per_nucleus * more_nuclei + per_electron * more_electrons) / heat
+            if NEUTRINOS:
+                more -= neutrino_losses_of(temperature, density, n, e) / heat
             if which == 0:
                 by_nuclei = (more - rise) / (_SHARE * nuclei)
             elif electrons > 0.0:

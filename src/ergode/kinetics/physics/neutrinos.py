@@ -19,7 +19,12 @@ N. G. Nilsson: Phys. Status Solidi A 19, K75 (1973).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
+import numpy as np
+
+from ergode.core import devices, kernels
+from ergode.core.compiler.language import noinline
 from ergode.core.math.elementary import cos, exp, log, sin
 
 COLDEST = 1e7
@@ -40,6 +45,24 @@ _PLASMA = (_VECTOR**2 + _OTHERS * _OTHER_VECTOR**2) * 3.0e21
 _REST = 5.9302e9  # temperature of the rest energy of an electron [K]
 _TEN = math.log(10.0)
 _GAMMA = 2.0 / math.sqrt(math.pi)
+_GRAIN = 1024  # smallest number of states for a thread
+
+
+def losses_at(
+    temperature: np.ndarray, density: np.ndarray, amounts: np.ndarray, charge: np.ndarray
+) -> np.ndarray:
+    """Losses of nuclei [erg/(g s)], amounts [..., species]."""
+    found = np.empty(temperature.size)
+    devices.resolve("cpu").run(
+        _losses_kernel(), found.size, temperature.reshape(-1), density.reshape(-1),
+        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), found, grain=_GRAIN,
+    )  # fmt: skip
+    return found.reshape(temperature.shape)
+
+
+@lru_cache(maxsize=1)
+def _losses_kernel() -> kernels.Kernel:
+    return kernels.for_each(_losses)
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -245,3 +268,14 @@ def neutrino_parts(temperature, density, nuclei, electrons):
         bremsstrahlung_losses(temperature, density, dense, charge, 1.0 / nuclei) / density,
         recombination_losses(temperature, dense, charge) / density,
     )
+
+
+@noinline
+def neutrino_losses_of(temperature, density, nuclei, electrons):
+    """All losses together [erg/(g s)]."""
+    pair, photo, plasma, slowed, bound = neutrino_parts(temperature, density, nuclei, electrons)
+    return pair + photo + plasma + slowed + bound
+
+
+def _losses(at, temperature, density, nuclei, electrons, found):  # type: ignore[no-untyped-def]
+    found[at] = neutrino_losses_of(temperature[at], density[at], nuclei[at], electrons[at])
