@@ -53,10 +53,12 @@ def test_histogram_final_and_rules():
     )
     bins = run(network, replicates=100, output="histogram", bins=[0, 5, 10, 100])["histogram"]
     np.testing.assert_array_equal(bins[2, 0], np.histogram(amounts, [0, 5, 10, 100])[0])
-    some = run(network, replicates=100, output="histogram", bins=[6, 9, 11]).isel(time=2, species=0)
-    assert some["bin_end"].values.tolist() == [9, 11]
-    assert 0 < some["below"] == (amounts < 6).sum()
-    assert 0 < some["above"] == (amounts > 11).sum()
+    some = run(network, replicates=100, output="histogram", bins=[12, 13, 15]).isel(
+        time=2, species=0
+    )
+    assert some["bin_end"].values.tolist() == [13, 15]
+    assert 0 < some["below"] == (amounts < 12).sum()
+    assert 0 < some["above"] == (amounts > 15).sum()
     assert some["histogram"].sum() + some["below"] + some["above"] == 100
     summary = run(network, replicates=100, output="statistics")
     assert summary["value_mean"].values[2, 0] == pytest.approx(2 * amounts.mean() + 2)
