@@ -9,6 +9,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
+from ergode.runfile.scenarios import calendar
 from ergode.runfile.tables import Table
 
 _KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
@@ -51,11 +52,13 @@ def holding_time(table: Table, key: str) -> HoldingTime:
 
 
 def _infection(table: Table) -> Infection:
-    table.only(["susceptible", "infected", "transmission_rate"])
+    table.only(["susceptible", "infected", "transmission_rate", "profile"])
     ends = table.text("susceptible"), table.text("infected")
     rates = _numbers(table.table("transmission_rate"))
+    profiles = table.table("profile", {})
+    profile = {name: calendar(profiles.table(name)) for name in profiles.values}
     with table.explaining():
-        return Infection(*ends, rates)
+        return Infection(*ends, rates, profile)
 
 
 def _progression(table: Table) -> Progression:

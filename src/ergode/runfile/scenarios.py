@@ -27,7 +27,7 @@ def scenario_options(top: Table) -> dict[str, Any]:
         options["importations"] = [_importation(one) for one in top.tables("importations")]
     if "layer_factors" in top:
         factors = top.table("layer_factors")
-        options["layer_factors"] = {name: _calendar(factors.table(name)) for name in factors.values}
+        options["layer_factors"] = {name: calendar(factors.table(name)) for name in factors.values}
     return options
 
 
@@ -60,7 +60,8 @@ def _importation(table: Table) -> Importation:
         return Importation(table.text("compartment"), rate, times, **bounds)
 
 
-def _calendar(table: Table) -> Calendar:
+def calendar(table: Table) -> Calendar:
+    """The calendar that a table describes."""
     table.only(["changes", "factors", "period"])
     period = table.number("period") if "period" in table else None
     with table.explaining():
