@@ -87,8 +87,10 @@ def epidemic_curves(
     >>> ergode.plots.epidemic_curves(dataset).get_ylabel()
     'nodes'
     """
+    import xarray
+
     axis = "nodes"
-    if not hasattr(dataset, "data_vars"):
+    if isinstance(dataset, xarray.DataArray):
         axis = _label_of(dataset)
         dataset = _as_curves(dataset)
     if not {"count", "mean"} & set(dataset.data_vars):
