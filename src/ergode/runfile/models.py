@@ -10,6 +10,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
+from ergode.runfile.scenarios import calendar
 from ergode.runfile.tables import Table
 
 _KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
@@ -53,14 +54,18 @@ def holding_time(table: Table, key: str) -> HoldingTime:
 
 def _infection(table: Table) -> Infection:
     factors = [key for key in ("susceptibility", "infectivity") if key in table]
-    table.only(["susceptible", "infected", "transmission_rate", "susceptibility", "infectivity"])
+    table.only(
+        ["susceptible", "infected", "transmission_rate", "profile", "susceptibility", "infectivity"]
+    )
     ends = table.text("susceptible"), table.text("infected")
     rates = _numbers(table.table("transmission_rate"))
+    profiles = table.table("profile", {})
+    profile = {name: calendar(profiles.table(name)) for name in profiles.values}
     given: dict[str, Any] = {
         key: _by_attribute(table, key, Table.number) or table.text(key) for key in factors
     }
     with table.explaining():
-        return Infection(*ends, rates, **given)
+        return Infection(*ends, rates, profile, **given)
 
 
 def _progression(table: Table) -> Progression:

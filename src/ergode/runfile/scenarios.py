@@ -28,7 +28,7 @@ def scenario_options(top: Table) -> dict[str, Any]:
         options["importations"] = [_importation(one) for one in top.tables("importations")]
     if "layer_factors" in top:
         factors = top.table("layer_factors")
-        options["layer_factors"] = {name: _calendar(factors.table(name)) for name in factors.values}
+        options["layer_factors"] = {name: calendar(factors.table(name)) for name in factors.values}
     return options
 
 
@@ -48,7 +48,7 @@ def _waning(table: Table, key: str) -> Any:
     """A distribution, or the changes and factors of a calendar."""
     if "distribution" in table.table(key):
         return holding_time(table, key)
-    return _calendar(table.table(key))
+    return calendar(table.table(key))
 
 
 def _start(table: Table, key: str) -> float | date | Trigger:
@@ -76,7 +76,8 @@ def _importation(table: Table) -> Importation:
         return Importation(table.text("compartment"), rate, times, **bounds)
 
 
-def _calendar(table: Table) -> Calendar:
+def calendar(table: Table) -> Calendar:
+    """The calendar that a table describes."""
     table.only(["changes", "factors", "period"])
     period = table.number("period") if "period" in table else None
     with table.explaining():
