@@ -368,6 +368,7 @@ rate = 0.5
         simulate=SIMULATE + "seed = 3",
     )
     isolation, vaccination = asked.request.options["interventions"]
+    assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
     assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5))
     assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
     waning = (
@@ -382,7 +383,6 @@ rate = 0.5
         )
         (found,) = asked.request.options["interventions"]
         assert found == ergode.Vaccination(severity={"H": 0.8}, waning=one)
-    assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
     with pytest.raises(ergode.ErgodeError, match="fraction is 2"):
         reading(output="[[interventions]]\nkind = 'vaccination'\nfraction = 2")
 
