@@ -486,9 +486,9 @@ STIFF = {
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_stiff_systems(device):
-    """One trajectory each: a kernel for several takes long to compile."""
+    """Of 1, 2 and 28 unknowns, one trajectory each: a kernel for several takes long to compile."""
     wrong = []
-    for seed in range(4):
+    for seed in (0, 1, 11):
         wrong += array_fields.compare_stiff(seed, STIFF, device, 1)
     assert not wrong, "\n".join(wrong)
 

@@ -28,7 +28,8 @@ from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.steppers import rosenbrock
 
 _BYTES = 2**29  # memory for directions
-_LEAST_KEPT, _MOST_KEPT = 10, 40  # directions
+_LEAST_KEPT, _USUAL_KEPT = 10, 40  # directions; few unknowns may have more
+_LIGHT = 2**20  # numbers in directions that cost next to nothing
 _TURNS = 300  # directions of a stage, at most
 _MOVED = 0.3  # tolerances that a difference is wide, at least
 _EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of a difference
@@ -51,7 +52,8 @@ class Krylov:
 
     def __init__(self, field: Evaluator, gamma: float) -> None:
         self._field, self._gamma, n = field, gamma, field.size
-        kept = min(n, _MOST_KEPT, max(_LEAST_KEPT, _BYTES // (16 * n)))
+        usual = min(_USUAL_KEPT, max(_LEAST_KEPT, _BYTES // (16 * n)))
+        kept = min(n, _TURNS, max(usual, _LIGHT // n))
         self._directions, self._images = np.empty((kept, n)), np.empty((kept, n))
         self._filled, self._next = 0, 0
         self.longest = np.inf  # step beyond which the systems took too many directions
