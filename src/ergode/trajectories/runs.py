@@ -20,6 +20,7 @@ from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.arrays.implicit import ImplicitRunner
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.delays.history import InitialHistory
+from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.fixed.refinement import Refinement
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice
@@ -99,6 +100,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         )
         return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
     check_apart(grid, precision)
+    Outcome.check_room(grid.size, field.size, control, count, precision)
     follower: type[ImplicitRunner | ArrayRunner] = (
         ImplicitRunner if chosen.method.stiff else ArrayRunner
     )
@@ -108,8 +110,14 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         stacked(problem.rows, names, count, precision)
         for names in (field.variables, field.parameters)
     )
+    if chosen.method.scheme:
+        options |= {"noise_substeps": problem.noise_substeps, "seed": problem.seed}
+    steps: dict[str, Any] = {}
+    if control.step is not None:
+        span = float(grid[-1] - grid[0])
+        steps = {"steps": plan_steps(span, control.step, count, [], [])}
     outcome = follower(field, chosen.method, control, **options).run(
-        initial, parameters, show=problem.show
+        initial, parameters, show=problem.show, **steps
     )
     work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
     return Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
