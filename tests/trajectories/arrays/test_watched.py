@@ -59,7 +59,7 @@ def very_high(t, y, p):
 def energy(t, y, p):
     total = 0.0
     for j in range(len(y)):
-        total += y[j] ** 2
+        total += y[j] * y[j]
     return total / len(y)
 
 
