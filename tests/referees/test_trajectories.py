@@ -28,7 +28,7 @@ import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Maximum, Mean, Minimum, TimeAbove, ZeroCrossing, integrate
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.steppers import explicit, inside_step, stepper
+from ergode.trajectories.steppers import explicit, inside_step, observing, stepper
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 # Options, and the error of states that they allow.
@@ -456,6 +456,62 @@ ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0
 def test_random_fields_of_arrays(device):
     """A component with data."""
     wrong = array_fields.compare(11, 0, {"tsit5": ARRAYS["tsit5"]}, device)
+    assert not wrong, "\n".join(wrong)
+
+
+# Of events and observables: steps are at most 0.1.
+WATCHED_ARRAYS = {
+    "tsit5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "dop853": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
+    "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "rk4": ({"step": 0.002}, 2e-4),
+    "tsit5 fixed": ({"step": 0.002}, 2e-4), "rkc2": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
+    "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_events_and_observables_of_arrays(device):
+    wrong = array_fields.compare_watched(2, 0, {"tsit5": WATCHED_ARRAYS["tsit5"]}, device)
+    assert not wrong, "\n".join(wrong)
+
+
+def _halfway(e, a, ga, b, gb, inside):
+    """An event between two nodes is said to be halfway."""
+    return 0.5 * (a + b)
+
+
+def _area_off(h, y0, f0, y1, f1):
+    """The integral over a step, 2 % off."""
+    return 1.02 * h * (0.5 * (y0 + y1) + h * (f0 - f1) / 12.0)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mutant", ["a place", "a mean", "a tie"])
+def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch, nothing_compiled):
+    if mutant == "a place":
+        monkeypatch.setattr(inside_step, "locate", _halfway)
+    elif mutant == "a mean":
+        monkeypatch.setattr(observing, "area", _area_off)
+    else:
+        monkeypatch.setattr(inside_step, "crosses", _falls_and_touches)
+    assert array_fields.compare_watched(2, 0, {"tsit5": WATCHED_ARRAYS["tsit5"]}, "cpu")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_events_and_observables_of_arrays_for_long(device):
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
+    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    wrong, structure = [], begin
+    while time.monotonic() < until:
+        some = np.random.default_rng(structure).choice(list(WATCHED_ARRAYS), 2, replace=False)
+        for seed in range(structure, structure + 5):
+            wrong += array_fields.compare_watched(
+                structure, seed, {name: WATCHED_ARRAYS[name] for name in some}, device
+            )
+        structure += 1
+    print(f"{structure - begin} structures")
     assert not wrong, "\n".join(wrong)
 
 

@@ -6,12 +6,13 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import trajectories_plain as plain
 from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.status import Status
-from ergode.trajectories import integrate
+from ergode.trajectories import Maximum, Mean, Minimum, TimeAbove, ZeroCrossing, integrate
 from ergode.trajectories.methods import METHODS
 
 END, LARGEST = 2.0, 200
@@ -121,41 +122,95 @@ class Model:
         )  # fmt: skip
 
     def solution(self, shapes, data, p, start):
-        """States [time, unknown] by SciPy, between the knots of the table."""
+        """States [time, unknown] by SciPy, at the times of the grid."""
+        return self.path(shapes, data, p, start)[0](GRID)
+
+    def path(self, shapes, data, p, start, kick=None):
+        """The solution by SciPy, between the knots of the table: states [time, unknown] of times.
+
+        With `kick`, a rise of the first unknown through ``kick[0]`` lowers it by ``kick[1]``; the
+        times of this are returned as well.  The path is None where there are too many of them.
+        """
         codes = [compile(_as_whole(text), "<referee>", "eval") for text in self.texts]
         places = [dict(zip(INDICES, np.indices(shape), strict=False)) for shape in shapes]
-        ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
 
         def slope(t, flat):
-            views = {
-                name: flat[begin:end].reshape(shape)
-                for name, shape, begin, end in zip(
-                    self.names, shapes, ends[:-1], ends[1:], strict=True
-                )
-            }
-            own = views[self.names[0]] if self.is_single else SimpleNamespace(**views)
-            names = {
-                "t": t, "y": own, "p": p, "c": SimpleNamespace(**data) if data else None,
-                "math": _WHOLE, "np": np, "len": len,
-            }  # fmt: skip
+            names = self.names_at(t, flat, shapes, data, p)
             slopes = [
                 np.broadcast_to(eval(code, {**names, **place}), shape).ravel()
                 for code, place, shape in zip(codes, places, shapes, strict=True)
             ]
             return np.concatenate(slopes)
 
+        stops, kicks = None, []
+        if kick is not None:
+
+            def stops(t, flat):
+                return flat[0] - kick[0]
+
+            stops.terminal, stops.direction = True, 1.0
         knots = [s for s in data["drive"].times if 0.0 < s < END] if data else []
-        y, found = np.asarray(start, float), np.zeros((GRID.size, len(start)))
-        found[0] = y
-        for begin, end in zip([0.0, *knots], [*knots, END], strict=True):
-            path = solve_ivp(
-                slope, (begin, end), y, "DOP853", dense_output=True, rtol=1e-10, atol=1e-12
-            )
-            here = (begin <= GRID) & (end >= GRID)
-            if here.any():
-                found[here] = path.sol(GRID[here]).T
-            y = path.y[:, -1]
-        return found
+        y, t, pieces = np.asarray(start, float), 0.0, []
+        for goal in [*knots, END]:
+            while t < goal:
+                found = solve_ivp(
+                    slope, (t, goal), y, "DOP853", dense_output=True, rtol=1e-10, atol=1e-12,
+                    events=stops, max_step=np.inf if kick is None else 0.02,
+                )  # fmt: skip
+                pieces.append((t, found.t[-1], found.sol))
+                t, y = found.t[-1], found.y[:, -1].copy()
+                if found.status == 1:
+                    kicks.append(t)
+                    y[0] -= kick[1]
+                if len(kicks) > 8:
+                    return None, kicks
+
+        def states(times):
+            times = np.asarray(times)
+            found = np.zeros((times.size, len(start)))
+            for begin, end, dense in reversed(pieces):  # at the moment of a kick: the state before
+                here = (begin <= times) & (end >= times)
+                if here.any():
+                    found[here] = dense(times[here]).T
+            return found
+
+        return states, kicks
+
+    def names_at(self, t, flat, shapes, data, p):
+        """Names in the text of a function, for whole arrays."""
+        ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
+        views = {
+            name: flat[begin:end].reshape(shape)
+            for name, shape, begin, end in zip(self.names, shapes, ends[:-1], ends[1:], strict=True)
+        }
+        own = views[self.names[0]] if self.is_single else SimpleNamespace(**views)
+        return {
+            "t": t, "y": own, "p": p, "c": SimpleNamespace(**data) if data else None,
+            "math": _WHOLE, "np": np, "len": len, "mean": np.mean, "corner": lambda x: x.flat[0],
+        }  # fmt: skip
+
+    def watched(self, rng):
+        """Text of a function of the whole state: over arrays; and lines of loops."""
+        v = int(rng.integers(0, len(self.names)))
+        own, indices = self._array(v), INDICES[: self.dims[v]]
+        first = f"{own}[{', '.join('0' * self.dims[v])}]"
+        inner = str(rng.choice(["math.cos(0.5 + X)", "X", "p[1] * math.tanh(X)", "X ** 2"]))
+        outer = str(rng.choice(["0.0", "0.3 * math.sin(3 * t)", "0.5 * FIRST", "p[1] * FIRST"]))
+        level = round(float(rng.uniform(-0.2, 0.6)), 3)
+        data = " + 0.1 * c.weights[1]" if self.has_data else ""
+        lines, at = ["total = 0.0"], f"{own}[{', '.join(indices)}]"
+        for axis, index in enumerate(indices):
+            lines.append(f"{' ' * 4 * axis}for {index} in range({own}.shape[{axis}]):")
+        lines.append(f"{' ' * 4 * len(indices)}total += {inner.replace('X', at)}")
+        loops = f"total / {own}.size + {outer.replace('FIRST', first)} - {level}{data}"
+        whole = f"mean({inner.replace('X', own)}) + {outer.replace('FIRST', f'corner({own})')}"
+        return f"{whole} - {level}{data}", [*lines, f"return {loops}"]
+
+    def function(self, name, lines):
+        """A function of the whole state, as the engine takes it."""
+        text = f"def {name}(t, y, p{', c' if self.has_data else ''}):\n"
+        body = "".join(f"    {line}\n" for line in lines)
+        return function_from_text(text + body, {"math": math})
 
 
 def _as_whole(text):
@@ -274,3 +329,116 @@ def _stiff_solution(data, p, start):
 
     path = solve_ivp(slope, (0.0, END), start, "Radau", GRID, jac=jacobian, rtol=1e-8, atol=1e-9)
     return path.y.T
+
+
+# ---- events and observables
+
+
+def compare_watched(structure, seed, options, device):
+    """What is wrong with events and observables of one random field, in words."""
+    model, rng = Model(structure), np.random.default_rng(seed)
+    # Of the structure: kernels are compiled once for all of its seeds.
+    drawn = np.random.default_rng(structure + 10**6)
+    (gap, gap_lines), (other, other_lines) = (model.watched(drawn) for _ in range(2))
+    acts = bool(drawn.random() < 0.5)
+    shapes, data = model.shapes(rng), model.data(rng)
+    field = model.field(shapes, data)
+    count = int(rng.choice([1, 3, 9]))
+    rows = {"a": rng.uniform(0.0, 1.0, count), "b": rng.uniform(-1.5, 1.5, count),
+            "w": rng.uniform(0.2, 0.8, count)}  # fmt: skip
+    start = [rng.uniform(-1.5, 1.5, (count, *shape)) for shape in shapes]
+    flat = np.concatenate([one.reshape(count, -1) for one in start], axis=1)
+    g, q = model.function("gap", gap_lines), model.function("other", other_lines)
+    events = [ZeroCrossing(g, 0, name="both"), ZeroCrossing(g, 1, name="up"),
+              ZeroCrossing(g, -1, name="down")]  # fmt: skip
+    if acts:
+        first = f"{model._array(0)}[{', '.join('0' * model.dims[0])}]"
+        level = model.function("level", [f"return {first} - p[2]"])
+        effect = model.function("effect", [f"{first} -= 0.7"])
+        events.append(ZeroCrossing(level, 1, effect=effect, name="kick"))
+    fine, wrong, truths = np.linspace(0.0, END, plain.SAMPLES), [], []
+    codes = [compile(text, "<referee>", "eval") for text in (gap, other)]
+    for i in range(count):
+        p = [row[i] for row in rows.values()]
+        states, kicks = model.path(shapes, data, p, flat[i], (p[2], 0.7) if acts else None)
+        if states is None:
+            truths.append(None)
+            continue
+
+        def seen(t, which, state=None, p=p, states=states):
+            state = states([t])[0] if state is None else state
+            return float(eval(codes[which], model.names_at(t, state, shapes, data, p)))
+
+        path = states(fine)
+        values = [np.array([seen(t, which, one) for t, one in zip(fine, path, strict=True)])
+                  for which in (0, 1)]  # fmt: skip
+        hits, near = plain.crossings(lambda t, f=seen: f(t, 0), END, values[0])
+        # A kick that is nearly missed, or nearly happens, is left out.
+        beside = np.abs(path[:, 0] - p[2])
+        turns = (beside[1:-1] <= beside[:-2]) & (beside[1:-1] <= beside[2:]) & (beside[1:-1] < 0.01)
+        far = np.array([all(abs(t - k) > 2e-3 for k in kicks) for t in fine[1:-1]])
+        truths.append((states, kicks, hits, near, values[1], seen, acts and (turns & far).any()))
+    for label, (given, allowed) in options.items():
+        method = label.partition(" ")[0]
+        if METHODS[method].stiff or METHODS[method].why_unsupported(
+            field, given.get("step"), True
+        ):  # fmt: skip
+            continue
+        here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
+        found = integrate(
+            field, times=GRID, initial=dict(zip(model.names, start, strict=True)), record=200,
+            parameters=rows, method=method, device=device, events=events, max_step=0.1,
+            observables=[Maximum(q, name="top"), Minimum(q, name="low"), Mean(q, name="mean"),
+                         TimeAbove(q, 0.05, name="above")], **given,
+        )  # fmt: skip
+        if (found["status"] != Status.DONE).any():
+            wrong.append(f"{here}: status {found['status'].values}")
+            continue
+        states = np.concatenate(
+            [found[name].values.reshape(count, GRID.size, -1) for name in model.names], axis=2
+        )
+        for i, truth in enumerate(truths):
+            if truth is None or truth[-1]:
+                continue
+            known, kicks, hits, near, values, seen, _ = truth
+            one = found.isel(trajectory=i) if "trajectory" in found.dims else found
+            off = np.abs(states[i] - known(GRID))[[all(abs(t - k) > 1e-2 for k in kicks)
+                                                   for t in GRID]]  # fmt: skip
+            # A kick at a slightly wrong time leaves a wrong state behind.
+            if off.size and not off.max() < allowed * (1 + 30 * len(kicks)):
+                wrong.append(f"{here}: watched states of {i} are {off.max():.1e} off")
+            wrong += [f"{here}, {i}: {text}" for text in _wrong_events(
+                one, {"kick": kicks} if acts else {}, hits, near, seen, allowed
+            )]  # fmt: skip
+            exact = [values.max(), values.min(), np.trapezoid(values, fine) / END,
+                     END * np.mean(values > 0.05)]  # fmt: skip
+            size = 1e-3 + np.abs(values).max() + np.ptp(values)
+            seen_off = np.abs(one["observed"].values - exact) / [size, size, size, END]
+            slow = np.count_nonzero(np.abs(values - 0.05) < 3 * allowed) / fine.size
+            limits = allowed * (1 + 30 * len(kicks)) + np.array([2e-3, 2e-3, 5e-4, 3e-3 + slow])
+            if not (seen_off < limits).all():
+                wrong.append(f"{here}, {i}: observed {one['observed'].values} for {exact}")
+    return wrong
+
+
+def _wrong_events(found, kicks, hits, near, seen, allowed):
+    """What is wrong with counts and times of events, in words."""
+    known = {name: (times, lambda t: 1.0) for name, times in kicks.items()}
+    later = 1 + 30 * sum(map(len, kicks.values()))
+    if near > 20 * allowed * later:
+        for name, sign in {"both": 0, "up": 1, "down": -1}.items():
+            times = [t for t, way in hits if sign in (0, way)]
+            # Where a kick moves the function across zero, there is no crossing.
+            jumps = [t for t in times for k in kicks.get("kick", []) if abs(t - k) < 1e-3]
+            if not jumps:
+                known[name] = times, lambda t: abs(seen(t + 1e-5, 0) - seen(t - 1e-5, 0)) / 2e-5
+    for name, (times, speed) in known.items():
+        number = float(found["event_count"].sel(event=name))
+        last = found["event_time"].sel(event=name).values
+        last = last[np.isfinite(last)]
+        if number != len(times) or last.size != len(times):
+            yield f"{number:.0f} of {len(times)} '{name}', at {times}"
+            continue
+        off = [abs(a - b) * speed(b) for a, b in zip(last, times, strict=True)]
+        if off and not max(off) < 20 * allowed * later:
+            yield f"'{name}' is {max(off):.1e} off"

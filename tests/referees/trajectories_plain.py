@@ -9,7 +9,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-_SAMPLES = 6001
+SAMPLES = 6001
 
 
 class Path:
@@ -86,10 +86,13 @@ def _goals(delays, end):
     return sorted(g for g in goals if g <= end)
 
 
-def crossings(gap, end):
-    """Times and directions of zeros of `gap(t)`, and how near to zero it turns round elsewhere."""
-    times = np.linspace(0.0, end, _SAMPLES)
-    values = np.array([gap(t) for t in times])
+def crossings(gap, end, values=None):
+    """Times and directions of zeros of `gap(t)`, and how near to zero it turns round elsewhere.
+
+    `values` are those at `SAMPLES` times, if they are known.
+    """
+    times = np.linspace(0.0, end, SAMPLES)
+    values = np.array([gap(t) for t in times]) if values is None else values
     near = [abs(values[0]), abs(values[-1])]
     found = []
     inner = np.abs(values[1:-1])

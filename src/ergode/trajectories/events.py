@@ -28,14 +28,16 @@ class ZeroCrossing(HoldsFunctions):
     Parameters
     ----------
     function : function
-        Event function ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``. It returns a
-        number and is compiled like the field. If it returns NaN, the trajectory ends with the
-        status ``NOT_FINITE``, and likewise if it is infinite throughout.
+        Event function ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``. Where
+        variables are arrays, `y` is as for `component`, and constants are a last argument. It
+        returns a number and is compiled like the field. If it returns NaN, the trajectory ends with
+        the status ``NOT_FINITE``, and likewise if it is infinite throughout.
     direction : {0, 1, -1}
         Count all crossings, only rising ones, or only falling ones.
     effect : function, optional
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``. It returns the state after the
-        event, a tuple like the field's. Simultaneous events act in the order in which they are
+        event, a tuple like the field's. Where variables are arrays it changes elements of `y` in
+        place and returns nothing. Simultaneous events act in the order in which they are
         given. A result at the moment of an event is the state before it.
     terminal : bool
         Whether the event ends the trajectory. Its status is then ``STOPPED``, and later values are
@@ -105,6 +107,17 @@ def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
             check_function(
                 event.effect, arguments, field.variables, f"effect of event '{event.name}'"
             )
+    check_names(events)
+
+
+def check_names(events: Sequence[ZeroCrossing]) -> None:
+    """Refuse two events of one name.
+
+    Raises
+    ------
+    ModelError
+        There are two.
+    """
     names = [event.name for event in events]
     for name in names:
         if names.count(name) > 1:

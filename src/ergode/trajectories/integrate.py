@@ -33,6 +33,7 @@ from ergode.models.sweep import (
     replicated,
 )
 from ergode.trajectories.adaptive.outcome import Control
+from ergode.trajectories.arrays.watched import check_watched
 from ergode.trajectories.backward import (
     descends,
     in_time,
@@ -178,7 +179,7 @@ def integrate(
     record : int
         Number of most recent hits of every event to store, with time and state. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
-        Quantities to accumulate during the integration.
+        Quantities to accumulate during the integration; of functions where variables are arrays.
     observe_from : float, optional
         Hits and observables before this time are ignored, for example during a transient [time].
     max_step : float, optional
@@ -228,7 +229,8 @@ def integrate(
         step, variable), NaN after a trajectory's last step; with `dense_output` also
         step_size(<swept dims>, step) and step_coefficient(<swept dims>, step, power, variable).
         Variables that are arrays are separate variables of the result, with their own dims after
-        time. ``attrs`` record version, method and its reason, device, model, and the work done.
+        time; their state at hits is event_<name>(<swept dims>, event, hit, ...). ``attrs`` record
+        version, method and its reason, device, model, and the work done.
 
     Raises
     ------
@@ -274,13 +276,19 @@ def integrate(
     check_switch("integrate", "dense_output", dense_output)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
-    if field.arrays is None:  # for arrays, `choose` refuses events
+    if field.arrays is None:
         check_events(events, field)
         check_observables(observables, field)
+    else:
+        for what, given in (("every_step", every_step), ("dense_output", dense_output)):
+            if given:
+                field.refuse_arrays(what)
+        field.arrays.also(check_watched(field, events, observables)).check_times(grid)
     model, way = field, 1.0
     if descends(grid):
         field, way = reversed_field(field), -1.0
-        events, observables = reversed_events(events), reversed_observables(observables, model)
+        if field.arrays is None:  # the functions of arrays are reversed where they are called
+            events, observables = reversed_events(events), reversed_observables(observables, model)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
     first, numbers = 0, range(0)
     if replicates is not None:
@@ -343,7 +351,6 @@ def _layout(
             {"initial": initial, "parameters": parameters},
             reserved=results.names("trajectories", "states") | {REPLICATE},
         )
-    field.arrays.check_times(grid)
     shapes = dict(zip(field.variables, field.arrays.shapes, strict=True))
     reserved = results.names("trajectories", "arrays") | {REPLICATE, TRAJECTORY}
     refuse_reserved(initial, reserved, numbers=True)

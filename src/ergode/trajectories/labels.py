@@ -78,6 +78,13 @@ results.register(
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
         Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
         Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
+        Variable("event_count", (SWEPT, "event"), "number", "1", "occurrences of an event", True),
+        Variable(
+            "event_time", (SWEPT, "event", "hit"), "floating", "time", "time of the last hits", True
+        ),
+        Variable(
+            "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
+        ),
     ],
     coords=["time"],
 )
@@ -123,12 +130,9 @@ def dataset(
     # Replicates are the slowest dim of the trajectories, and the last of the swept dims of results.
     dims = sorted(layout.dims, key=lambda dim: dim == REPLICATE)
     if field.arrays is not None:
-        return _of_arrays(problem, found, attrs).transpose(*dims, ...)
+        return _of_arrays(problem, control, found, attrs).transpose(*dims, ...)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
-    if control.events:
-        coords["event"] = [event.name for event in control.events]
-    if control.observables:
-        coords["observable"] = [one.name for one in control.observables]
+    coords |= _coords_of_watched(control)
     shape = (*layout.shape, grid.size, len(field.variables))
     values = found.values
     values["state"] = np.moveaxis(found.states, 2, 0).reshape(shape)
@@ -138,6 +142,16 @@ def dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
         computed_rows=_computed_rows(values["state"]),
     ).transpose(*dims, ...)  # fmt: skip
+
+
+def _coords_of_watched(control: Control) -> dict[str, Any]:
+    """Names of events and observables."""
+    found: dict[str, Any] = {}
+    if control.events:
+        found["event"] = [event.name for event in control.events]
+    if control.observables:
+        found["observable"] = [one.name for one in control.observables]
+    return found
 
 
 def _tolerances(control: Control, field: VectorField) -> float | list[float] | str:
@@ -151,21 +165,30 @@ def _tolerances(control: Control, field: VectorField) -> float | list[float] | s
     return ", ".join(f"{name} {' to '.join(both)}" for name, both in ends)
 
 
-def _of_arrays(problem: Problem, found: Found, attrs: Mapping[str, Any]) -> xarray.Dataset:
+def _of_arrays(
+    problem: Problem, control: Control, found: Found, attrs: Mapping[str, Any]
+) -> xarray.Dataset:
     """Labelled results for variables that are arrays."""
     arrays, layout = problem.field.arrays, problem.layout
     assert arrays is not None
     states = np.moveaxis(found.states, 2, 0).reshape(*layout.shape, problem.grid.size, -1)
-    views = dict(zip(arrays.names, arrays.views(states), strict=True))
+    values = {**found.values, "status": found.status.reshape(layout.shape)}
+    values |= dict(zip(arrays.names, arrays.views(states), strict=True))
     own = [
         Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time")
         for name, dims in zip(arrays.names, arrays.dims, strict=True)
     ]
+    if "event_state" in values:
+        hits = arrays.views(values.pop("event_state"))
+        for one, here in zip(own.copy(), hits, strict=True):
+            name, dims = f"event_{one.name}", (SWEPT, "event", "hit", *one.dims[2:])
+            own.append(Variable(name, dims, "floating", "1", "state at the last hits", True))
+            values[name] = here
+    _leave_out_failed(values)
     return results.dataset(
-        "trajectories", "arrays", {**found.values, **views,
-                                   "status": found.status.reshape(layout.shape)},
-        coords={"time": problem.grid, **layout.coords}, attrs=attrs, swept=layout.dims,
-        computed_rows=_computed_rows(states), own=own,
+        "trajectories", "arrays", values,
+        coords={"time": problem.grid, **layout.coords, **_coords_of_watched(control)}, attrs=attrs,
+        swept=layout.dims, computed_rows=_computed_rows(states), own=own,
     )  # fmt: skip
 
 

@@ -142,11 +142,10 @@ class Method(methods.Method):
         if field.arrays is not None:
             if not self.for_arrays:
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
-            if apart:
-                return (
-                    "does not support events, observables, every_step or dense_output for "
-                    "variables that are arrays yet"
-                )
+            if apart and self.stiff:
+                return "does not support events and observables for variables that are arrays yet"
+            if apart and step is None and not self.adapts:
+                return "does not estimate its error; give a step, or choose 'tsit5'"
             return None
         if self.is_symplectic:
             if field.delays:

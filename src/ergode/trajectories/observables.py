@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -69,25 +69,37 @@ class Observable(HoldsFunctions):
 
 
 @dataclass(frozen=True)
-class _OfVariable:
-    """An observable of one variable.
+class _OfVariable(HoldsFunctions):
+    """An observable of one variable, or where variables are arrays of a function.
 
     Parameters
     ----------
-    variable : str
-        Name of the variable.
+    variable : str or function
+        Name of the variable. Where variables are arrays, a function ``q(t, y, p)`` that returns a
+        number; constants are a last argument.
+    name : str, optional
+        Name in results. The default says what is observed.
     """
 
-    variable: str
+    variable: str | Callable[..., Any]
+    name: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(type(self).__name__, "name", self.name)
+        if not self.name:
+            of = self.variable
+            if not isinstance(of, str):
+                of = getattr(of, "__name__", "function")
+                of = of if of.isidentifier() else "function"
+            object.__setattr__(self, "name", self._usual_name(of))
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
         """Expressions: initial accumulators s[at], ...; their values after a step; the result."""
         raise NotImplementedError
 
-    @property
-    def name(self) -> str:
-        """What it is called in results."""
-        return f"{type(self).__name__.lower()} of {self.variable}"
+    def _usual_name(self, of: str) -> str:
+        return f"{type(self).__name__.lower()} of {of}"
 
 
 class Maximum(_OfVariable):
@@ -95,8 +107,11 @@ class Maximum(_OfVariable):
 
     Parameters
     ----------
-    variable : str
-        Name of the variable.
+    variable : str or function
+        Name of the variable. Where variables are arrays, a function ``q(t, y, p)`` of the state
+        that returns a number; `y` is as for `component`, and constants are a last argument.
+    name : str, optional
+        Name in results. The default says what is observed.
 
     Examples
     --------
@@ -115,8 +130,10 @@ class Minimum(_OfVariable):
 
     Parameters
     ----------
-    variable : str
-        Name of the variable.
+    variable : str or function
+        As for `Maximum`.
+    name : str, optional
+        As for `Maximum`.
     """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
@@ -129,8 +146,10 @@ class Mean(_OfVariable):
 
     Parameters
     ----------
-    variable : str
-        Name of the variable.
+    variable : str or function
+        As for `Maximum`.
+    name : str, optional
+        As for `Maximum`.
     """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
@@ -148,10 +167,12 @@ class TimeAbove(_OfVariable):
 
     Parameters
     ----------
-    variable : str
-        Name of the variable.
+    variable : str or function
+        As for `Maximum`.
     level : float
         The level, in units of the variable.
+    name : str, optional
+        As for `Maximum`.
     """
 
     level: float = 0.0
@@ -162,6 +183,7 @@ class TimeAbove(_OfVariable):
         if not (number and math.isfinite(level)):
             raise ModelError(f"TimeAbove: level is {level!r}; expected a finite number")
         object.__setattr__(self, "level", float(level))
+        super().__post_init__()
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
         part = (
@@ -170,13 +192,11 @@ class TimeAbove(_OfVariable):
         )
         return ["0.0"], [f"s[{at}] + (t1 - t) * {part}"], f"s[{at}]"
 
-    @property
-    def name(self) -> str:
-        """What it is called in results."""
-        return f"time of {self.variable} above {self.level:g}"
+    def _usual_name(self, of: str) -> str:
+        return f"time of {of} above {self.level:g}"
 
 
-def check_observables(observables: Sequence[Any], field: VectorField) -> None:
+def check_observables(observables: Sequence[Any], model: VectorField) -> None:
     """Check that the observables fit the field.
 
     Raises
@@ -185,13 +205,18 @@ def check_observables(observables: Sequence[Any], field: VectorField) -> None:
         An element is not an observable, names an unknown variable or has a function of wrong form,
         or two have equal names.
     """
-    n, m = len(field.variables), len(field.parameters)
+    n, m = len(model.variables), len(model.parameters)
     for one in observables:
         if isinstance(one, _OfVariable):
-            if one.variable not in field.variables:
+            if not isinstance(one.variable, str):
+                raise ModelError(
+                    f"observable '{one.name}' is of a function; where variables are single "
+                    "numbers, expected the name of one, or an ergode.trajectories.Observable"
+                )
+            if one.variable not in model.variables:
                 raise ModelError(
                     f"{one!r} names a variable that the field does not have; it has "
-                    f"{', '.join(field.variables)}"
+                    f"{', '.join(model.variables)}"
                 )
         elif isinstance(one, Observable):
             kept = [f"number {j}" for j in range(one.size)]
@@ -209,13 +234,24 @@ def check_observables(observables: Sequence[Any], field: VectorField) -> None:
                 f"observables has {one!r}; expected ergode.trajectories.Maximum, Minimum, Mean, "
                 "TimeAbove or Observable"
             )
+    check_names_of_observables(observables)
+
+
+def check_names_of_observables(observables: Sequence[Any]) -> None:
+    """Refuse two observables of one name.
+
+    Raises
+    ------
+    ModelError
+        There are two.
+    """
     names = [one.name for one in observables]
     for name in names:
         if names.count(name) > 1:
-            raise ModelError(f"two observables are called '{name}'")
+            raise ModelError(f"two observables are called '{name}'; give them names")
 
 
-def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> dict[Any, Any]:
+def bindings_of_observables(observables: Sequence[Any], model: VectorField) -> dict[Any, Any]:
     """Bindings of a kernel with these observables."""
     names: dict[str, Any] = {
         "highest": observing.highest,
@@ -229,7 +265,9 @@ def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> d
     for number, one in enumerate(observables):
         at = len(begins)
         if isinstance(one, _OfVariable):
-            begin, update, result = one.texts(field.variables.index(one.variable), at)
+            # Where variables are arrays, each has a function in place of a variable.
+            place = number if model.arrays else model.variables.index(one.variable)
+            begin, update, result = one.texts(place, at)
             begins += begin
             updates += update
             results.append(result)

@@ -20,6 +20,7 @@ from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.arrays.stiff import follow_stiff, suited, with_arrays
 from ergode.trajectories.delays.history import InitialHistory
+from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.fixed.refinement import Refinement
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, Method
@@ -103,11 +104,22 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
     check_apart(grid, precision)
     if chosen.method.stiff:
         return follow_wide(problem, chosen, control)
+    Outcome.check_room(grid.size, field.size, control, count, precision)
+    if chosen.method.scheme:
+        options |= {
+            "noise_substeps": problem.noise_substeps, "seed": problem.seed, "first": problem.first,
+        }  # fmt: skip
+    steps: dict[str, Any] = {}
+    if control.step is not None:
+        span = float(grid[-1] - grid[0])
+        steps = {"steps": plan_steps(span, control.step, count, [], [])}
     initial, parameters = _columns(problem)
-    may_be_stiff = chosen.otherwise is not None and problem.device.target == "cpu"
+    may_be_stiff = (
+        chosen.otherwise is not None and problem.device.target == "cpu" and not control.is_watched
+    )
     most = min(control.max_steps, EXPLICIT_STEPS) if may_be_stiff else control.max_steps
     outcome = ArrayRunner(field, chosen.method, replace(control, max_steps=most), **options).run(
-        initial, parameters, show=problem.show
+        initial, parameters, show=problem.show, **steps
     )
     found = _found(outcome, control, layout)
     if not may_be_stiff:

@@ -10,7 +10,7 @@ import pytest
 
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.trajectories.adaptive.outcome import control_of
+from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.arrays import runner as runners
 from ergode.trajectories.arrays.group import IN_SHARED
 from ergode.trajectories.arrays.runner import CUDAFollowers, Runner
@@ -30,9 +30,8 @@ def cuda_kernel(field, method, count, precision, **options):
     followers = CUDAFollowers(runner, count)
     columns = np.ones((field.size, 2)), np.ones((len(field.parameters), 2))
     run = runner.arguments(*columns, None, slice(0, 2))
-    states = np.ones((2, field.size, 2), precision)
-    out = states, np.ones(2, np.uint8), np.ones(2, np.int64), np.ones(2, np.int64)
-    return followers, (run, runners.Out(*out), followers.workspace(2, 2))
+    out = runners.out_of(Outcome.empty(2, field.size, runner.control, 2, precision))
+    return followers, (run, out, followers.workspace(2, 2))
 
 
 def check_ptx(group, field, method, count, precision, **options):
@@ -63,6 +62,17 @@ def states_on_host(
 
     `initial` is [trajectory, unknown]; `options` are of a `Control`.
     """
+    out = outcome_on_host(
+        case, monkeypatch, field, method, times, initial, parameters, options, first, **noise
+    )
+    assert (out.status == 0).all()
+    return out.states
+
+
+def outcome_on_host(
+    case, monkeypatch, field, method, times, initial, parameters, options, first=0, **noise
+):
+    """As `states_on_host`, everything that a run gives."""
     group, count, n = case.partition(",")[0], initial.shape[0], field.size
     blocks, threads, in_shared = CASES[case]
     monkeypatch.setattr(runners, "_FEW_CUDA", 100 if group == "thread" else 0)
@@ -83,11 +93,11 @@ def states_on_host(
     if control.step is not None:
         steps = plan_steps(span, control.step, first + count, [], [])
     run = runner.arguments(initial.T, parameters, steps, slice(first, first + count))
-    out = runners.Out(np.full((times.size, n, count), np.nan), np.full(count, 2, np.uint8),
-                      np.zeros(count, np.int64), np.zeros(count, np.int64))  # fmt: skip
-    Machine(blocks, threads).run(followers.kernel, (run, out, followers.workspace(blocks, count)))
-    assert (out.status == 0).all()
-    return out.states
+    out = Outcome.empty(times.size, n, control, count, "float64")
+    out.states[:] = -777.0  # on a GPU it is not set
+    arguments = run, runners.out_of(out), followers.workspace(blocks, count)
+    Machine(blocks, threads).run(followers.kernel, arguments)
+    return out
 
 
 class Machine:
@@ -131,7 +141,8 @@ class Machine:
             "window": lambda a, b, shape: a[b : b + math.prod(shape)].reshape(shape),
             "to_bits": lambda x: np.float64(x).view(np.uint64),
             "from_bits": lambda x: np.uint64(x).view(np.float64),
-            **dict.fromkeys(("kernel", "device_function", "noinline_function"), lambda f=None: f),
+            **dict.fromkeys(("kernel", "device_function"), lambda f=None: f),
+            **dict.fromkeys(("noinline_function", "noinline_cpu_function"), lambda f=None: f),
             **dict.fromkeys(("acquire", "release_add")),
         }  # fmt: skip
         exec(text, module)

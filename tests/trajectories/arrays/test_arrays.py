@@ -372,12 +372,24 @@ def test_bad_fields_are_refused_in_one_line(said):
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
+def follows_the_first(i, t, y, p):
+    return y[0] - y[i] + y[-1]
+
+
+def test_a_component_may_read_an_element_of_a_constant_index():
+    assert ergode.VectorField(component=follows_the_first, variables=("x", 3)).size == 3
+    with pytest.raises(ergode.ModelError, match="index 3 is out of bounds"):
+        ergode.VectorField(component=lambda i, t, y, p: y[3] - y[i], variables=("x", 3))
+
+
 REFUSED = {
     "method 'kvaerno5' is not made yet for variables that are arrays; choose 'euler', 'rk4'": {
         "method": "kvaerno5"
     },
     "method 'verlet' is not made yet": {"method": "verlet", "step": 0.1},
-    "does not support events": {"events": [ergode.trajectories.ZeroCrossing(crossing)]},
+    "does not support events": {
+        "events": [ergode.trajectories.ZeroCrossing(crossing)], "method": "rodas5p"
+    },
     "history takes fields of single variables": {"history": crossing},
     "initial of 'x' has shape (39,); expected a number, (40,)": {"initial": {"x": np.ones(39)}},
     "initial of 'x'[3] is inf": {"initial": {"x": np.where(np.arange(40) == 3, np.inf, 1.0)}},

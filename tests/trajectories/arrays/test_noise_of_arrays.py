@@ -433,8 +433,8 @@ REFUSED = {
     "'milstein' requires": (aliased, {"method": "milstein", **STEP}),
     "noise that depends on time and parameters alone": (own_noise, {"method": "sra1", **STEP}),
     "times descend, and the field has noise": (0.1, {"times": [1.0, 0.0], **STEP}),
-    "does not support events": (
-        0.1, {"events": [ergode.trajectories.ZeroCrossing(crossing)], **STEP}
+    "effects are not made yet for variables that are arrays with noise": (
+        0.1, {"events": [ergode.trajectories.ZeroCrossing(crossing, effect=crossing)], **STEP}
     ),
     "noise_per_step is 65": (0.1, {"noise_per_step": 65, **STEP}),
 }  # fmt: skip

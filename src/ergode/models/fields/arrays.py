@@ -12,7 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from time import perf_counter
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler import bundle
-from ergode.core.compiler.syntax import function_from_text, outer_value
+from ergode.core.compiler.syntax import function_from_text, outer_value, syntax
 from ergode.core.errors import ModelError
 from ergode.core.math import tables
 from ergode.models.fields.functions import check_form, check_function, check_parts
@@ -55,6 +55,8 @@ class ArrayField:
         Float64 or int64; an interpolant is given by its table.
     recorded : dict of str to Interpolant
         Interpolants that are evaluated at the time of the run.
+    data : dict of str to ndarray or Interpolant
+        The constants by name.
     noise : tuple of function
         One for each variable, ``amplitude(i, ..., t, y, p)``; () without noise.
     is_backward : bool
@@ -69,6 +71,7 @@ class ArrayField:
     dims: tuple[tuple[str, ...], ...]
     constants: tuple[np.ndarray, ...]
     recorded: dict[str, Interpolant]
+    data: Mapping[str, Any]
     noise: tuple[FunctionType, ...] = ()
     is_backward: bool = False
 
@@ -105,6 +108,15 @@ class ArrayField:
             for begin, shape in zip(self.begins, self.shapes, strict=False)
         ]
 
+    def reader(self, parameter_count: int) -> Reader:
+        """What checks further functions of the arrays."""
+        shapes = dict(zip(self.names, self.shapes, strict=True))
+        return Reader(shapes, self.is_single, parameter_count, self.data)
+
+    def also(self, recorded: Mapping[str, Interpolant]) -> ArrayField:
+        """The same arrays in a run that evaluates these interpolants as well."""
+        return replace(self, recorded={**self.recorded, **recorded})
+
     def check_times(self, grid: np.ndarray) -> None:
         """Refuse a run that goes beyond a recorded table.
 
@@ -137,51 +149,97 @@ def array_field(
     is_single = not isinstance(variables, Mapping)
     shapes = _shapes(variables)
     data = _constants(constants, {*shapes, *parameters})
-    last = {"p": len(parameters), **({"c": 0} if data else {})}
-    trial = _Trial(shapes, is_single, len(parameters), data)
-    recorded: dict[str, Interpolant] = {}
-
-    def compiled(function: Any, name: str, what: str) -> tuple[FunctionType, tuple[str, ...]]:
-        """The compiled form of a function, checked, and the names of its indices."""
-        indices = _INDICES[: len(shapes[name])] if name else ()
-        expected = {**dict.fromkeys(indices), "t": None, "y": 0, **({} if name else {"dy": 0}),
-                    **last}  # fmt: skip
-        if name:
-            check_function(function, expected, None, what, tries=False)
-        function, tree = check_form(function, expected, what)
-        own = [argument.arg for argument in tree.args.args]
-        roles = dict(zip(own, expected, strict=True))
-        places = _Places(function.__name__, roles, () if is_single else tuple(shapes), data)
-        made = _compiled_form(function, places.visit(tree), own[: len(indices)])
-        recorded.update({one: data[one] for one in places.recorded})
-        if name:
-            trial.component(function, name, what)
-        else:
-            _check_in_place(function, tree)
-            trial.whole(function)
-        return made, tuple(own[: len(indices)])
-
+    reader = Reader(shapes, is_single, len(parameters), data)
     if rhs is not None:
-        functions: tuple[FunctionType, ...] = (compiled(rhs, "", "rhs")[0],)
+        functions: tuple[FunctionType, ...] = (reader.in_place(rhs),)
         dims = tuple(_INDICES[: len(shape)] for shape in shapes.values())
     else:
         given = _by_variable("component", component, shapes, is_single)
-        functions, dims = zip(*(compiled(one, name, f"component of '{name}'")
+        functions, dims = zip(*(reader.component(one, name, f"component of '{name}'")
                                 for name, one in given.items()), strict=True)  # fmt: skip
     noise: tuple[FunctionType, ...] = ()
     if diffusion is not None:
         given = _by_variable("diffusion", diffusion, shapes, is_single)
         noise = tuple(
-            _constant_noise(one, [*_INDICES[: len(shapes[name])], "t", "y", *last], name)
+            _constant_noise(one, [*_INDICES[: len(shapes[name])], "t", "y", *reader.last], name)
             if isinstance(one, int | float | np.number)
-            else compiled(one, name, f"diffusion of '{name}'")[0]
+            else reader.component(one, name, f"diffusion of '{name}'")[0]
             for name, one in given.items()
         )
     values = tuple(one.table if isinstance(one, Interpolant) else one for one in data.values())
     return ArrayField(
         tuple(shapes), tuple(shapes.values()), functions, rhs is not None, is_single,
-        _distinct(shapes, dims, parameters), values, recorded, noise,
+        _distinct(shapes, dims, parameters), values, reader.recorded, data, noise,
     )  # fmt: skip
+
+
+class Reader:
+    """Checks functions of the arrays of a field, and makes their compiled forms.
+
+    Attributes
+    ----------
+    recorded : dict of str to Interpolant
+        Interpolants that any of them evaluates at the time of the run.
+    last : dict of str to int
+        Last arguments of every function, and their lengths.
+    """
+
+    def __init__(
+        self, shapes: Mapping[str, tuple[int, ...]], is_single: bool, parameter_count: int,
+        data: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self._shapes, self._is_single, self._data = shapes, is_single, data
+        self.last = {"p": parameter_count, **({"c": 0} if data else {})}
+        self._trial = _Trial(shapes, is_single, parameter_count, data)
+        self.recorded: dict[str, Interpolant] = {}
+
+    def component(
+        self, function: Any, name: str, what: str
+    ) -> tuple[FunctionType, tuple[str, ...]]:
+        """A function of one unknown of an array, and the names of its indices."""
+        indices = _INDICES[: len(self._shapes[name])]
+        expected = {**dict.fromkeys(indices), "t": None, "y": None, **self.last}
+        check_function(function, expected, None, what, tries=False)
+        made, function, own = self._compiled(function, expected, what, len(indices))
+        self._trial.component(function, name, what)
+        return made, own
+
+    def in_place(self, function: Any) -> FunctionType:
+        """A function that sets all derivatives."""
+        made, function, _ = self._compiled(function, {"t": None, "y": 0, "dy": 0, **self.last},
+                                           "rhs")  # fmt: skip
+        _check_in_place(function, "dy")
+        self._trial.whole(function)
+        return made
+
+    def of_state(self, function: Any, what: str) -> FunctionType:
+        """A function of the whole state, ``g(t, y, p)``, that returns a number."""
+        expected = {"t": None, "y": None, **self.last}
+        check_function(function, expected, None, what, tries=False)
+        made, function, _ = self._compiled(function, expected, what)
+        self._trial.of_state(function, what)
+        return made
+
+    def change(self, function: Any, what: str) -> FunctionType:
+        """A function that changes the state in place, ``effect(t, y, p)``."""
+        made, function, _ = self._compiled(function, {"t": None, "y": None, **self.last}, what)
+        _check_in_place(function, "y")
+        self._trial.change(function, what)
+        return made
+
+    def _compiled(
+        self, function: Any, expected: Mapping[str, Any], what: str, indices: int = 0
+    ) -> tuple[FunctionType, FunctionType, tuple[str, ...]]:
+        """The compiled form of a function, the function, and the names of its indices."""
+        function, tree = check_form(function, expected, what)
+        own = [argument.arg for argument in tree.args.args]
+        roles = dict(zip(own, expected, strict=True))
+        names = () if self._is_single else tuple(self._shapes)
+        places = _Places(function.__name__, roles, names, self._data)
+        counters = tuple(own[:indices])
+        made = _compiled_form(function, places.visit(tree), counters)
+        self.recorded.update({one: self._data[one] for one in places.recorded})
+        return made, function, counters
 
 
 def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
@@ -279,7 +337,7 @@ def _distinct(
     for shape, names in zip(shapes.values(), dims, strict=True):
         for dim, length in zip(names, shape, strict=True):
             lengths.setdefault(dim, set()).add(length)
-    reserved = {"time", "trajectory", *shapes, *taken}
+    reserved = {"time", "trajectory", "event", "hit", "observable", *shapes, *taken}
     return tuple(
         tuple(f"{name}_{dim}" if len(lengths[dim]) > 1 or dim in reserved else dim for dim in names)
         for name, names in zip(shapes, dims, strict=True)
@@ -375,12 +433,13 @@ def _compiled_form(
     return made
 
 
-def _check_in_place(function: FunctionType, tree: ast.FunctionDef) -> None:
+def _check_in_place(function: FunctionType, what: str) -> None:
+    tree = syntax(function)
     for node in ast.walk(tree):
         if isinstance(node, ast.Return) and node.value is not None:
             raise ModelError(
                 f"function '{function.__name__}' returns {ast.unparse(node.value)}; expected it "
-                "to fill dy and return nothing"
+                f"to set elements of {what} and return nothing"
             )
     check_parts(function, tree)
 
@@ -418,7 +477,7 @@ class _Trial:
 
     def whole(self, function: FunctionType) -> None:
         """Try a function that fills an array of derivatives."""
-        if sum(map(math.prod, self.shapes.values())) > _TRIED_WHOLE:
+        if not self._is_small:
             return
         slopes = self._views(math.nan, True)
         arguments = (self.t, self.state, slopes, self.p, *self.c)
@@ -431,6 +490,23 @@ class _Trial:
                 where = ", ".join(map(str, left[0]))
                 dot = "" if self.is_single else f".{name}"
                 raise ModelError(f"rhs does not set dy{dot}[{where}], of variable '{name}'")
+
+    def of_state(self, function: FunctionType, what: str) -> None:
+        """Try a function of the whole state."""
+        if self._is_small:
+            value = self._call(function, what, (), (self.t, self.state, self.p, *self.c))
+            if value is not None and not isinstance(value, int | float | np.number):
+                raise ModelError(f"{what} returns {value!r}; expected a number")
+
+    def change(self, function: FunctionType, what: str) -> None:
+        """Try a function that changes a state."""
+        if self._is_small:
+            state = self._views(0.5, True)
+            self._call(function, what, (), (self.t, state, self.p, *self.c))
+
+    @property
+    def _is_small(self) -> bool:
+        return sum(map(math.prod, self.shapes.values())) <= _TRIED_WHOLE
 
     def _call(
         self, function: FunctionType, what: str, place: tuple[int, ...],

@@ -59,6 +59,11 @@ class Control:
         return 1 + variables + (1 + self.powers * variables if self.powers else 0)
 
     @property
+    def is_watched(self) -> bool:
+        """Whether there are events or observables."""
+        return bool(self.events or self.observables)
+
+    @property
     def acts(self) -> bool:
         """Whether any event changes a state or ends a run."""
         return any(event.effect is not None or event.terminal for event in self.events)

@@ -243,5 +243,12 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     return bindings | {rate_of: by_unknown("rate")}
 
 
+def names_in_functions(field: ArrayField) -> tuple[str, str, str]:
+    """What a generated call writes for the state, for constants, and before a time."""
+    is_row = field.is_single and len(field.shapes[0]) == 1
+    y = "y[0]" if field.is_single and not is_row else "y"
+    return y, ", c" if field.constants else "", "-" if field.is_backward else ""
+
+
 def _function(text: str, names: dict[str, Any]) -> Any:
     return function_from_text(text, names)

@@ -24,6 +24,7 @@ from ergode.core.compiler.language import (
     cuda,
     fma,
     no_refcount,
+    noinline_cpu,
     option,
     real,
     unroll,
@@ -48,8 +49,9 @@ from ergode.trajectories.arrays.equations import (
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
-from ergode.trajectories.steppers.inside_step import dense_weights
+from ergode.trajectories.steppers.inside_step import INTERVALS, NOT_A_NUMBER, dense_weights
 from ergode.trajectories.steppers.noise import SCHEME
+from ergode.trajectories.steppers.observing import SEEN
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 DONE = np.uint8(Status.DONE)
@@ -90,6 +92,7 @@ class Run(NamedTuple):
     most: Any  # int64: largest number of steps, rejected ones included
     origin: Any  # real: first time
     last: Any  # real: last time
+    since: Any  # real: events and observables before this time are ignored
 
 
 class Out(NamedTuple):
@@ -99,6 +102,9 @@ class Out(NamedTuple):
     status: Any  # uint8 [trajectory]
     taken: Any  # int64 [trajectory]: accepted steps
     rejected: Any  # int64 [trajectory]: rejected steps
+    hit_counts: Any  # int64 [event, trajectory]
+    hits: Any  # real [event, hit, 1 + unknown, trajectory]: time and state; a ring
+    observed: Any  # real [observable, trajectory]
 
 
 class Workspace(NamedTuple):
@@ -111,12 +117,15 @@ class Workspace(NamedTuple):
     parts: Any  # real [2, block]: sums of squares
     words: Any  # int64: words of the barrier
     scratch: Any  # real [2, warp]: shared memory of a block
+    g: Any  # real [function, 3, node]: watched functions at the nodes of a step, their slopes, and
+    # further numbers (see `inside_step`)
+    s: Any  # real: accumulators of observables
 
 
 # ---- barriers and sums
 
 
-def _alone(thread_count, barrier_words):
+def alone(thread_count, barrier_words):
     pass
 
 
@@ -132,6 +141,11 @@ IMPLICIT = option(False)  # whether stages solve linear systems (see `rosenbrock
 implicit_stages = option()  # implicit_stages(group, t, h, t1, p, run, w)
 
 step_with_noise = option()  # step_with_noise(me, group, step, t, h, t1, p, run, w)
+WATCHED = option(False)  # whether there are events or observables (see `inside_step`)
+FUNCTIONS = option(1)  # number of watched functions
+begin_watching = option()  # begin_watching(me, group, p, run, out, w)
+look = option()  # look(me, group, t, h, t1, cursor, p, run, out, w) -> t2, cursor, outcome
+end_watching = option()  # end_watching(me, group, taken, outcome, out, w) -> outcome
 
 DIRECTION = 3  # row of slopes that keeps the direction in which the slopes change most
 RECENT = 25  # steps that a spectral radius is good for
@@ -238,10 +252,14 @@ def follow(me, group, run, out, w):
         out.status[me] = DONE
     barrier(group.size, w.words)
     evaluate(group, run.origin, w.y, p, run, w.k[0])
-    if ADAPTS:
+    if WATCHED:
+        begin_watching(me, group, p, run, out, w)
+    if ADAPTS or WATCHED:
         outcome, taken, rejected = _chosen_steps(me, group, p, run, out, w)
     else:
         outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
+    if WATCHED:
+        outcome = end_watching(me, group, taken, outcome, out, w)
     if group.rank == 0:
         out.taken[me] = taken
         out.rejected[me] = rejected
@@ -269,7 +287,7 @@ def _equal_steps(me, group, p, run, out, w):
         else:
             _take_stages(group, t, h, t1, radius, p, run, w)
         while wanted == step:
-            _save(me, group, cursor, fraction, h, out, w)
+            save(me, group, cursor, fraction, h, out, w)
             cursor += 1
             wanted = last
             if cursor < run.times.size:
@@ -292,56 +310,99 @@ def _chosen_steps(me, group, p, run, out, w):
     taken, rejected = np.int64(0), np.int64(0)
     outcome = DONE
     radius, age = real(0.0), RECENT
+    base, number, count = t, np.int64(0), run.counts[me]  # of steps of one size
     while t < last and outcome == DONE:
-        near = TOGETHER * EPSILON * abs(t)
-        while knot < run.knots.size and run.knots[knot] <= t + near:
-            knot += 1
-        goal = min(run.knots[knot], last) if knot < run.knots.size else last
-        if taken + rejected == 0:
-            h = min(_first_step(group, t, goal - t, p, run, w), run.largest)
+        if ADAPTS:
+            near = TOGETHER * EPSILON * abs(t)
+            while knot < run.knots.size and run.knots[knot] <= t + near:
+                knot += 1
+            goal = min(run.knots[knot], last) if knot < run.knots.size else last
+            if taken + rejected == 0:
+                h = min(_first_step(group, t, goal - t, p, run, w), run.largest)
         if STABILISED:
             if age >= RECENT:
                 radius = spectral_radius(group, t, taken + rejected == 0, p, run, w)
                 age = 0
             age += 1
-            limit = run.limits[run.limits.size - 1]
-            h = limit / radius if h * radius > limit else h
-        left = goal - t
-        # A remainder too small to advance the time is merged into this step.
-        is_whole = h * (1.0 + 64.0 * EPSILON) < left
-        t1 = t + h if is_whole else goal
-        size = t1 - t  # the time that passes: far from zero, times are coarse
-        _take_stages(group, t, size, t1, radius, p, run, w)
-        fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
-        log_error = size_of_sums(fine, coarse, 1.0 / real(n))
-        kept = log_error <= 0.0
+        if ADAPTS:
+            if STABILISED:
+                limit = run.limits[run.limits.size - 1]
+                h = limit / radius if h * radius > limit else h
+            left = goal - t
+            # A remainder too small to advance the time is merged into this step.
+            is_whole = h * (1.0 + 64.0 * EPSILON) < left
+            t1 = t + h if is_whole else goal
+            size = t1 - t  # the time that passes: far from zero, times are coarse
+        else:
+            h = run.sizes[me]
+            t1, size = next_equal_step(t, h, base, number, count, run)
+        if SCHEME > 0:
+            step_with_noise(me, group, number, t, size, t1, p, run, w)
+        else:
+            _take_stages(group, t, size, t1, radius, p, run, w)
+        kept, log_error = True, real(-1.0)
+        if ADAPTS:
+            fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
+            log_error = size_of_sums(fine, coarse, 1.0 / real(n))
+            kept = log_error <= 0.0
+        t2 = t1
         if kept:
-            completed = False
-            while cursor < run.times.size and run.times[cursor] <= t1:
-                at_end = run.times[cursor] == t1
-                if len(EXTRA_C) > 0 and not completed and not at_end:
-                    _complete(group, t, size, p, run, w)
-                    completed = True
-                x = real(1.0) if at_end else (run.times[cursor] - t) / size
-                _save(me, group, cursor, x, size, out, w)
-                cursor += 1
+            if WATCHED:
+                t2, cursor, outcome = look(me, group, t, size, t1, cursor, p, run, out, w)
+            else:
+                completed = False
+                while cursor < run.times.size and run.times[cursor] <= t1:
+                    at_end = run.times[cursor] == t1
+                    if len(EXTRA_C) > 0 and not completed and not at_end:
+                        complete(group, t, size, p, run, w)
+                        completed = True
+                    x = real(1.0) if at_end else (run.times[cursor] - t) / size
+                    save(me, group, cursor, x, size, out, w)
+                    cursor += 1
             _commit(group, w)
-            t = t1
             taken += 1
         else:
             rejected += 1
             age = RECENT if age > 1 else age
-        h = next_size(
-            h, size, log_error, previous, kept, last_step_rejected, size, False, run.largest
-        )
-        previous = max(log_error, real(SMALLEST)) if kept else previous
-        last_step_rejected = not kept
-        if t < last:
-            if h <= 4.0 * EPSILON * abs(t) or not h > 0.0:
+        if ADAPTS:
+            way = t2 - t
+            h = next_size(
+                h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, run.largest
+            )
+            previous = max(log_error, real(SMALLEST)) if kept else previous
+            last_step_rejected = not kept
+        else:
+            base, number, count = after_equal_step(t1, t2, h, base, number, count, run)
+            if len(C) == 1:  # the next step has no stage before its end
+                barrier(group.size, w.words)
+        t = t2 if kept else t
+        if t < last and outcome == DONE:
+            if ADAPTS and (h <= 4.0 * EPSILON * abs(t) or not h > 0.0):
                 outcome = STEP_TOO_SMALL
             elif taken + rejected >= run.most:
                 outcome = TOO_MANY_STEPS
+    while cursor < run.times.size:
+        for i in share(group, n):
+            out.states[cursor, i, me] = real(NOT_A_NUMBER)
+        cursor += 1
     return outcome, taken, rejected
+
+
+def next_equal_step(t, h, base, number, count, run):
+    """End and size of step `number` of `count` steps of one size from `base` on."""
+    if number + 1 < count:
+        return fma(real(number + 1), h, base), h
+    return run.last, h if base == run.origin else run.last - t
+
+
+def after_equal_step(t1, t2, h, base, number, count, run):
+    """Base, number and count of steps of one size after a step that an event may have ended."""
+    if t2 < t1:
+        left = (run.last - t2) / h
+        whole = np.int64(left)
+        whole = whole + 1 if left - real(whole) > 1e-6 else whole
+        return t2, np.int64(0), max(whole, np.int64(1))
+    return base, number + 1, count
 
 
 def _first_step(group, t, span, p, run, w):
@@ -388,7 +449,7 @@ def _tableau_stages(group, t, h, t1, p, run, w):
         evaluate(group, time, w.stage[row], p, run, w.k[s])
 
 
-def _complete(group, t, h, p, run, w):
+def complete(group, t, h, p, run, w):
     """Compute the extra stages of the dense output."""
     for s in range(len(EXTRA_C)):
         time = t
@@ -407,19 +468,26 @@ def _complete(group, t, h, p, run, w):
     barrier(group.size, w.words)
 
 
-def _save(me, group, cursor, x, h, out, w):
+def within(x, weights, h, i, w):
+    """Unknown `i` at the fraction `x` of a step; `weights` are those of the dense output there."""
+    value = w.y[i]
+    if x == 1.0:
+        value = w.stage[END, i]
+    elif x > 0.0:
+        if SCHEME > 0:  # a straight line
+            value = (1.0 - x) * value + x * w.stage[END, i]
+        else:
+            moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
+            value = fma(h, moved, value)
+    return value
+
+
+@noinline_cpu
+def save(me, group, cursor, x, h, out, w):
     """Save the state at the fraction `x` of a step; exact at its ends, even if it is infinite."""
     weights = dense_weights(x)
     for i in share(group, w.y.size):
-        value = w.y[i]
-        if x == 1.0:
-            value = w.stage[END, i]
-        elif x > 0.0:
-            if SCHEME > 0:  # a straight line
-                value = (1.0 - x) * value + x * w.stage[END, i]
-            else:
-                moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
-                value = fma(h, moved, value)
+        value = within(x, weights, h, i, w)
         out.states[cursor, i, me] = value
         if not ADAPTS and not is_finite(value):
             out.status[me] = NOT_FINITE
@@ -444,7 +512,8 @@ def alone_cpu(start, stop, run, out):
     w = Workspace(
         np.empty(n, real), np.empty((3, n), real), np.empty((rows, n), real),
         np.empty((2, blocks_in(n)), real), np.empty(1, np.int64),
-        np.empty((2, 1), real),
+        np.empty((2, 1), real), np.empty((FUNCTIONS, 3, INTERVALS + 1), real),
+        np.empty(SEEN + 1, real),
     )  # fmt: skip
     for me in range(start, stop):
         follow(me, Group(0, 1), run, out, w)
@@ -460,7 +529,10 @@ def alone_cuda(run, out, w):
     """Integrate every trajectory, one per thread; the last axis of `w` is the trajectory."""
     me = cuda.grid(1)
     if me < out.status.size:
-        mine = Workspace(w.y[:, me], w.stage[:, :, me], w.k[:, :, me], w.parts, w.words, w.scratch)
+        mine = Workspace(
+            w.y[:, me], w.stage[:, :, me], w.k[:, :, me], w.parts, w.words, w.scratch,
+            w.g[:, :, :, me], w.s[:, me],
+        )  # fmt: skip
         follow(me, Group(np.int64(0), np.int64(1)), run, out, mine)
 
 
@@ -474,15 +546,19 @@ def block_cuda(run, out, w):
         shared = cuda.shared.array(0, real)
         mine = Workspace(
             window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),
-            window(shared, 4 * n, (rows, n)), w.parts, w.words, scratch,
+            window(shared, 4 * n, (rows, n)), w.parts, w.words, scratch, w.g[block], w.s[block],
         )  # fmt: skip
     elif IN_SHARED == 1:
         shared = cuda.shared.array(0, real)
         mine = Workspace(
-            w.y[block], window(shared, 0, (3, n)), w.k[block], w.parts, w.words, scratch
-        )
+            w.y[block], window(shared, 0, (3, n)), w.k[block], w.parts, w.words, scratch,
+            w.g[block], w.s[block],
+        )  # fmt: skip
     else:
-        mine = Workspace(w.y[block], w.stage[block], w.k[block], w.parts, w.words, scratch)
+        mine = Workspace(
+            w.y[block], w.stage[block], w.k[block], w.parts, w.words, scratch, w.g[block],
+            w.s[block],
+        )  # fmt: skip
     group = Group(np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x))
     for me in range(block, out.status.size, cuda.gridDim.x):
         follow(me, group, run, out, mine)
@@ -493,13 +569,13 @@ def grid_cuda(run, out, w):
     cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
     group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)))
     scratch = cuda.shared.array((2, _WARPS), real)
-    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch)
+    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch, w.g, w.s)
     for me in range(out.status.size):
         follow(me, group, run, out, mine)
 
 
 GROUPS: dict[str, dict[Any, Any]] = {
-    "thread": {barrier: _alone},
+    "thread": {barrier: alone},
     "block": {barrier: barrier_block, IN_BLOCK: True},
     "grid": {barrier: barrier_grid, IN_BLOCK: True, IN_GRID: True},
 }

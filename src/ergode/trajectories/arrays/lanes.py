@@ -22,22 +22,31 @@ from ergode.trajectories.adaptive.control import (
     size_of_sums,
     step_from_probe,
 )
-from ergode.trajectories.arrays.equations import BLOCK, evaluate_lanes
+from ergode.trajectories.arrays.equations import BLOCK, Group, evaluate_lanes, parameters_of
 from ergode.trajectories.arrays.group import (
     DONE,
     END,
+    FUNCTIONS,
     NOT_FINITE,
     ROWS,
     STEP_TOO_SMALL,
     TOGETHER,
     TOO_MANY_STEPS,
+    WATCHED,
+    Workspace,
+    after_equal_step,
+    begin_watching,
+    end_watching,
+    next_equal_step,
     step_with_noise,
 )
+from ergode.trajectories.arrays.inside_step import function_at, inside_of, node, settle
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
-from ergode.trajectories.steppers.inside_step import dense_weights
+from ergode.trajectories.steppers.inside_step import INTERVALS, dense_weights
 from ergode.trajectories.steppers.noise import SCHEME
+from ergode.trajectories.steppers.observing import SEEN
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 
@@ -67,6 +76,13 @@ class Lanes(NamedTuple):
     knot: Any  # int64: index of the next time that no step crosses
     taken: Any  # int64: accepted steps
     rejected: Any  # int64: rejected steps
+    t2: Any  # real: time where the step ends, or an event has ended it
+    base: Any  # real: time of the first of the steps of one size
+    number: Any  # int64: number of the step since then
+    count: Any  # int64: number of steps from there to the last time
+    outcome: Any  # uint8: of the step; DONE if the trajectory goes on
+    g: Any  # real [function, 3, node, lane]: see `group.Workspace`
+    s: Any  # real [accumulator, lane]
 
 
 def lanes_cpu(start, stop, run, out, width):
@@ -85,7 +101,9 @@ def lanes_cpu(start, stop, run, out, width):
         np.empty((2, count), real),
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
-        np.empty(count, np.int64),
+        np.empty(count, np.int64), np.empty(count, real), np.empty(count, real),
+        np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8),
+        np.empty((FUNCTIONS, 3, INTERVALS + 1, count), real), np.empty((SEEN + 1, count), real),
     )  # fmt: skip
     for first in range(start, stop, width):
         _follow(first, stop, run, out, lanes)
@@ -111,18 +129,35 @@ def _follow(first, stop, run, out, lanes):
         if first + lane < stop:
             out.status[me] = DONE
     evaluate_lanes(lanes.at, lanes.stage[0], lanes.p, run, lanes.k[0])
-    if ADAPTS:
+    if WATCHED:
+        for lane in range(width):
+            if lanes.is_working[lane] > 0:
+                p = parameters_of(lanes.p, lane)
+                begin_watching(first + lane, Group(0, 1), p, run, out, _alone(lane, lanes))
+    if ADAPTS or WATCHED:
         _chosen_steps(first, run, out, lanes)
     else:
         _equal_steps(first, run, out, lanes)
     for lane in range(width):
         me = first + lane
         if me < stop:
+            if WATCHED:
+                out.status[me] = end_watching(
+                    me, Group(0, 1), lanes.taken[lane], out.status[me], out, _alone(lane, lanes)
+                )
             out.taken[me] = lanes.taken[lane]
             out.rejected[me] = lanes.rejected[lane]
             for i in range(n):
                 if not is_finite(lanes.y[i, lane]):
                     out.status[me] = NOT_FINITE
+
+
+def _alone(lane, lanes):
+    """The workspace of one lane, for a group of one thread."""
+    return Workspace(
+        lanes.y[:, lane], lanes.stage[:, :, lane], lanes.k[:, :, lane], lanes.sums,
+        lanes.is_kept, lanes.part, lanes.g[:, :, :, lane], lanes.s[:, lane],
+    )  # fmt: skip
 
 
 def _equal_steps(first, run, out, lanes):
@@ -163,30 +198,78 @@ def _chosen_steps(first, run, out, lanes):
         lanes.previous[lane] = real(SMALLEST)
         lanes.is_rejected[lane] = 0
         lanes.cursor[lane] = 1
+        lanes.base[lane] = run.origin
+        lanes.number[lane] = 0
+        lanes.count[lane] = run.counts[first]
         if lanes.is_working[lane] > 0:
             working += 1
             for i in range(n):
                 out.states[0, i, first + lane] = lanes.y[i, lane]
-    _first_steps(run, lanes)
+    if ADAPTS:
+        _first_steps(run, lanes)
     if not run.origin < last:
         working = 0
+    step = np.int64(0)
     while working > 0:
         for lane in range(width):
-            _choose(lane, run, lanes)
-        _take_stages(run, lanes)
-        _sum_errors(run, lanes)
+            _choose(lane, run.sizes[first], run, lanes)
+        if SCHEME > 0:  # no event changes a state: all lanes are at the same step
+            step_with_noise(first, step, run.sizes[first], run, lanes)
+            step += 1
+        else:
+            _take_stages(run, lanes)
+        if ADAPTS:
+            _sum_errors(run, lanes)
         completed = False
         for lane in range(width):
-            fine, coarse = lanes.sums[0, lane], lanes.sums[1, lane]
-            lanes.sums[0, lane] = size_of_sums(fine, coarse, 1.0 / real(n))
-            kept = lanes.sums[0, lane] <= 0.0 and lanes.is_working[lane] > 0
+            kept = lanes.is_working[lane] > 0
+            if ADAPTS:
+                fine, coarse = lanes.sums[0, lane], lanes.sums[1, lane]
+                lanes.sums[0, lane] = size_of_sums(fine, coarse, 1.0 / real(n))
+                kept = lanes.sums[0, lane] <= 0.0 and kept
             lanes.is_kept[lane] = 1 if kept else 0
-            if kept:
+            lanes.t2[lane] = lanes.t1[lane]
+            lanes.outcome[lane] = DONE
+            if kept and not WATCHED:
                 completed = _save_passed(first + lane, lane, completed, run, out, lanes)
+        if WATCHED:
+            _look(first, run, out, lanes)
         for lane in range(width):
             if lanes.is_working[lane] > 0:
                 working -= _judge(first + lane, lane, run, out, lanes)
         _commit(lanes)
+
+
+def _look(first, run, out, lanes):
+    """Save states, find events and observe within the accepted steps of all lanes."""
+    n, width = lanes.y.shape
+    if len(EXTRA_C) > 0:
+        _complete(run, lanes)
+    for j in range(1, INTERVALS):
+        x = node(j)
+        weights = dense_weights(x)
+        for i in range(n):
+            for lane in range(width):
+                lanes.stage[j & 1, i, lane] = _within(x, weights, i, lane, lanes)
+        for lane in range(width):
+            if lanes.is_kept[lane] > 0:
+                inside = _inside(lane, run, lanes)
+                for q in range(FUNCTIONS):
+                    lanes.g[q, 0, j, lane] = function_at(
+                        q, inside.t + x * inside.h, inside.stage[j & 1], inside
+                    )
+    for lane in range(width):
+        if lanes.is_kept[lane] > 0:
+            lanes.t2[lane], lanes.cursor[lane], lanes.outcome[lane] = settle(
+                first + lane, _inside(lane, run, lanes), lanes.t1[lane], lanes.cursor[lane], run,
+                out, _alone(lane, lanes),
+            )  # fmt: skip
+
+
+def _inside(lane, run, lanes):
+    p = parameters_of(lanes.p, lane)
+    own = _alone(lane, lanes)
+    return inside_of(Group(0, 1), lanes.t[lane], lanes.size[lane], p, run, own)
 
 
 def _goal(lane, run, lanes):
@@ -199,37 +282,51 @@ def _goal(lane, run, lanes):
     return min(run.knots[knot], run.last) if knot < run.knots.size else run.last
 
 
-def _choose(lane, run, lanes):
-    """Set size and end of the next step of a lane."""
+def _choose(lane, equal, run, lanes):
+    """Set size and end of the next step of a lane; `equal` is the size of steps of one size."""
     t, h = lanes.t[lane], lanes.h[lane]
-    goal = _goal(lane, run, lanes)
-    left = goal - t
-    is_whole = h * (1.0 + 64.0 * EPSILON) < left
-    t1 = t + h if is_whole else goal
-    lanes.size[lane] = t1 - t  # the time that passes: far from zero, times are coarse
-    lanes.t1[lane] = t1
+    if ADAPTS:
+        goal = _goal(lane, run, lanes)
+        left = goal - t
+        is_whole = h * (1.0 + 64.0 * EPSILON) < left
+        t1 = t + h if is_whole else goal
+        lanes.size[lane] = t1 - t  # the time that passes: far from zero, times are coarse
+        lanes.t1[lane] = t1
+    else:
+        lanes.t1[lane], lanes.size[lane] = next_equal_step(
+            t, equal, lanes.base[lane], lanes.number[lane], lanes.count[lane], run
+        )
 
 
 def _judge(me, lane, run, out, lanes):
     """Accept or reject the step of a lane; returns 1 if the lane has ended, else 0."""
     log_error, kept = lanes.sums[0, lane], lanes.is_kept[lane] > 0
+    t1, t2 = lanes.t1[lane], lanes.t2[lane]
+    way = t2 - lanes.t[lane]
     if kept:
-        lanes.t[lane] = lanes.t1[lane]
+        lanes.t[lane] = t2
         lanes.taken[lane] += 1
     else:
         lanes.rejected[lane] += 1
-    previous, size = lanes.previous[lane], lanes.size[lane]
-    h = next_size(
-        lanes.h[lane], size, log_error, previous, kept, lanes.is_rejected[lane] > 0, size, False,
-        run.largest,
-    )  # fmt: skip
-    lanes.h[lane] = h
-    lanes.previous[lane] = max(log_error, real(SMALLEST)) if kept else previous
-    lanes.is_rejected[lane] = 0 if kept else 1
     t = lanes.t[lane]
-    ended = not t < run.last
-    if not ended:
-        if h <= 4.0 * EPSILON * abs(t) or not h > 0.0:
+    if ADAPTS:
+        previous, size = lanes.previous[lane], lanes.size[lane]
+        lanes.h[lane] = next_size(
+            lanes.h[lane], size, log_error, previous, kept, lanes.is_rejected[lane] > 0, way,
+            t2 < t1, run.largest,
+        )  # fmt: skip
+        lanes.previous[lane] = max(log_error, real(SMALLEST)) if kept else previous
+        lanes.is_rejected[lane] = 0 if kept else 1
+    else:
+        lanes.base[lane], lanes.number[lane], lanes.count[lane] = after_equal_step(
+            t1, t2, run.sizes[me], lanes.base[lane], lanes.number[lane], lanes.count[lane], run
+        )
+    h = lanes.h[lane]
+    ended = not t < run.last or lanes.outcome[lane] != DONE
+    if lanes.outcome[lane] != DONE:
+        out.status[me] = lanes.outcome[lane]
+    elif not ended:
+        if ADAPTS and (h <= 4.0 * EPSILON * abs(t) or not h > 0.0):
             out.status[me] = STEP_TOO_SMALL
             ended = True
         elif lanes.taken[lane] + lanes.rejected[lane] >= run.most:
@@ -384,20 +481,25 @@ def _complete(run, lanes):
         evaluate_lanes(lanes.at, lanes.stage[s & 1], lanes.p, run, lanes.k[len(C) + 1 + s])
 
 
+def _within(x, weights, i, lane, lanes):
+    value = lanes.y[i, lane]
+    if x == 1.0:
+        value = lanes.stage[END, i, lane]
+    elif x > 0.0:
+        if SCHEME > 0:  # a straight line
+            value = (1.0 - x) * value + x * lanes.stage[END, i, lane]
+        else:
+            moved = sum(weights[j] * lanes.k[j, i, lane] for j in range(len(DENSE)))
+            value = fma(lanes.size[lane], moved, value)
+    return value
+
+
 @noinline_cpu
 def _save(me, lane, cursor, x, out, lanes):
     """Save the state of a lane at the fraction `x` of a step."""
     weights = dense_weights(x)
     for i in range(lanes.y.shape[0]):
-        value = lanes.y[i, lane]
-        if x == 1.0:
-            value = lanes.stage[END, i, lane]
-        elif x > 0.0:
-            if SCHEME > 0:  # a straight line
-                value = (1.0 - x) * value + x * lanes.stage[END, i, lane]
-            else:
-                moved = sum(weights[j] * lanes.k[j, i, lane] for j in range(len(DENSE)))
-                value = fma(lanes.size[lane], moved, value)
+        value = _within(x, weights, i, lane, lanes)
         out.states[cursor, i, me] = value
         if not ADAPTS and not is_finite(value):
             out.status[me] = NOT_FINITE

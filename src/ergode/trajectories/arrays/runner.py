@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from ergode.trajectories.arrays import noisy, stabilised
 from ergode.trajectories.arrays import rosenbrock as implicit
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.group import (
+    FUNCTIONS,
     GROUPS,
     IMPLICIT,
     IN_SHARED,
@@ -28,20 +30,26 @@ from ergode.trajectories.arrays.group import (
     Out,
     Run,
     Workspace,
+    alone,
     alone_cpu,
     alone_cuda,
+    barrier,
     block_cuda,
     chebyshev_stages,
     grid_cuda,
     implicit_stages,
+    look,
     spectral_radius,
     step_with_noise,
     together_cpu,
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
+from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.methods import Method
 from ergode.trajectories.steppers import chebyshev, equations, explicit, noise, stepper
+from ergode.trajectories.steppers.inside_step import INTERVALS
+from ergode.trajectories.steppers.observing import SEEN
 from ergode.trajectories.steppers.tableaus import hermite_dense
 
 # Lanes pay off while their states and slopes fit in the cache of a core.
@@ -76,6 +84,8 @@ def bindings_of(
         return bindings | implicit.bindings_of(method.bindings) | {
             IMPLICIT: True, implicit_stages: implicit.take_stages,
         }  # fmt: skip
+    if control.is_watched:
+        bindings |= bindings_of_watched(field, method, control)
     if tableau is None:
         return bindings | dict(method.bindings) | {
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
@@ -141,6 +151,9 @@ class Runner:
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
         ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
+        if control.is_watched:
+            knots = np.append(knots_of(field, control), np.inf)
+            self._shared["knots"] = device.put(knots.astype(precision))
         if method.stiff:
             self._shared["stages"] = device.put(implicit.table_of(method.bindings, precision))
             self.keep_to(implicit.full(field.size))
@@ -153,6 +166,13 @@ class Runner:
     def rows(self) -> int:
         """Rows of unknowns in the workspace of one trajectory: states, and rows of slopes."""
         return 4 + self.slopes
+
+    @property
+    def watched_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shapes of `group.Workspace.g` and `s` of one trajectory."""
+        own = self.bindings
+        nodes = own.get(INTERVALS, INTERVALS.default) + 1
+        return (own.get(FUNCTIONS, FUNCTIONS.default), 3, nodes), (own.get(SEEN, 0) + 1,)
 
     def integrate(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, show: bool = False
@@ -215,7 +235,8 @@ def shared_arguments(
     for row, shape in zip(shapes, arrays.shapes, strict=True):
         row[: len(shape)] = shape
     widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
-    since = times if control.step is None else times - times[0]
+    absolute = control.step is None or control.is_watched
+    since = times if absolute else times - times[0]
     kind = {"f": precision, "i": np.int64}
     # An array of nothing is not for every device.
     constants = arrays.constants or (np.zeros(1),)
@@ -237,7 +258,7 @@ def shared_arguments(
         "atol": put(np.asarray(control.atol, precision)) if np.ndim(control.atol)
         else real(control.atol), "largest": real(control.max_step),
         "most": np.int64(control.max_steps), "origin": real(times[0]),
-        "last": real(times[-1]),
+        "last": real(times[-1]), "since": real(control.observe_from),
     }  # fmt: skip
 
 
@@ -253,8 +274,12 @@ def run_of(
     )  # fmt: skip
 
 
-def _out_of(outcome: Outcome) -> Out:
-    return Out(outcome.states, outcome.status, outcome.taken, outcome.rejected)
+def out_of(outcome: Outcome) -> Out:
+    """The arrays of an outcome as a kernel argument."""
+    return Out(
+        outcome.states, outcome.status, outcome.taken, outcome.rejected, outcome.hit_counts,
+        outcome.hits, outcome.observed,
+    )  # fmt: skip
 
 
 class CPUFollowers:
@@ -284,11 +309,14 @@ class CPUFollowers:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
         own: dict[Any, Any] = {} if body is together_cpu else {ROWS: runner.slope_rows}
-        if body is lanes_cpu and runner.is_noisy:
-            own[step_with_noise] = noisy.step_lanes
-        self.kernel = kernels.cpu_kernel(
-            body, precision=runner.precision, bindings={**runner.bindings, **own}
-        )
+        if body is lanes_cpu:
+            own[barrier] = alone
+            if runner.is_noisy:
+                own[step_with_noise] = noisy.step_lanes
+        bindings = {**runner.bindings, **own}
+        if body is lanes_cpu:
+            bindings.pop(look, None)  # lanes look into their steps together
+        self.kernel = kernels.cpu_kernel(body, precision=runner.precision, bindings=bindings)
 
     def chunk_size(self) -> int:
         """Trajectories per chunk: all, since a thread needs workspace for few at a time."""
@@ -298,7 +326,7 @@ class CPUFollowers:
         self, run: Run, outcome: Outcome, chunk: slice, report: Callable[[int], None]
     ) -> None:
         """Integrate all trajectories."""
-        device, out = self._runner.device, _out_of(outcome)
+        device, out = self._runner.device, out_of(outcome)
 
         def finished(start: int, stop: int) -> None:
             report(stop - start)
@@ -323,7 +351,8 @@ class CPUFollowers:
             empty(n, runner.precision), empty((3, n), runner.precision),
             empty((runner.slopes, n), runner.precision),
             empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
-            empty((2, 1), runner.precision),
+            empty((2, 1), runner.precision), *(empty(shape, runner.precision)
+                                               for shape in runner.watched_shapes),
         )  # fmt: skip
 
 
@@ -357,14 +386,18 @@ class CUDAFollowers:
         runner = self._runner
         word = np.dtype(runner.precision).itemsize
         n, device = runner.arrays.size, runner.device
-        results = runner._grid.size + 1
+        control = runner.control
+        hits = control.recorded * len(control.events)
+        results = runner._grid.size + 1 + hits
         own = runner.rows if self.group == "thread" else 0
         if self.group != "thread":  # the workspace belongs to groups, not to trajectories
             launch.count_that_fits(
                 device, word * n * runner.rows, "the workspace of one trajectory",
                 "choose a method of fewer stages",
             )  # fmt: skip
-        each = word * (n * (results + own) + len(runner.field.parameters) + 1) + 25
+        watched = sum(map(math.prod, runner.watched_shapes)) + hits + len(control.observables)
+        watched = watched * word + 8 * len(control.events)
+        each = word * (n * (results + own) + len(runner.field.parameters) + 1) + 25 + watched
         return launch.count_that_fits(
             device, each, f"one trajectory of {n} unknowns, with its times,", "use fewer times"
         )
@@ -380,6 +413,8 @@ class CUDAFollowers:
             device.empty(shape, runner.precision),
             device.put(np.full(count, Status.NOT_RUN, np.uint8)),
             device.zeros(count, np.int64), device.zeros(count, np.int64),
+            *(device.put(_some(one[..., chunk]))
+              for one in (outcome.hit_counts, outcome.hits, outcome.observed)),
         )  # fmt: skip
         blocks = self._blocks(run, out, count)
         w = self.workspace(blocks, count)
@@ -389,6 +424,10 @@ class CUDAFollowers:
         outcome.status[chunk] = device.get(out.status)
         outcome.taken[chunk] = device.get(out.taken)
         outcome.rejected[chunk] = device.get(out.rejected)
+        for name in ("hit_counts", "hits", "observed"):
+            kept = getattr(outcome, name)
+            if kept.size:
+                kept[..., chunk] = device.get(getattr(out, name))
         report(count)
 
     def _blocks(self, run: Run, out: Out, count: int) -> int:
@@ -410,17 +449,25 @@ class CUDAFollowers:
         n, rows, empty = runner.arrays.size, runner.slopes, runner.device.empty
         if self.group == "thread":
             shapes: tuple[tuple[int, ...], ...] = (n, count), (3, n, count), (rows, n, count)
+            more = tuple((*shape, count) for shape in runner.watched_shapes)
         elif self.group == "block":
             in_shared = int(self.kernel.bindings.get(IN_SHARED, 0))
             state = 1 if in_shared == 2 else n
             stage = 1 if in_shared else n
             shapes = (blocks, state), (blocks, 3, stage), (blocks, rows, state)
+            more = tuple((blocks, *shape) for shape in runner.watched_shapes)
         else:
-            shapes = (n,), (3, n), (rows, n)
+            shapes, more = ((n,), (3, n), (rows, n)), runner.watched_shapes
         y, stage_rows, k = (empty(shape, runner.precision) for shape in shapes)
         parts = empty((2, blocks), runner.precision)
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
-        return Workspace(y, stage_rows, k, parts, words, empty((2, 1), runner.precision))
+        g, s = (empty(shape, runner.precision) for shape in more)
+        return Workspace(y, stage_rows, k, parts, words, empty((2, 1), runner.precision), g, s)
+
+
+def _some(array: np.ndarray) -> np.ndarray:
+    """A contiguous copy of an array, or an array of one element: none is not for every device."""
+    return np.ascontiguousarray(array) if array.size else np.zeros((1,) * array.ndim, array.dtype)
 
 
 _FOLLOWERS: dict[Target, type[CPUFollowers | CUDAFollowers]] = {

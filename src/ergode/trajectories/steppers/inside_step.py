@@ -43,7 +43,7 @@ _TURNING = 40
 _GOLDEN = 0.3819660112501051
 _SLACK = 0.125  # margin for g outside the range of its polynomial, relative to this range
 _TOUCHING = 1e-9
-_SOON = 1e-4  # fraction of a step
+SOON = 1e-4  # fraction of a step
 
 
 class DenseStep(NamedTuple):
@@ -83,6 +83,15 @@ def gaps_at(x, inside):
     return gaps_here(time, state, inside.history, inside.p)
 
 
+def gap_at(e, x, inside):
+    """Event function `e` at the fraction `x` of a `DenseStep`."""
+    return gaps_at(x, inside)[e]
+
+
+value_at = option(gap_at)
+"""``value_at(e, x, inside)`` is the event function that is searched."""
+
+
 def gaps_here(t, y, history, p):
     """Event functions at a state."""
     g = gaps(t, y, delayed(t, y, history, p), p)
@@ -104,7 +113,7 @@ def gaps_at_begin(g0, inside):
 
 def gaps_after_begin(g0, inside):
     """Event functions at the beginning of a step; those that are zero, shortly after it."""
-    soon = gaps_at(real(_SOON), inside)
+    soon = gaps_at(real(SOON), inside)
     return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
 
 
@@ -167,11 +176,11 @@ def may_happen(nodes):
     """
     found = False
     for e in unroll(range(EVENTS)):
-        found = found | _may_cross(tuple(nodes[j][e] for j in range(INTERVALS + 1)), DIRECTIONS[e])
+        found = found | may_cross(tuple(nodes[j][e] for j in range(INTERVALS + 1)), DIRECTIONS[e])
     return found
 
 
-def _may_cross(g, direction):
+def may_cross(g, direction):
     """Whether an event function with values `g` at the nodes may cross zero in the step."""
     b = tuple(
         sum(BERNSTEIN[j][i] * g[i] for i in range(INTERVALS + 1) if BERNSTEIN[j][i] != 0.0)
@@ -234,19 +243,19 @@ def towards_zero(e, a, ga, b, inside):
     sign = math.copysign(real(1.0), ga)
     x = a + real(_GOLDEN) * (b - a)
     z = b - real(_GOLDEN) * (b - a)
-    gx = gaps_at(x, inside)[e]
-    gz = gaps_at(z, inside)[e]
+    gx = value_at(e, x, inside)
+    gz = value_at(e, z, inside)
     for _ in range(_TURNING):
         if sign * gx <= 0.0 or not sign * gz > 0.0:
             break
         if sign * gx < sign * gz:
             b, z, gz = z, x, gx
             x = a + real(_GOLDEN) * (b - a)
-            gx = gaps_at(x, inside)[e]
+            gx = value_at(e, x, inside)
         else:
             a, x, gx = x, z, gz
             z = b - real(_GOLDEN) * (b - a)
-            gz = gaps_at(z, inside)[e]
+            gz = value_at(e, z, inside)
     return (x, gx) if sign * gx <= sign * gz else (z, gz)
 
 
@@ -260,7 +269,7 @@ def locate(e, a, ga, b, gb, inside):
         x = x if (x > a and x < b) else 0.5 * (a + b)
         if x <= a or x >= b:
             break
-        g = gaps_at(x, inside)[e]
+        g = value_at(e, x, inside)
         if (g > 0.0) == (gb > 0.0) and g != 0.0:
             b, gb = x, g
             ga = 0.5 * ga if side == 1 else ga
