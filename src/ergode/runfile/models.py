@@ -7,10 +7,10 @@ from typing import Any
 
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.interventions import Calendar
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
-from ergode.runfile.scenarios import calendar
 from ergode.runfile.tables import Table
 
 _KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
@@ -50,6 +50,14 @@ def holding_time(table: Table, key: str) -> HoldingTime:
     time = described.call(make, also=["distribution"])
     assert isinstance(time, HoldingTime)
     return time
+
+
+def calendar(table: Table) -> Calendar:
+    """The calendar that a table describes."""
+    table.only(["changes", "factors", "period"])
+    period = table.number("period") if "period" in table else None
+    with table.explaining():
+        return Calendar(table.moments("changes"), table.numbers("factors"), period)
 
 
 def _infection(table: Table) -> Infection:

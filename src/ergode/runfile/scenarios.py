@@ -6,8 +6,8 @@ from datetime import date
 from typing import Any
 
 from ergode.models.epidemic import interventions
-from ergode.models.epidemic.interventions import Calendar, Importation, Intervention, Trigger
-from ergode.runfile.models import holding_time
+from ergode.models.epidemic.interventions import Importation, Intervention, Trigger
+from ergode.runfile.models import calendar, holding_time
 from ergode.runfile.tables import Table
 
 _MEASURES = {
@@ -74,11 +74,3 @@ def _importation(table: Table) -> Importation:
     times = table.moments("times") if "times" in table else None
     with table.explaining():
         return Importation(table.text("compartment"), rate, times, **bounds)
-
-
-def calendar(table: Table) -> Calendar:
-    """The calendar that a table describes."""
-    table.only(["changes", "factors", "period"])
-    period = table.number("period") if "period" in table else None
-    with table.explaining():
-        return Calendar(table.moments("changes"), table.numbers("factors"), period)
