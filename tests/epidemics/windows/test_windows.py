@@ -173,7 +173,9 @@ def points(model, initial):
         )
         for factor in (1.0, 0.5, 1.5)
     ]  # fmt: skip
-    return PointGroup(models, [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial], 3)
+    return PointGroup(
+        models, [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial], range(3)
+    )
 
 
 def test_points_of_a_sweep_share_a_launch():
