@@ -95,7 +95,8 @@ def test_the_epidemic_kernels_of_many_points_compile_to_lean_ptx():
     for initials in ([{"I": 3}] * 2, [{"I": 3}, {"I": 4}]):
         many = FirstPassageEnsemble(
             models[0], scenario_of(contacts), initials[0], times=TIMES, seed=1,
-            device=resolve("cpu"), precision=precision, group=PointGroup(models, initials, range(5)),
+            device=resolve("cpu"), precision=precision,
+            group=PointGroup(models, initials, range(5)),
         )  # fmt: skip
         made = kernels.cuda_kernels(
             search_cuda, count_on_grid_cuda, precision=precision, bindings=many.bindings,

@@ -27,7 +27,7 @@ class Pretended:
 
 
 OPTIONS = {
-    "grid": np.linspace(0, 1, 5), "begin": 0.0, "seed": 1, "replicates": 8,
+    "grid": np.linspace(0, 1, 5), "begin": 0.0, "seed": 1, "replicates": range(8),
     "max_firings": 100, "device": Pretended(),
 }  # fmt: skip
 
