@@ -45,10 +45,11 @@ def test_side_by_side_with_something_else():
         laid_out({"a": [1, 2], "b": 0, "c": 0}, beside=[("prior", 3)])
 
 
-def test_replicates_are_the_last_dimension():
-    layout = replicated(laid_out({"a": [1, 2], "b": 0, "c": 0}), 3)
-    assert (layout.dims, layout.shape) == (("trajectory", "replicate"), (2, 3))
-    assert layout.rows["a"].tolist() == [1, 1, 1, 2, 2, 2]
+def test_replicates_are_the_first_dimension():
+    layout = replicated(laid_out({"a": [1, 2], "b": 0, "c": 0}), range(4, 7))
+    assert (layout.dims, layout.shape) == (("replicate", "trajectory"), (3, 2))
+    assert layout.rows["a"].tolist() == [1, 2, 1, 2, 1, 2]
+    assert layout.coords["replicate"][1].tolist() == [4, 5, 6]
 
 
 @pytest.mark.parametrize(

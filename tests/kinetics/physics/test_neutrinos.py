@@ -91,5 +91,8 @@ def test_neutrinos_cool_a_zone_on_a_device():
         )
         for device in ("cpu", "cuda")
     ]  # fmt: skip
-    for name in ("temperature", "neutrino_loss", "neutrino_energy"):
-        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-6, atol=1e6)
+    for name in ("temperature", "neutrino_loss"):
+        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-6)
+    # A difference of energies of some 1e17 erg/g.
+    energy = [one["neutrino_energy"] for one in found]
+    np.testing.assert_allclose(*energy, rtol=1e-6, atol=1e9)

@@ -339,7 +339,7 @@ def test_cuda_kernels_compile(case):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("how", [{"rtol": 1e-7, "atol": 1e-8}, {"step": 0.01}])
-@pytest.mark.parametrize(("n", "count"), [(6, 100), (40, 50), (300, 9), (20_000, 2)])
+@pytest.mark.parametrize(("n", "count"), [(9, 100), (40, 50), (300, 9), (20_000, 2)])
 def test_a_gpu_has_the_same_events_and_observables(n, count, how):
     common = {"times": [0.0, 0.31, 0.8], "initial": {"x": starts(count, n, 5)},
               "parameters": {"F": 8.0}, **WATCHED, **how}  # fmt: skip
@@ -351,6 +351,13 @@ def test_a_gpu_has_the_same_events_and_observables(n, count, how):
 
 
 # ---- what cannot be
+
+
+@pytest.mark.cuda
+def test_few_unknowns_are_not_watched_on_a_gpu():
+    with pytest.raises(ergode.PlanError, match="more than 8 unknowns; use device='cpu'"):
+        integrate(field_of(6), times=[0, 1], initial={"x": starts(3, 6)}, parameters={"F": 8.0},
+                  device="cuda", **WATCHED)  # fmt: skip
 
 
 NOWHERE = math.nan
