@@ -408,6 +408,10 @@ def crossing(t, y, p):
     return y[0]
 
 
+def resets(t, y, p):
+    y[0] = 0.0
+
+
 def fills(t, y, g, p):
     g[0] = 1.0
 
@@ -434,7 +438,7 @@ REFUSED = {
     "noise that depends on time and parameters alone": (own_noise, {"method": "sra1", **STEP}),
     "times descend, and the field has noise": (0.1, {"times": [1.0, 0.0], **STEP}),
     "effects are not made yet for variables that are arrays with noise": (
-        0.1, {"events": [ergode.trajectories.ZeroCrossing(crossing, effect=crossing)], **STEP}
+        0.1, {"events": [ergode.trajectories.ZeroCrossing(crossing, effect=resets)], **STEP}
     ),
     "noise_per_step is 65": (0.1, {"noise_per_step": 65, **STEP}),
 }  # fmt: skip
