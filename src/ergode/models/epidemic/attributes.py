@@ -171,9 +171,12 @@ def attribute_values(contacts: Network, name: str) -> np.ndarray:
         The network has no such attribute.
     """
     if name not in contacts.attributes:
-        known = ", ".join(contacts.attributes) or "none"
         if isinstance(contacts, ComputedNetwork):
-            known += ": use ComputedNetwork.stored(simple=True).with_attributes(...)"
+            raise ModelError(
+                f"the model reads the node attribute '{name}', but a computed network has no "
+                "attributes; use ComputedNetwork.stored(simple=True).with_attributes(...)"
+            )
+        known = ", ".join(contacts.attributes) or "none"
         raise ModelError(f"the network has no node attribute '{name}'; it has {known}")
     return np.asarray(contacts.attributes[name])
 
