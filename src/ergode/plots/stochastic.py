@@ -98,7 +98,8 @@ def realizations(
     ax.set_xlabel("time")
     ax.set_ylabel("amount [molecules]")
     if len(names) <= 12:
-        ax.legend(frameon=False)
+        if ax.get_legend_handles_labels()[0]:  # none, if all failed
+            ax.legend(frameon=False)
     return quiet(ax)
 
 
