@@ -97,9 +97,8 @@ def realizations(
     _say_what_is_missing(dataset, ax)
     ax.set_xlabel("time")
     ax.set_ylabel("amount [molecules]")
-    if len(names) <= 12:
-        if ax.get_legend_handles_labels()[0]:  # none, if all failed
-            ax.legend(frameon=False)
+    if len(names) <= 12 and ax.get_legend_handles_labels()[0]:  # none, if all failed
+        ax.legend(frameon=False)
     return quiet(ax)
 
 
