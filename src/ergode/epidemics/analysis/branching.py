@@ -51,7 +51,7 @@ _GOLDEN = 0.6180339887498949
 
 
 class Arcs:
-    """The arcs of a network, of which those between the same two nodes are one.
+    """The arcs of a network; repeated arcs between two nodes are merged.
 
     Rates along parallel arcs add up, because one stay of the source drives all of them.
 

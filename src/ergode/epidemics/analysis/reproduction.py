@@ -259,7 +259,7 @@ def _branching(
 
 
 def _growth(branching: Branching, number: float, generation: float) -> float:
-    """The rate at which the radius is one; NaN if there is none."""
+    """The growth rate at which the spectral radius is one; NaN without such a rate."""
     if number == 0 or not math.isfinite(generation):
         return math.nan
     if number == 1:
@@ -306,8 +306,8 @@ def _out_of_reach(branching: Branching, name: str, value: float) -> str:
             "when every contact of an infectious node is infected"
         )
     return (
-        f"{name} is {value:g}; no transmission rate gives that with these contacts, of which a "
-        f"case infects at most {largest:.6g}, and these holding times"
+        f"{name} is {value:g}; no transmission rate gives that with these contacts and holding "
+        f"times: a case infects at most {largest:.6g} others"
     )
 
 

@@ -38,7 +38,7 @@ class ByAttribute:
     Raises
     ------
     ModelError
-        Groups do not ascend, a group has no entry, or there is none at all.
+        Groups do not ascend, a group has no entry, or there are no entries.
 
     Examples
     --------

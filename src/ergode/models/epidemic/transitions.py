@@ -125,7 +125,7 @@ class Progression:
         object.__setattr__(self, "to", to)
 
     def _branches_of(self, given: Any, label: str) -> dict[str, float]:
-        """Checked probabilities; `label` says of which nodes."""
+        """Checked probabilities; `label` names the nodes they are for."""
         whose = f" for {label}" if label else ""
         if not isinstance(given, str | Mapping):
             raise ModelError(

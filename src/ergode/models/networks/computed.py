@@ -77,7 +77,7 @@ class ComputedNetwork:
 
     @classmethod
     def random_regular(cls, node_count: int, degree: int = 8, seed: int = 1) -> ComputedNetwork:
-        """Network of random permutations, in each of which a node has two contacts.
+        """Network of random permutations; each gives a node two contacts.
 
         A permutation takes a node to one of its contacts, and the other contact to the node.
 

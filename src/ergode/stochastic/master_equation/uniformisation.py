@@ -33,8 +33,8 @@ from ergode.stochastic.master_equation.states import StateSpace
 
 # Mean number of jumps in a step: at first and where states are added, and at most.
 _JUMPS, _JUMPS_MOST = 48.0, 2000.0
-# Up to so many states matrices are squared if there are many jumps, and more than this times the
-# cube of the number of states: then that is less work.
+# Matrices of up to FEW states are squared if there are more than _MANY jumps, and more than _WORTH
+# times the cube of the number of states: then squaring is less work.
 FEW, _MANY, _WORTH = 1500, 1e4, 1e-3
 # Steps without new states before that: squares of a matrix that is too small are work in vain.
 _CALM = 8
