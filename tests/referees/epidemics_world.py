@@ -177,9 +177,17 @@ def _alike(world: World, family: str) -> bool:
     laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
-    if family == "measures" and "severity" not in world.measures[1]:
+    if family == "measures" and not _spares_a_branch(world):
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
+
+
+def _spares_a_branch(world: World) -> bool:
+    """Whether vaccines reduce a branch, and another takes those whom they spare."""
+    named = world.measures[1].get("severity", {})
+    rows = [row for _, split in world.splits.values() for row in split]
+    spared = [row for row in rows if len(row) > 1 and any(row.get(c, 0.0) > 0 for c in named)]
+    return bool(named) and all(sum(p for c, p in row.items() if c not in named) for row in spared)
 
 
 def _draw(rng: np.random.Generator, family: str) -> World:

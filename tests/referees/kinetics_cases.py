@@ -159,6 +159,10 @@ def _plain(rng, case, begin, span):
             right[str(k)] = right.get(str(k), 0) + 1
         speed = _speeds(rng, span, [order], amount)[0]
         law = law_of(rng, str(which), hot, speed, amount, names, cold)
+        if which == "chebyshev":  # all may decay: one that rises without end at no pressure
+            for row in law["rows"]:  # would end it in a finite time, and have no solution after
+                row[1] = abs(row[1])
+            law["rows"][0][1] += sum(row[1] for row in law["rows"][1:])
         reactions.append({"left": left, "right": right, "law": law})
     case |= {
         "kind": "plain", "species": [{"name": name} for name in names], "reactions": reactions,

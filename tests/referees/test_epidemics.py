@@ -270,8 +270,8 @@ def test_windows_and_line_lists_tell_the_same_history(family):
 
 @pytest.mark.slow
 def test_a_world_where_nobody_meets_anybody():
-    seed = [163, 2026]
-    assert draw(np.random.default_rng(seed), "meetings").meetings == []
+    seeds = ([number, 2026] for number in range(2_000))
+    seed = next(s for s in seeds if draw(np.random.default_rng(s), "meetings").meetings == [])
     wrong, taken = examine("meetings", seed, 5_000, precisions=("float64",))
     wrong += examine_windows("meetings", seed) + examine_line_list("meetings", seed)
     assert not wrong, "\n".join(wrong)
