@@ -313,8 +313,10 @@ def _record(me, e, x, t, inside, hit_counts, hits):
         weights = dense_weights(x)
         if group.rank == 0:
             hits[e, slot, 0, me] = t
+        # A loop over places from 1 on would be compiled wrongly for a thread of a GPU.
+        state = hits[e, slot, 1:]
         for i in share(group, inside.y.size):
-            hits[e, slot, 1 + i, me] = within(x, weights, inside.h, i, inside)
+            state[i, me] = within(x, weights, inside.h, i, inside)
     barrier(group.size, inside.words)
 
 

@@ -12,7 +12,7 @@ from ergode.core import kernels, launch
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
-from ergode.core.errors import Abandoned, PlanError
+from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
@@ -185,19 +185,7 @@ class Runner:
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None = None,
         show: bool = False,
     ) -> Outcome:  # fmt: skip
-        """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps.
-
-        Raises
-        ------
-        PlanError
-            A GPU would watch trajectories by one thread each, whose records are not right yet.
-        """
-        is_alone = self.arrays.in_place or self.arrays.size <= _FEW_CUDA
-        if self.control.is_watched and is_alone and self.device.target == "cuda":
-            raise PlanError(
-                "on a GPU, events and observables of arrays need a component and more than "
-                f"{_FEW_CUDA} unknowns; use device='cpu', or variables with names"
-            )
+        """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps."""
         count = initial.shape[1]
         outcome = Outcome.empty(
             self._grid.size, self.arrays.size, self.control, count, self.precision
