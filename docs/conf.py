@@ -76,6 +76,11 @@ def feature_table():
         "any measure, triggered by a count": measure(
             ergode.Vaccination(fraction=0.5, efficacy=1, start=ergode.Trigger("I", 2))
         ),
+        "measures that counts start and stop, again and again": measure(
+            ergode.LayerClosure(
+                start=ergode.Trigger("I", 3), stop=ergode.Trigger("I", 2, below=True)
+            )
+        ),
     }  # fmt: skip
     methods = METHODS.values()
     rows = {

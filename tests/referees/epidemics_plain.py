@@ -63,10 +63,16 @@ class _Run:
         self.due = np.full((count, n), np.inf)
         self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
-        self.starts = np.full((count, max(m, 1)), np.inf)
+        self.starts, self.stops = np.full((2, count, max(m, 1)), np.inf)
+        self.on = np.zeros((count, max(m, 1)), bool)  # and since when that is in effect:
+        self.since_when = np.full((count, max(m, 1)), -np.inf)
         for k, one in enumerate(world.measures):
             if "trigger" not in one:
                 self.starts[:, k] = tidy(one.get("start", self.begin))
+                self.since_when[:, k] = self.starts[:, k]
+                self.on[:, k] = True
+            if "stop" in one and not isinstance(one["stop"], dict):
+                self.stops[:, k] = tidy(one["stop"])
         self.chosen = rng.random((3, count, m, n))
         self.isolated = np.zeros((count, m, n), bool)
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
@@ -200,21 +206,49 @@ class _Run:
                 self.recorded[done] += 1
 
     def _pull_triggers(self, rows: np.ndarray, time: np.ndarray) -> None:
-        """After all moves of a moment, which is over when the next event is later."""
+        """After all moves of a moment, which is over when the next event is later.
+
+        And again where a start or a stop takes effect before the next event.
+        """
         for k, one in enumerate(self.world.measures):
-            if "trigger" in one:
-                over = rows[(time > self.clock[rows]) & np.isinf(self.starts[rows, k])]
-                given = one["trigger"]
-                counted = given["count"]
-                found = np.zeros(over.size, int)
-                for name in (counted,) if isinstance(counted, str) else counted:
-                    some = self.cases[over] if name == "cases" else (
-                        self.at[over] == self.index[name]
-                    )  # fmt: skip
-                    found += some.sum(axis=1)
-                pulled = over[found >= given["level"]]
-                late = np.nextafter(self.clock[pulled], np.inf)
-                self.starts[pulled, k] = np.maximum(tidy(self.clock[pulled] + given["delay"]), late)
+            begins, ends = one.get("trigger"), one.get("stop")
+            ends = ends if isinstance(ends, dict) else None
+            for _ in range(3 if ends else 1):
+                moment = np.maximum(self.clock[rows], self.since_when[rows, k])
+                over, when = rows[moment < time], moment[moment < time]
+                on, stopped = self.on[over, k], self._holds(over, ends)
+                if begins:
+                    here = ~on & self._holds(over, begins) & ~stopped
+                    self._switch(over[here], k, when[here], self.starts, begins, True)
+                    if ends:
+                        self.stops[over[here], k] = np.inf
+                here = on & stopped
+                if here.any():
+                    self._switch(over[here], k, when[here], self.stops, ends, False)
+
+    def _switch(
+        self, rows: np.ndarray, k: int, time: np.ndarray, when: np.ndarray, given: Any, on: bool
+    ) -> None:  # fmt: skip
+        when[rows, k] = np.maximum(
+            tidy(time + given["delay"]), np.nextafter(time, np.inf)
+        )  # fmt: skip
+        self.on[rows, k], self.since_when[rows, k] = on, when[rows, k]
+
+    def _holds(self, rows: np.ndarray, given: dict[str, Any] | None) -> np.ndarray:
+        """Whether the condition of a trigger holds."""
+        found = np.zeros(rows.size, int)
+        if given is None:
+            return found > 0
+        counted = given["count"]
+        for name in (counted,) if isinstance(counted, str) else counted:
+            some = self.cases[rows] if name == "cases" else self.at[rows] == self.index[name]
+            found += some.sum(axis=1)
+        return found < given["level"] if given.get("below") else found >= given["level"]
+
+    def _in_force(self, rows: np.ndarray, k: int, time: np.ndarray) -> np.ndarray:
+        age = tidy(time - self.starts[rows, k])
+        lasts = self.world.measures[k].get("duration", np.inf)
+        return (age >= 0) & (age < lasts) & (time < self.stops[rows, k])
 
     def _enter(
         self, rows: np.ndarray, node: np.ndarray, to: np.ndarray, time: np.ndarray,
@@ -313,8 +347,7 @@ class _Run:
         for number, one in enumerate(self.world.measures):
             if one["kind"] != "tracing":
                 continue
-            age = tidy(time - self.starts[rows, number])
-            mine = (k == number) & (age >= 0) & (age < one["duration"])
+            mine = (k == number) & self._in_force(rows, number, time)
             self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
             for arc in range(self.source.size):
                 here = mine & (node == self.source[arc])
@@ -390,8 +423,7 @@ class _Run:
             factor = calendar_at(*profile, time - since)
             left *= np.where(here == self.index[name], factor, 1.0)
         for k, one in enumerate(world.measures):
-            age = tidy(time - self.starts[rows, k])
-            force = (age >= 0) & (age < one.get("duration", np.inf))
+            force = self._in_force(rows, k, time)
             if one["kind"] == "closure":
                 if one["layer"] is not None:
                     force &= layer == world.layers.index(one["layer"])

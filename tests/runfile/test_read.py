@@ -357,6 +357,7 @@ kind = "isolation"
 compartment = "I"
 delay = 2
 start = { count = "cases", level = 5 }
+stop = { count = ["I", "R"], level = 2, delay = 1, below = true }
 [[interventions]]
 kind = "vaccination"
 fraction = 0.5
@@ -369,7 +370,8 @@ rate = 0.5
     )
     isolation, vaccination = asked.request.options["interventions"]
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
-    assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5))
+    stop = ergode.Trigger(["I", "R"], 2, delay=1, below=True)
+    assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5), stop=stop)
     assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
     waning = (
         '{ distribution = "exponential", mean = 180 }',

@@ -117,7 +117,7 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
     if scenario.importations:
         return "importations happen at exact times, within steps"
     for one in scenario.interventions:
-        if isinstance(one.start, Trigger):
+        if isinstance(one.start, Trigger) or isinstance(one.stop, Trigger):
             return "a trigger fires at an exact time, within a step"
         if isinstance(one, Isolation | ContactTracing):
             name = type(one).__name__

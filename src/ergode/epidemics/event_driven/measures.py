@@ -8,23 +8,24 @@ from ergode.core.compiler.language import real
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import push
 from ergode.epidemics.event_driven.state import DETECTION, NEVER, QUARANTINE
-from ergode.epidemics.shared.clock import at_moment, later
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.options import LAYERED
-from ergode.epidemics.shared.transmission import TRACING_KIND, triggered_start
+from ergode.epidemics.shared.transmission import TRACING_KIND, detects
+from ergode.epidemics.shared.triggers import decide
 
 
-def pull_triggers(plan, starts, population, time):
-    """Start the interventions whose trigger count has reached its level."""
-    for k in range(plan.kind.size):
-        trigger = plan.trigger[k]
-        if trigger >= 0 and starts[k] == NEVER:
-            count = 0
-            for c in range(population.size):
-                if plan.trigger_counts[trigger, c] != 0:
-                    count += population[c]
-            if count >= plan.trigger_level[trigger]:
-                starts[k] = triggered_start(plan, trigger, time)
+def pull_triggers(plan, starts, population, decided, time):
+    """Start and stop measures after the moves of all moments before a time.
+
+    `decided` [1] is the next moment after whose moves a measure may start or stop.
+    """
+    while decided[0] < time:
+        moment = real(decided[0])
+        following = real(NEVER)
+        for k in range(plan.kind.size):
+            following = min(following, decide(plan, starts, k, population, moment))
+        decided[0] = following
 
 
 def put_in_quarantine(quarantine, moments, k, node, time, lasts):
@@ -79,8 +80,7 @@ def detect(queue, contacts, tables, nodes, event, run):
     meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
     end, quarantine = tables.end, nodes.quarantine
     node, k, stay, time = event.node, event.arc, event.stay, event.time
-    start = nodes.starts[k]
-    if not (time >= start and later(time) - start < plan.duration[k]):
+    if not detects(plan, nodes.starts, k, time):
         return
     tracing, delay = plan.traced[k, 0], plan.traced[k, 1]
     put_in_quarantine(quarantine, tables.moments, k, node, time, plan.traced[k, 2])

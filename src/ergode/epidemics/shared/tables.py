@@ -126,7 +126,11 @@ def tables_of(
         HAS_INTERVENTIONS: bool(scenario.interventions),
         HAS_TRACING: any(isinstance(i, ContactTracing) for i in scenario.interventions),
         **transmission.vaccine_bindings(scenario.interventions),
-        HAS_TRIGGERS: any(isinstance(i.start, Trigger) for i in scenario.interventions),
+        HAS_TRIGGERS: any(
+            isinstance(moment, Trigger)
+            for i in scenario.interventions
+            for moment in (i.start, i.stop)
+        ),
         HAS_IMPORTATIONS: bool(scenario.importations),
         HAS_MOMENTS: moments.size > 0,
         HAS_STRATA: scenario.stratum is not None,

@@ -140,6 +140,7 @@ def begin_clock(tables, triggers, slot, node_count):
         triggers.cut[odd, slot] = never
     for k in range(triggers.starts.shape[1]):
         triggers.starts[slot, k] = tables.interventions.start[k]
+    for k in range(triggers.rank.shape[1]):
         triggers.rank[slot, k] = np.int32(0)
         if HAS_TRIGGERS:
             for at in range(BINS):

@@ -18,10 +18,10 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.random import TRACING, draw_words, uniform
-from ergode.epidemics.shared.clock import at_moment, later
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.options import LAYERED, TEMPORAL
-from ergode.epidemics.shared.transmission import TRACING_KIND
+from ergode.epidemics.shared.transmission import TRACING_KIND, detects
 from ergode.epidemics.windows.atomics import raise_to
 from ergode.epidemics.windows.state import destination, moves_of, stay_of
 
@@ -29,6 +29,8 @@ from ergode.epidemics.windows.state import destination, moves_of, stay_of
 # ruff: noqa: SIM102
 
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
+_DETECTED = np.int32(1 << 30)  # in a mark
+_STAYS = np.int32((1 << 22) - 1)
 
 
 class TracingState(NamedTuple):
@@ -37,7 +39,9 @@ class TracingState(NamedTuple):
     until: Any  # end of the quarantine of each node, bits [intervention, place]
     # Pending detections [room, place]:
     moment: Any  # real
-    mark: Any  # intervention, and above it the stay for which the node was detected; int32
+    # Intervention, above it the stay for which the node is detected, and above that whether the
+    # measure was in force then, once that is known; int32.
+    mark: Any
     count: Any  # int32 [place]
     room: Any  # room that is needed, int32 [1]
 
@@ -58,11 +62,6 @@ def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
     )  # fmt: skip
     met = exposure(meetings, arc, moment) > exposure(meetings, arc, moment - plan.traced[k, 3])
     return met and uniform(w0, w1) <= plan.traced[k, 0]
-
-
-def in_force(plan, starts, k, moment):
-    """Whether cases are detected by a measure at a moment."""
-    return moment >= starts[k] and later(moment) - starts[k] < plan.duration[k]
 
 
 def may_trace_before(tables, compartment, entered, stop):
@@ -89,10 +88,12 @@ def _holds(epidemic, starts, k, delay, e, position, node, moves, target, time, r
         stay = np.int32(0)
         moment = real(0.0)
         found = False
+        known = False
         if d < waiting:
             mark = tracing.mark[d, position]
             found = (mark & 0xFF) == k
-            stay = np.int32(mark >> 8)
+            known = (mark & _DETECTED) != 0
+            stay = np.int32((mark >> 8) & _STAYS)
             moment = tracing.moment[d, position]
         else:
             j = d - waiting
@@ -103,7 +104,7 @@ def _holds(epidemic, starts, k, delay, e, position, node, moves, target, time, r
         begin = at_moment(tables.moments, moment + delay)
         until = at_moment(tables.moments, begin + plan.traced[k, 2])
         if found and begin < time and until > time:
-            if in_force(plan, starts, k, moment):
+            if known or detects(plan, starts, k, moment):
                 if e < 0:
                     return True
                 layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
@@ -207,12 +208,16 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
     for d in range(count):
         moment, mark = tracing.moment[d, position], tracing.mark[d, position]
         k = np.int64(mark & 0xFF)
-        forced = in_force(plan, starts, k, moment)
+        # A measure may have stopped since the detection.
+        forced = (mark & _DETECTED) != 0 or detects(plan, starts, k, moment)
         begin = at_moment(tables.moments, moment + plan.traced[k, 1])
-        if moment < end and forced:
+        if moment < end:
+            if not forced:
+                continue
+            mark = np.int32(mark | _DETECTED)
             until = at_moment(tables.moments, moment + plan.traced[k, 2])
             _hold(tracing, k, position, until)
-        if begin < end and forced:
+        if begin < end:
             for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
                 target = np.int64(arcs.targets[arc])
                 layer = np.int64(arcs.layer_out[arc]) if LAYERED else np.int64(0)
@@ -220,8 +225,8 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
                     node, target, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
                 )
                 if is_traced(
-                    plan, tables.meetings, k, np.int64(arc), entity, mark >> 8, moment, seed,
-                    replicate,
+                    plan, tables.meetings, k, np.int64(arc), entity, (mark >> 8) & _STAYS, moment,
+                    seed, replicate,
                 ):  # fmt: skip
                     until = at_moment(tables.moments, begin + plan.traced[k, 2])
                     _hold(tracing, k, position - node + target, until)

@@ -1,7 +1,7 @@
 """Interventions, importations, and transmission factors that follow a calendar.
 
-An intervention starts at a given time, or when a `Trigger` fires.  It lowers the rate of some
-transmissions.  It never uses future events.
+An intervention starts and stops at given times, or when a `Trigger` says so.  It lowers the rate of
+some transmissions.  It never uses future events.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ def _moments(owner: str, name: str, values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Trigger:
-    """The first time at which a count of nodes reaches a threshold.
+    """A count of nodes that reaches a threshold, or falls below it.
+
+    A measure with a trigger for its `start` and another for its `stop` starts and stops again and
+    again.  It does not start while the condition of its `stop` holds.  Counts are compared after
+    all events of a moment, and from the moment on at which the last start or stop took effect.
 
     Parameters
     ----------
@@ -65,18 +69,27 @@ class Trigger:
     level : int
         Threshold of the count.
     delay : float
-        Delay from reaching the threshold to the start of the intervention [time].
+        Delay from reaching the threshold to the start or stop of the intervention [time].
+    below : bool
+        Whether the count must be below the threshold; otherwise at the threshold or above.
 
     Examples
     --------
     >>> import ergode
     >>> ergode.Trigger("cases", 5).counted
     ('cases',)
+
+    Schools close at 50 infectious nodes, and open when there are fewer than 10, again and again:
+
+    >>> closure = ergode.LayerClosure(
+    ...     "school", start=ergode.Trigger("I", 50), stop=ergode.Trigger("I", 10, below=True)
+    ... )
     """
 
     count: str | Sequence[str]
     level: int
     delay: float = 0.0
+    below: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.level, bool) or not isinstance(self.level, int | np.integer):
@@ -87,7 +100,26 @@ class Trigger:
             )
         if self.level < 1:
             raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
+        check_switch("Trigger", "below", self.below)
         object.__setattr__(self, "delay", _number("Trigger", "delay", self.delay))
+
+    @property
+    def condition(self) -> str:
+        """The condition in words."""
+        return f"{' + '.join(self.counted)} {'<' if self.below else '>='} {self.level}"
+
+    def overlaps(self, other: Trigger) -> bool:
+        """Whether one count has to be above a level and below a higher one."""
+        if set(self.counted) != set(other.counted) or self.below == other.below:
+            return False
+        above, below = (other, self) if self.below else (self, other)
+        return above.level < below.level
+
+    def implies(self, other: Trigger) -> bool:
+        """Whether the condition of `other` holds wherever this one holds."""
+        if set(self.counted) != set(other.counted) or self.below != other.below:
+            return False
+        return self.level <= other.level if self.below else self.level >= other.level
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -104,20 +136,56 @@ class Intervention:
     start : float, date or Trigger, optional
         Start [time, on the axis of ``times``]; the default is the beginning of the simulation.
         A date, such as ``"2026-03-16"``, goes with the `origin` of the simulation.
+    stop : float, date or Trigger, optional
+        Stop, instead of a duration.  If `start` and `stop` are triggers, the measure starts and
+        stops again and again; otherwise it does so once.  A vaccination has no stop.
     """
 
     start: Moment | Trigger | None = field(default=None, kw_only=True)
+    stop: Moment | Trigger | None = field(default=None, kw_only=True)
 
     def _check(self, **bounds: tuple[float, float]) -> None:
         owner = type(self).__name__
-        if self.start is not None and not isinstance(self.start, Trigger):
-            start = _moment(owner, "start", self.start)
-            if isinstance(start, float) and not math.isfinite(start):
-                raise ModelError(f"{owner}: start is {start}; expected a finite time or a Trigger")
-            object.__setattr__(self, "start", start)
+        for name in ("start", "stop"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Trigger):
+                moment = _moment(owner, name, value)
+                if isinstance(moment, float) and not math.isfinite(moment):
+                    raise ModelError(
+                        f"{owner}: {name} is {moment}; expected a finite time or a Trigger"
+                    )
+                object.__setattr__(self, name, moment)
         for name, (least, most) in bounds.items():
             value = _number(owner, name, getattr(self, name), least, most)
             object.__setattr__(self, name, value)
+        if self.stop is not None:
+            self._check_stop(owner)
+
+    def _check_stop(self, owner: str) -> None:
+        start, stop = self.start, self.stop
+        if math.isfinite(getattr(self, "duration", math.inf)):
+            raise ModelError(f"{owner}: it has a stop and a duration; expected one of them")
+        if isinstance(start, Trigger) and isinstance(stop, Trigger):
+            if start.implies(stop):
+                raise ModelError(
+                    f"{owner}: it never starts: while {start.condition}, {stop.condition} stops it"
+                )
+            if start.overlaps(stop):
+                raise ModelError(
+                    f"{owner}: {start.condition} starts it and {stop.condition} stops it, and both "
+                    "may hold together; expected thresholds that exclude this"
+                )
+        # Of a date and a number, the later one is known with the origin alone.
+        elif type(start) is type(stop) and stop < start:  # type: ignore[operator]
+            raise ModelError(
+                f"{owner}: it stops at {text_of(stop)}, before it starts at {text_of(start)}"
+            )
+
+    def duration_from(self, start: float) -> float:
+        """Duration of the measure if it starts at a time, unless a trigger stops it."""
+        if self.stop is None or isinstance(self.stop, Trigger):
+            return float(getattr(self, "duration", math.inf))
+        return float(self.stop) - start
 
 
 _SHARE = (0.0, 1.0)
@@ -136,8 +204,8 @@ class LayerClosure(Intervention):
         Fraction by which transmission in the layer is reduced, 0 to 1.
     duration : float
         Duration of the closure [time].
-    start : float or Trigger, optional
-        Start of the closure.
+    start, stop : float, date or Trigger, optional
+        Start of the closure, and its stop instead of a duration.
 
     Examples
     --------
@@ -216,6 +284,8 @@ class Vaccination(Intervention):
             delay=_SPAN, duration=_SPAN,
         )  # fmt: skip
         check_switch("Vaccination", "leaky", self.leaky)
+        if self.stop is not None:
+            raise ModelError("Vaccination: it has no stop; expected a rollout and a duration")
         if not isinstance(self.severity, Mapping):
             raise ModelError(
                 f"Vaccination: severity is {self.severity!r}; expected compartments and their "
@@ -266,8 +336,8 @@ class Isolation(Intervention):
         Duration of the measure after its start [time].
     among : str, optional
         Name of a node attribute: only nodes with a nonzero value are isolated.
-    start : float or Trigger, optional
-        Start of the measure.
+    start, stop : float, date or Trigger, optional
+        Start of the measure, and its stop instead of a duration.
     """
 
     compartment: str
@@ -310,8 +380,8 @@ class ContactTracing(Intervention):
         In a temporal network: contacts older than this are not traced [time].
     duration : float
         Duration of the measure after its start [time].
-    start : float or Trigger, optional
-        Start of the measure.
+    start, stop : float, date or Trigger, optional
+        Start of the measure, and its stop instead of a duration.
     """
 
     compartment: str
