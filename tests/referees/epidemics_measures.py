@@ -53,7 +53,32 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
         if rng.random() < 0.35:
             one.pop("start", None)
             one["trigger"] = trigger()
+    _add_tests(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
+
+
+def _add_tests(rng: np.random.Generator, world: World) -> None:
+    """Tests at a rate, and of those who enter a compartment."""
+    begin = float(world.times[0])
+    reached = {s for s, _, _ in world.infections}
+    tested = [name for name in world.compartments if name not in reached]
+    if not tested:
+        return
+    for rate in (round(float(rng.uniform(0.3, 1.5)), 2), None):
+        some = rng.choice(tested, int(rng.integers(1, len(tested) + 1)), replace=False)
+        one: dict[str, Any] = {
+            "kind": "testing",
+            "sensitivity": {str(name): float(rng.choice([0.4, 0.9, 1.0])) for name in some},
+            "delay": float(rng.choice([0.0, 0.2, 0.4])),
+            "isolation": float(rng.choice([0.4, 0.8, np.inf])),
+            "reduction": float(rng.choice([0.8, 1.0])),
+            "duration": float(rng.choice([1.5, np.inf])),
+            "start": begin + float(rng.choice([0.0, 0.4])),
+        }
+        one |= {"fraction": float(rng.choice([0.6, 1.0]))} if rate is None else {"rate": rate}
+        if world.group is not None and rng.random() < 0.4:
+            one["among"] = "group"
+        world.measures.insert(-1, one)
 
 
 def _add_stops(rng: np.random.Generator, world: World) -> None:
@@ -108,6 +133,7 @@ def _add_effects(rng: np.random.Generator, world: World) -> None:
 _MEASURES = {
     "closure": ergode.LayerClosure, "vaccination": ergode.Vaccination,
     "isolation": ergode.Isolation, "tracing": ergode.ContactTracing,
+    "testing": ergode.Testing,
 }  # fmt: skip
 
 

@@ -83,6 +83,9 @@ class _Run:
         self._groups_of_stays = self._who()
         self._lay_out_contacts()
         self._lay_out_importations(count)
+        self.next_test = np.full((count, max(m, 1)), np.inf)
+        for k in range(m):
+            self._propose_test(np.arange(count), k, self.clock)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -179,7 +182,8 @@ class _Run:
             detect = self.detected[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
             come = self.import_at[rows].min(axis=1)
             meet = np.append(self.moments, np.inf)[self.next_moment[rows]]
-            when = np.stack([due, detect, come, meet, self.next_contact[rows]])
+            test = self.next_test[rows].min(axis=1)
+            when = np.stack([due, detect, test, come, meet, self.next_contact[rows]])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             self._pull_triggers(rows, time)
@@ -188,7 +192,7 @@ class _Run:
             rows, kind, time = rows[going], kind[going], time[going]
             self.clock[rows] = time
             for k, work in enumerate(
-                (self._progress, self._detect, self._import, self._meet, self._contact)
+                (self._progress, self._detect, self._test, self._import, self._meet, self._contact)
             ):
                 mine = kind == k
                 if mine.any():
@@ -269,10 +273,14 @@ class _Run:
         for k, one in enumerate(world.measures):
             if one["kind"] == "isolation":
                 self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
-            if one["kind"] == "tracing":
-                found = self.rng.random(rows.size) < one["detection"]
-                mine = found & (to == self.index[one["compartment"]])
-                late = tidy(time - age + one["detection_delay"])
+            if one["kind"] == "tracing" or (one["kind"] == "testing" and "rate" not in one):
+                if one["kind"] == "tracing":
+                    share = np.where(to == self.index[one["compartment"]], one["detection"], 0.0)
+                    late = tidy(time - age + one["detection_delay"])
+                else:
+                    share = self._sensitivity(one, to) * one["fraction"] * self._among(one)[node]
+                    late = tidy(time - age)
+                mine = self.rng.random(rows.size) < share
                 mine &= late >= self.begin
                 late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
@@ -340,14 +348,39 @@ class _Run:
                     to = np.where(saved, self.rng.choice(places, rows.size, p=chance), to)
         return to
 
+    def _sensitivity(self, one: dict[str, Any], at: np.ndarray) -> np.ndarray:
+        """The chance that a test of nodes in compartments is positive."""
+        each = [one["sensitivity"].get(name, 0.0) for name in self.world.compartments]
+        return np.array(each)[at]
+
+    def _propose_test(self, rows: np.ndarray, k: int, time: np.ndarray) -> None:
+        """The next test of anybody by a measure with a rate."""
+        if "rate" in self.world.measures[k]:
+            mean = 1.0 / (self.world.measures[k]["rate"] * self.world.nodes)
+            self.next_test[rows, k] = time + self.rng.exponential(mean, rows.size)
+
+    def _test(self, rows: np.ndarray, time: np.ndarray) -> None:
+        which = self.next_test[rows].argmin(axis=1)
+        for k in np.unique(which):
+            one, mine, when = self.world.measures[k], rows[which == k], time[which == k]
+            node = self.rng.integers(0, self.world.nodes, mine.size)
+            share = self._sensitivity(one, self.at[mine, node]) * self._among(one)[node]
+            found = (self.rng.random(mine.size) < share) & self._in_force(mine, k, when)
+            begin = tidy(when[found] + one["delay"])
+            self._hold(mine[found], int(k), node[found], begin, one["isolation"])
+            self._propose_test(mine, int(k), when)
+
     def _detect(self, rows: np.ndarray, time: np.ndarray) -> None:
         flat = self.detected[rows].reshape(rows.size, -1).argmin(axis=1)
         k, node, slot = np.unravel_index(flat, self.detected.shape[1:])
         self.detected[rows, k, node, slot] = np.inf
         for number, one in enumerate(self.world.measures):
+            mine = (k == number) & self._in_force(rows, number, time)
+            if one["kind"] == "testing":
+                begin = tidy(time[mine] + one["delay"])
+                self._hold(rows[mine], number, node[mine], begin, one["isolation"])
             if one["kind"] != "tracing":
                 continue
-            mine = (k == number) & self._in_force(rows, number, time)
             self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
             for arc in range(self.source.size):
                 here = mine & (node == self.source[arc])
@@ -371,6 +404,10 @@ class _Run:
     def _hold(
         self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray, lasts: float
     ) -> None:
+        begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
+        until = tidy(time + lasts)
+        new = ~((begin <= time[:, None]) & (end >= until[:, None])).any(axis=1)
+        rows, node, time = rows[new], node[new], time[new]
         if rows.size:
             slot = (self.hold_end[rows, k, node]).argmin(axis=1)  # the one that is over first
             self.hold_begin[rows, k, node, slot] = time
@@ -436,7 +473,7 @@ class _Run:
                 away &= time >= tidy(since + one["delay"])
                 coin = self.was_isolated[rows, k, source], self.isolated[rows, k, source]
                 left *= np.where(away & np.where(now, *coin), 1.0 - one["reduction"], 1.0)
-            elif one["kind"] == "tracing":
+            elif one["kind"] in ("tracing", "testing"):
                 held = self._is_held(rows, k, source, time) | self._is_held(rows, k, target, time)
                 left *= np.where(held, 1.0 - one["reduction"], 1.0)
         return left
@@ -449,7 +486,7 @@ class _Run:
             chance, to = imports(self.world, self.world.importations[k]["compartment"])
             left = self._guarded(mine, node, when)
             for m, one in enumerate(self.world.measures):
-                if one["kind"] == "tracing":
+                if one["kind"] in ("tracing", "testing"):
                     held = self._is_held(mine, m, node, when)
                     left *= np.where(held, 1.0 - one["reduction"], 1.0)
             into_node = self.world.factor("susceptibility")

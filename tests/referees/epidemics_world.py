@@ -180,6 +180,8 @@ def _alike(world: World, family: str) -> bool:
         return False
     if family == "measures" and not _has_severity(world):
         return False
+    if family in ("measures", "meetings") and all(m["kind"] != "testing" for m in world.measures):
+        return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
 

@@ -270,7 +270,7 @@ def test_windows_and_line_lists_tell_the_same_history(family):
 
 @pytest.mark.slow
 def test_a_world_where_nobody_meets_anybody():
-    seed = [163, 2026]
+    seed = [212, 2026]
     assert draw(np.random.default_rng(seed), "meetings").meetings == []
     wrong, taken = examine("meetings", seed, 5_000, precisions=("float64",))
     wrong += examine_windows("meetings", seed) + examine_line_list("meetings", seed)
@@ -359,6 +359,18 @@ def _without_waning(monkeypatch):
     _vaccines(monkeypatch, "waning_rate", "waning_first")
 
 
+def _without_tests(monkeypatch):
+    """Tests that are never positive."""
+    right = transmission.interventions_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        kept = (table.traced[:, :1] > 0).astype(table.positive.dtype)  # contact tracing
+        return table._replace(positive=table.positive * kept)
+
+    monkeypatch.setattr(transmission, "interventions_of", wrong)
+
+
 def _never_stopped(monkeypatch):
     """Measures that no count stops."""
     right = transmission.triggers_of
@@ -382,6 +394,7 @@ def _without_susceptibility(monkeypatch):
         (_faster, "plain"), (_ties_the_other_way, "meetings"), (_without_susceptibility, "driven"),
         (_two_classes_swapped, "traits"), (_without_severity, "measures"),
         (_without_waning, "measures"), (_never_stopped, "measures"),
+        (_without_tests, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -15,6 +15,7 @@ _MEASURES = {
     "vaccination": interventions.Vaccination,
     "isolation": interventions.Isolation,
     "contact-tracing": interventions.ContactTracing,
+    "testing": interventions.Testing,
 }
 TABLES = ("interventions", "importations", "layer_factors")
 

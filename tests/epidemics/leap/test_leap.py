@@ -287,6 +287,10 @@ def test_a_leap_says_what_it_leaves_out(model, contacts):
         ({"output": "line_list"}, "keeps no line lists"),
         ({"interventions": [ergode.Isolation("I")]}, "Isolation changes whom a node infects while"),
         (
+            {"interventions": [ergode.Testing({"I": 1})]},
+            "Testing changes whom a node infects while",
+        ),
+        (
             {"interventions": [ergode.LayerClosure(start=ergode.Trigger("I", 5))]},
             "a trigger fires at an exact time",
         ),

@@ -84,6 +84,17 @@ def everything(age=0.0):
                 start=ergode.Trigger("cases", 40),
                 stop=ergode.Trigger("S", 200, delay=2.0),
             ),
+            ergode.Testing(
+                {"I1": 0.6, "I2": 0.9},
+                rate=0.2,
+                delay=1.5,
+                isolation=5,
+                reduction=0.7,
+                among="group",
+                start=ergode.Trigger("I2", 8),
+                stop=ergode.Trigger("I2", 6, below=True),
+            ),
+            ergode.Testing({"I2": 0.5}, fraction=0.7, isolation=4, delay=0.5),
             ergode.ContactTracing("I2", detection=0.5, tracing=0.6, quarantine=3, reduction=0.5),
             ergode.LayerClosure(
                 "home", reduction=0.7, duration=6, start=ergode.Trigger(["I1", "I2"], 30, delay=1.0)

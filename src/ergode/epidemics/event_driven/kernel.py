@@ -445,7 +445,7 @@ def _enter(queue, event, move, entry, tables, nodes, run):
             np.uint32(0), np.int64(0),
         )  # fmt: skip
     if HAS_TRACING:
-        await_detection(queue, tables, node, stays[node], compartment, entry, run)
+        await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
 
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):

@@ -29,13 +29,14 @@ from ergode.epidemics.shared.options import (
 from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.epidemics.shared.triggers import triggers_of
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
-    Calendar,
     ContactTracing,
     Intervention,
     Isolation,
     LayerClosure,
+    Testing,
     Trigger,
     Vaccination,
 )
@@ -83,7 +84,11 @@ class Interventions(NamedTuple):
     compartment: Any  # int32; -1 for none
     group: Any  # row of `members`, int32; -1 for all nodes
     members: Any  # uint8 [group_count, node_count]
-    traced: Any  # probabilities and times of tracing, real [intervention_count, 4]
+    positive: Any  # probability of a detection, real [intervention_count, compartment_count]
+    rate: Any  # of tests of each node, real [intervention_count]; 0 for tests at entry
+    # Probability of tracing, time to the quarantine of contacts, its duration, lookback, and time
+    # to the quarantine of the node itself, real [intervention_count, 5].
+    traced: Any
     triggers: Any  # see `shared.triggers`
     severity: Any  # reductions of branches, real [intervention_count, compartment_count]
     waning_rate: Any  # of exponential decay, real [intervention_count]; 0 for none
@@ -201,7 +206,9 @@ def interventions_of(
     columns["start"] = np.full(2 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
     layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
-    traced = np.zeros((count, 4), precision)
+    traced = np.zeros((count, 5), precision)
+    positive = np.zeros((count, len(model.compartments)), precision)
+    rate = np.zeros(count, precision)
     severity = np.zeros((count, len(model.compartments)), precision)
     waning_rate, waning_first = np.zeros(count, precision), np.zeros(count + 1, np.int32)
     change: list[float] = []
@@ -254,13 +261,21 @@ def interventions_of(
                 )
         if isinstance(one, ContactTracing):
             kind[row] = TRACING_KIND
-            columns["fraction"][row] = one.detection
+            positive[row, compartment[row]] = one.detection
             columns["delay"][row] = one.detection_delay
-            traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback
+            traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback, 0.0
+        elif isinstance(one, Testing):
+            kind[row] = TRACING_KIND
+            columns["delay"][row] = 0.0
+            traced[row] = 0.0, 0.0, one.isolation, 0.0, one.delay
+            rate[row] = one.rate or 0.0
+            for name, value in one.sensitivity.items():
+                positive[row, _testable(model, name, where)] = one.fraction * value
         waning_first[row + 1 :] = len(change)
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, group=group,
-        members=np.array(members or [np.zeros(1)], np.uint8), traced=traced,
+        members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
+        rate=rate, traced=traced,
         triggers=triggers_of(interventions, model, precision), severity=severity,
         waning_rate=waning_rate, waning_first=waning_first,
         waning_change=np.array(change or [0.0], precision),
@@ -277,6 +292,17 @@ def vaccine_bindings(interventions: Sequence[Intervention]) -> dict[Any, bool]:
     if any(one.waning is not None for one in given):
         found[HAS_WANING] = True
     return found
+
+
+def _testable(model: CompartmentModel, name: str, where: str) -> int:
+    """Position of a compartment in which tests may be positive."""
+    index = compartment_index(model, name, where)
+    if any(name == infection.susceptible for infection in model.infections):
+        raise ModelError(
+            f"{where} has a sensitivity of '{name}', from which an infection leads; tests find "
+            "nodes in other compartments only"
+        )
+    return index
 
 
 def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where: str) -> None:
