@@ -32,7 +32,8 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
             # Positive tests are a Poisson process, too.
             entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
             w0, w1, w2, w3 = draw_words(seed, replicate, entity, TESTING, index)
-            moment = real(last + exponential(w0, w1) / (plan.rate[k] * positive))
+            moment = last + exponential(w0, w1) / (plan.rate[k] * positive)
+            moment = real(at_moment(tables.moments, moment))
             return moment if moment < leaves else real(_NEVER)
     if number > 0:
         return real(_NEVER)
