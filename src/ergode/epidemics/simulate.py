@@ -22,9 +22,10 @@ from ergode.epidemics.runs import PointRuns
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
-from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
+from ergode.models.epidemic.interventions import Importation, Intervention
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
@@ -125,11 +126,12 @@ def simulate(
         coarse for the shortest holding time of the model in a run of this length, float32 is
         refused, and ``"auto"`` chooses float64; otherwise it chooses float32.
     interventions : sequence of Intervention
-        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, each started at a time or by
-        a `Trigger`. Two runs by one method with one seed share all randomness, so that replicates
-        of equal number differ only by the effect of the interventions. For the baseline run, give
-        an empty sequence: the method is then chosen as for a run with interventions. Tau-leaping
-        supports scheduled closures and scheduled vaccination.
+        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, `Testing`, each started at a
+        time or by a `Trigger`, and all but vaccinations also stopped so. Two runs by one method
+        with one seed share all randomness, so that replicates of equal number differ only by the
+        effect of the interventions. For the baseline run, give an empty sequence: the method is
+        then chosen as for a run with interventions. Tau-leaping supports scheduled closures and
+        scheduled vaccination.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional
