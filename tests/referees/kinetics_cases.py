@@ -247,7 +247,7 @@ def _nuclei(rng, case, begin, span, heated=None):
 
 def _heated(rng, case, begin, span):
     mode = str(rng.choice(["constant-volume", "constant-pressure"]))
-    if mode == "constant-volume" and rng.random() < 0.5:
+    if rng.random() < 0.5:
         _nuclei(rng, case, begin, span, mode)
     else:
         _molecules(rng, case, begin, span, mode)
