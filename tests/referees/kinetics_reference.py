@@ -131,6 +131,8 @@ class Model:
                 value = arrhenius(law["law"], t)
             elif kind == "reaclib":
                 value = law["prefactor"] * reaclib(law["sets"], t)
+                if law.get("electrons"):
+                    value *= (self.charge * c).sum()
             elif kind == "three-body":
                 value = arrhenius(law["law"], t) * self.partners(law, c)
             elif kind == "falloff":
