@@ -153,14 +153,25 @@ def test_neutrinos_carry_energy_off():
     fixed = burn(CARBON, hot, dense, x, 1e-3, neutrino_losses=True, **state)
     np.testing.assert_allclose(fixed.neutrino_energy, 1e-3 * losses, rtol=1e-12)
     np.testing.assert_array_equal(burn(CARBON, hot, dense, x, 1e-3, **state).neutrino_energy, 0.0)
-    short = 1e-4 * ergode.kinetics.equation_of_state(hot, dense, 24, 12).energy / losses
+    # In a short step a cell cools by what the losses take from its energy.
+    short = 1e-2 * ergode.kinetics.equation_of_state(hot, dense, 24, 12).energy / losses
     for k in range(2):
-        cell = hot[k : k + 1], dense[k : k + 1], x[k : k + 1], short[k]
-        cooled = burn(
-            CARBON, *cell, heating="constant-volume", neutrino_losses=True, **state
-        ).neutrino_energy
-        # The loss falls by 10 powers of temperature, a cell cools by 1e-4.
-        np.testing.assert_allclose(cooled, short[k] * losses[k], rtol=2e-3)
+        cell = hot[k : k + 1], dense[k : k + 1], x[k : k + 1]
+        options = {"heating": "constant-volume", "neutrino_losses": True, **state}
+        whole = burn(CARBON, *cell, short[k], **options).neutrino_energy[0]
+        found = ergode.kinetics.integrate(
+            CARBON, times=[0, short[k]], initial={"mg24": 1.0}, temperature=hot[k],
+            density=dense[k], **options,
+        )["neutrino_energy"].values[0, -1]  # fmt: skip
+        assert whole == pytest.approx(found, rel=1e-3)
+        assert whole < 0.99 * short[k] * losses[k]
+    # Where pairs and light are nearly all energy, losses do not drown in its error.
+    light = burn(
+        CARBON, [9e9], [1e3], [[1.0, 0.0]], 1e-7, heating="constant-pressure",
+        neutrino_losses=True, **state | {"rtol": 1e-4},
+    )  # fmt: skip
+    first = ergode.kinetics.neutrino_losses(9e9, 1e3, 12, 6).total
+    assert light.neutrino_energy[0] == pytest.approx(1e-7 * first, rel=0.01)
     with pytest.raises(ergode.ModelError, match="neutrino_losses is for nuclei"):
         burn(burning(), [1e3], [1e-3], [[1.0, 0, 0, 0]], 1e-6, neutrino_losses=True)
 

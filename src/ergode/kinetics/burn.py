@@ -32,8 +32,6 @@ from ergode.kinetics.physics.equation_of_state import (
     bindings_of_state,
     densities_at_pressure,
     density_at,
-    internal_energy,
-    matter_at,
     pressure_of,
     table_of,
     warn_of_pairs,
@@ -70,9 +68,8 @@ class Burned(NamedTuple):
         affect others. ``SKIPPED`` is a cell below `minimum_temperature` or `minimum_density`.
     neutrino_energy : array of float64, shape [...]
         Carried off by thermal neutrinos [erg/g]; zero without `neutrino_losses`. `energy` less this
-        is what heats a cell. Of cells that heat themselves, it is the energy set free less the
-        internal energy (at constant pressure, the enthalpy) gained; of others, the mean of the
-        losses before and after, times the duration.
+        is what heats a cell. It is the mean of the losses before and after the step, times the
+        duration: exact to second order, and rough where a cell ignites within the step.
     """
 
     mass_fraction: Any
@@ -303,7 +300,7 @@ def _on_host(
         if options.neutrinos:
             carried[good[done]] = _carried(
                 mechanism, heating, options, outcome.amounts[done], hot[done], dense[done],
-                grid[1], released[good[done]],
+                grid[1],
             )  # fmt: skip
     failed = failures(status.reshape(cells), ("cell",))
     if failed:
@@ -322,23 +319,19 @@ def _carried(
     hot: np.ndarray,
     dense: np.ndarray,
     duration: float,
-    released: np.ndarray,
 ) -> np.ndarray:
     """Energy that thermal neutrinos carried off [erg/g]; `amounts` [cell, time, variable]."""
     charge, state = mechanism.thermo.charge, options.state
     count = charge.size
     nuclei = np.ascontiguousarray(amounts[:, :, :count])
     both = np.stack([dense, dense], axis=1)
-    if heating == FIXED:
-        losses = losses_at(np.stack([hot, hot], axis=1), both, nuclei, charge)
-        return np.asarray(duration * losses.mean(axis=1))
-    temperature = np.ascontiguousarray(amounts[:, :, count])
+    temperature = np.stack([hot, hot], axis=1)
+    if heating != FIXED:
+        temperature = np.ascontiguousarray(amounts[:, :, count])
     if heating == PRESSURE:
         both = densities_at_pressure(state, temperature, dense, nuclei, charge)
-    pressure, energy = matter_at(state, temperature, both, nuclei, charge)
-    if heating == PRESSURE:
-        energy += pressure / both
-    return np.asarray(released - (energy[:, 1] - energy[:, 0]))
+    losses = losses_at(temperature, both, nuclei, charge)
+    return np.asarray(duration * losses.mean(axis=1))
 
 
 def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> np.ndarray:
@@ -542,12 +535,12 @@ def _store(  # type: ignore[no-untyped-def]
     carried = 0.0
     if NEUTRINOS and code == DONE and burns:
         carried = _carried_there(  # type: ignore[no-untyped-call]
-            zone, out, density[zone], total, duration, temperature, table, charge
+            zone, out, density[zone], duration, temperature, table, charge
         )
     burned.neutrino_energy[zone] = carried
 
 
-def _carried_there(zone, out, density, released, duration, temperature, table, charge):  # type: ignore[no-untyped-def]
+def _carried_there(zone, out, density, duration, temperature, table, charge):  # type: ignore[no-untyped-def]
     """As `_carried`, of one cell of nuclei."""
     n, e, last_n, last_e = 0.0, 0.0, 0.0, 0.0
     for i in range(charge.size):
@@ -555,16 +548,11 @@ def _carried_there(zone, out, density, released, duration, temperature, table, c
         e += charge[i] * out[zone, 0, i]
         last_n += out[zone, 1, i]
         last_e += charge[i] * out[zone, 1, i]
-    if HEATING_OPTION == FIXED:
-        t = temperature[zone]
-        losses = neutrino_losses_of(t, density, n, e)
-        return 0.5 * duration * (losses + neutrino_losses_of(t, density, last_n, last_e))
-    t, last_t, last_density = out[zone, 0, charge.size], out[zone, 1, charge.size], density
-    work = 0.0
+    t, last_t, last_density = temperature[zone], temperature[zone], density
+    if HEATING_OPTION != FIXED:
+        last_t = out[zone, 1, charge.size]
     if HEATING_OPTION == PRESSURE:
         pressure = pressure_of(table, t, density, n, e)  # type: ignore[no-untyped-call]
         last_density = density_at(table, pressure, last_t, last_n, last_e, density)
-        work = pressure / last_density - pressure / density
-    before = internal_energy(table, t, density, n, e)  # type: ignore[no-untyped-call]
-    after = internal_energy(table, last_t, last_density, last_n, last_e)  # type: ignore[no-untyped-call]
-    return released - (after - before + work)
+    losses = neutrino_losses_of(t, density, n, e)
+    return 0.5 * duration * (losses + neutrino_losses_of(last_t, last_density, last_n, last_e))
