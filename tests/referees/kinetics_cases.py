@@ -226,6 +226,11 @@ def _nuclei(rng, case, begin, span, heated=None):
         if place == 0 or rng.random() < 0.4:
             back = {"kind": "balance", "of": len(reactions) - 1}
             reactions.append({"left": right, "right": left, "law": back})
+    # Drawn apart: the other numbers of a seed stay.
+    other = np.random.default_rng([case["seed"], 1])
+    speed = 10 ** other.uniform(-1, 1) / span / dense
+    law = law_of(other, "reaclib", hot, speed, dense, names, cold) | {"electrons": True}
+    reactions.append({"left": {"p": 1}, "right": {"n": 1}, "law": law})
     species = []
     for name, (a, z, excess, spin) in NUCLEI.items():
         one = {"name": name, "A": a, "Z": z, "excess": excess, "spin": spin}
@@ -251,7 +256,7 @@ def _nuclei(rng, case, begin, span, heated=None):
 
 def _heated(rng, case, begin, span):
     mode = str(rng.choice(["constant-volume", "constant-pressure"]))
-    if mode == "constant-volume" and rng.random() < 0.5:
+    if rng.random() < 0.5:
         _nuclei(rng, case, begin, span, mode)
     else:
         _molecules(rng, case, begin, span, mode)
@@ -280,7 +285,7 @@ def _law(law, reactions):
     if kind == "chebyshev":
         return ergode.Chebyshev(law["T"], law["p"], law["rows"])
     if kind == "reaclib":
-        return ergode.Reaclib(law["sets"], law["prefactor"])
+        return ergode.Reaclib(law["sets"], law["prefactor"], law.get("electrons", False))
     if kind == "weak":
         return ergode.models.reactions.rates.WeakTable(*law["table"])
     return ergode.DetailedBalance(_law(reactions[law["of"]]["law"], reactions))

@@ -34,12 +34,13 @@ class Status(IntEnum):
     OUT_OF_LATTICE = 12, "The density reached the end of its lattice."
     IMPOSSIBLE = 13, "A measurement was impossible: its likelihood was zero everywhere."
     INTERRUPTED = 14, "The run was interrupted before its last time."
+    SKIPPED = 15, "A value was below the limits of the caller, and nothing was done."
     NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
 
     @property
     def is_error(self) -> bool:
         """Whether the replicate's values should not be used."""
-        return self.value >= 2 and self is not Status.STOPPED
+        return self.value >= 2 and self not in (Status.STOPPED, Status.SKIPPED)
 
 
 def flags() -> dict[str, object]:

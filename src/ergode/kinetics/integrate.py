@@ -30,6 +30,7 @@ from ergode.kinetics.physics.equation_of_state import (
     StateName,
     bindings_of_state,
     check_range,
+    densities_at_pressure,
     matter_at,
     warn_of_pairs,
 )
@@ -97,7 +98,7 @@ results.register(
         Variable(
             "neutrino_energy", _TIMES, "float64", "erg/g",
             "energy that thermal neutrinos carried off since the first time: energy released less "
-            "internal energy gained; only with neutrino_losses", True,
+            "internal energy (enthalpy) gained; only with neutrino_losses", True,
         ),
         Variable(
             "near_equilibrium", _ZONE, "bool_", "1",
@@ -181,8 +182,9 @@ def integrate(
     pressure : float or array_like of shape [zone_count]
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
     heating : {None, "constant-volume", "constant-pressure"}
-        Whether the energy released by reactions changes the temperature. Networks of nuclei heat at
-        constant volume, by `equation_of_state`; molecules heat by their NASA polynomials.
+        Whether the energy released by reactions changes the temperature: of nuclei by
+        `equation_of_state`, of molecules by their NASA polynomials. At constant pressure nuclei
+        keep the pressure that they have at ``times[0]``, and `density` is that at ``times[0]``.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -486,11 +488,15 @@ def _dataset(
         coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
         change = amounts[:, :1] - amounts
         density = linear_at(grid, zones.history.times, zones.history.density)
-        values["density"] = density
         charge = mechanism.thermo.charge
         state = options.state
+        if zones.heating == PRESSURE:
+            density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
+        values["density"] = density
         warn_of_pairs(state, temperature, density, amounts @ charge)
         values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
+        if zones.heating == PRESSURE:
+            thermal += values["pressure"] / density  # the enthalpy
         values["energy_released"] = change @ mechanism.thermo.mass_excess
         if options.neutrinos:
             values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
