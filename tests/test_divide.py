@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from random import Random
@@ -17,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ergode
+from ergode.core.digests import digest_of
+from ergode.core.tasks import Plan, _plan_of
 
 FORK = multiprocessing.get_context("fork")  # workers begin with what is compiled here
 
@@ -40,10 +41,7 @@ NETWORK = ergode.ReactionNetwork(
     ],
     parameters={"k": 0.5},
 )
-NOISY = ergode.VectorField(
-    lambda t, y, p: (-p[0] * y[0],), variables=["x"], parameters=["rate"],
-    diffusion=lambda t, y, p: (0.3,),
-)  # fmt: skip
+OSCILLATOR = ergode.field_from_equations({"x": "y", "y": "-x / mass"})
 ROBERTSON = ergode.ReactionNetwork(
     {"A": 1, "B": 0, "C": 0},
     [
@@ -70,8 +68,8 @@ def stochastic(*, replicates=7, **options):
 
 def trajectories(**options):
     return ergode.trajectories.integrate(
-        NOISY, times=[0, 1, 2], initial={"x": np.linspace(0, 1, 7)}, parameters={"rate": 1.0},
-        seed=3, method="sra1", step=1 / 16, **{"device": "cpu", **options},
+        OSCILLATOR, times=[0, 1, 2], initial={"x": np.linspace(0, 1, 7), "y": 0.5},
+        parameters={"mass": 2.0}, compile="never", **{"device": "cpu", **options},
     )  # fmt: skip
 
 
@@ -113,20 +111,14 @@ def in_processes(count=2, **options):
 
 
 @each_engine
-def test_here(call, tmp_path):
-    equal(call(chunk=2), whole(call))
-    equal(call(chunk=2, store=tmp_path / "run.zarr"), whole(call))
-    equal(call(store=tmp_path / "run.zarr"), whole(call))
-    equal(call(chunk=100), whole(call))
-
-
-@each_engine
-def test_threads_processes_and_devices(call, tmp_path):
+def test_every_way(call, tmp_path):
+    store = str(tmp_path / "run.zarr")
+    equal(call(chunk=4, store=store), whole(call))
+    equal(call(store=store), whole(call))
     with ThreadPoolExecutor(3) as pool:
         equal(call(chunk=2, executor=pool), whole(call))
     with in_processes() as pool:
         equal(call(chunk=3, executor=pool), whole(call))
-        equal(call(executor=pool, store=str(tmp_path / "run.zarr")), whole(call))
     equal(call(device=["cpu:1", "cpu:1"], chunk=2).drop_attrs(), whole(call).drop_attrs())
 
 
@@ -145,12 +137,64 @@ def test_line_lists():
     equal(epidemics(output="line_list", chunk=3), epidemics(output="line_list"))
 
 
-def field(x, y, mass):
-    return (y, -x / mass)
+@pytest.mark.parametrize("replicates", [7, range(3, 90)])
+def test_statistics_of_epidemics(replicates, tmp_path):
+    """Counts of parts give the statistics exactly, and one store serves both outputs."""
+    options = {"output": "statistics", "replicates": replicates, "quantiles": [0.1, 0.5]}
+    plain = epidemics(**options)
+    equal(epidemics(**options, chunk=30), plain)
+    equal(epidemics(**options, chunk=30, store=tmp_path / "run.zarr"), plain)
+    counts = epidemics(**options | {"output": "counts"}, store=tmp_path / "run.zarr")
+    equal(counts, epidemics(**options | {"output": "counts"}))
 
 
-OSCILLATOR = ergode.VectorField(
-    lambda t, y, p: (y[1], -y[0] / p[0]), variables=["x", "y"], parameters=["mass"]
+def test_statistics_of_strata_and_dates(tmp_path):
+    people = CONTACTS.with_attributes(age=np.arange(60) // 20)
+
+    def call(**options):
+        return ergode.epidemics.simulate(
+            model(0.4), people, initial={"I": 3}, times=np.arange(4), replicates=5, seed=4,
+            origin="2026-03-01", strata="age", output="statistics", device="cpu", **options,
+        )  # fmt: skip
+
+    equal(call(chunk=2, store=tmp_path / "run.zarr"), call())
+
+
+COMPILED = [
+    {"events": [ergode.trajectories.ZeroCrossing(lambda t, y, p: y[0])], "record": 2},
+    {"every_step": True, "dense_output": True},
+    {"method": "rodas5p"},
+]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "rk4"},
+        {"times": [2, 1, 0]},
+        {"parameters": ergode.grid(mass=[0.5, 3.0]), "initial": ergode.grid(x=[1, 2, 9], y=0.0)},
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in COMPILED),
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_trajectories(options):
+    def call(**more):
+        given = {"times": [0, 1, 2], "initial": {"x": 1.0, "y": 0.0}, "device": "cpu", **options}
+        given = {"parameters": {"mass": np.geomspace(0.01, 9.0, 5)}, **given, **more}
+        if options not in COMPILED:
+            given["compile"] = "never"
+        return ergode.trajectories.integrate(OSCILLATOR, **given)
+
+    equal(call(chunk=2), call())
+
+
+# Fields and options of `test_parts.py`, whose kernels are compiled for both.
+def decay(t, y, p):
+    return (-p[0] * y[0],)
+
+
+NOISY = ergode.VectorField(
+    decay, variables=["x"], parameters=["rate"], diffusion=lambda t, y, p: (0.3,)
 )
 ARRAY = ergode.VectorField(
     component=lambda i, t, y, p: -p[0] * y[i], variables=("x", 3), parameters=["rate"],
@@ -159,39 +203,13 @@ ARRAY = ergode.VectorField(
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"method": "rk4"},
-        {"events": [ergode.trajectories.ZeroCrossing(lambda t, y, p: y[0])], "record": 2},
-        {"every_step": True, "dense_output": True},
-        {"method": "rodas5p"},
-        {"times": [2, 1, 0]},
-        {"parameters": ergode.grid(mass=[0.5, 3.0]), "initial": ergode.grid(x=[1, 2, 9], y=0.0)},
-    ],
-    ids=str,
+    ("field", "starts"), [(NOISY, np.arange(5.0)), (ARRAY, np.arange(15.0).reshape(5, 3))]
 )
-def test_trajectories(options):
+def test_noise_of_rows(field, starts):
     def call(**more):
         return ergode.trajectories.integrate(
-            OSCILLATOR, device="cpu",
-            **{
-                "times": [0, 1, 2], "initial": {"x": 1.0, "y": 0.0},
-                "parameters": {"mass": np.geomspace(0.01, 9.0, 5)}, **options, **more,
-            },
-        )  # fmt: skip
-
-    equal(call(chunk=2), call())
-
-
-def test_noise_of_rows_and_of_arrays():
-    def call(**more):
-        return ergode.trajectories.integrate(
-            ARRAY, times=[0, 1], seed=3, method="sra1", step=1 / 16, device="cpu",
-            **{
-                "initial": {"x": np.arange(15.0).reshape(5, 3)}, "parameters": {"rate": 1.0},
-                **more,
-            },
+            field, times=[0, 1, 2], seed=3, method="sra1", step=1 / 16, device="cpu",
+            **{"initial": {"x": starts}, "parameters": {"rate": 1.0}, **more},
         )  # fmt: skip
 
     equal(call(chunk=2), call())
@@ -280,7 +298,7 @@ def _check_any_sittings(number, tmp_path):
 
 @given(number=st.integers(0, 2**32))
 @settings(
-    max_examples=6, deadline=None, derandomize=True,
+    max_examples=2, deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 def test_any_order_any_loss_any_sittings(number, tmp_path):
@@ -331,29 +349,46 @@ def test_a_worker_is_killed(tmp_path):
 
 
 @each_engine
-def test_the_process_is_killed(call, tmp_path, monkeypatch):
+def test_killed_interrupted_and_out_of_disk(call, tmp_path, monkeypatch):
+    """Each failure comes while a part is written; a later sitting completes the whole."""
     store = tmp_path / "run.zarr"
 
     def until_killed():
-        fail_at(monkeypatch, 3, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        fail_at(monkeypatch, 2, lambda: os.kill(os.getpid(), signal.SIGKILL))
         call(chunk=2, store=store)
 
     process = FORK.Process(target=until_killed)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    left = sorted(os.listdir(store))
-    assert [name[0] for name in left].count(".") == 1 and sum(n[0] == "0" for n in left) == 2
+    left = os.listdir(store)
+    assert [name for name in left if name[0] == "0"] == [f"{0:012d}-{2:012d}"]
+    (torn,) = (name for name in left if name[0] == ".")
     old = time.time() - 9000
-    os.utime(store / next(name for name in left if name[0] == "."), (old, old))
+    os.utime(store / torn, (old, old))
+
+    fail_at(monkeypatch, 2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt, match=f"4 of 7 [a-z]+ are kept in '{store}'"):
+        call(chunk=2, store=store)
+
+    def full():
+        raise OSError(28, "No space left on device")
+
+    fail_at(monkeypatch, 2, full)
+    with pytest.raises(ergode.WriteError, match="No space left.*6 of 7 [a-z]+ are kept in"):
+        call(chunk=2, store=store)
+    monkeypatch.undo()
     equal(call(store=store), whole(call))
     assert not [name for name in os.listdir(store) if name[0] == "."]
+
+
+TO_ZARR = xarray.Dataset.to_zarr
 
 
 def fail_at(monkeypatch, number, act):
     """While the part of this number is written, after its arrays, `act`."""
     written = []
-    write = xarray.Dataset.to_zarr
+    write = TO_ZARR
 
     def to_zarr(*arguments, **options):
         found = write(*arguments, **options)
@@ -363,15 +398,6 @@ def fail_at(monkeypatch, number, act):
         return found
 
     monkeypatch.setattr(xarray.Dataset, "to_zarr", to_zarr)
-
-
-@each_engine
-def test_interruption(call, tmp_path, monkeypatch):
-    store = tmp_path / "run.zarr"
-    fail_at(monkeypatch, 3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt, match=f"4 of 7 [a-z]+ are kept in '{store}'"):
-        call(chunk=2, store=store)
-    equal(call(store=store), whole(call))
 
 
 def test_interruption_of_a_kernel(tmp_path):
@@ -384,25 +410,12 @@ def test_interruption_of_a_kernel(tmp_path):
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt, match="2 of 3 trajectorys? are kept"):
+    with pytest.raises(KeyboardInterrupt, match="2 of 3 trajectories are kept"):
         ergode.trajectories.integrate(
             OSCILLATOR, times=[0, 1e9], initial={"x": 1.0, "y": 0.0}, store=store, chunk=1,
             parameters={"mass": [1e24, 1e24, 1e-6]}, max_steps=2**50, method="tsit5",
             device="cpu:2",
         )  # fmt: skip
-
-
-@each_engine
-def test_a_full_disk(call, tmp_path, monkeypatch):
-    def full():
-        raise OSError(28, "No space left on device")
-
-    store = tmp_path / "run.zarr"
-    fail_at(monkeypatch, 3, full)
-    with pytest.raises(ergode.WriteError, match="No space left.*4 of 7 [a-z]+ are kept in"):
-        call(chunk=2, store=store)
-    assert not [name for name in os.listdir(store) if name[0] == "."]
-    equal(call(store=store), whole(call))
 
 
 # ---- stores
@@ -432,9 +445,11 @@ def test_only_what_is_missing_is_computed(tmp_path):
     assert calls(chunk=2) == 2
     data.unlink()
     assert calls(chunk=1) == 2
+    made.clear()  # its length would tell this model from that of the store
     grown = epidemics(model=counted, store=store, replicates=9)
     equal(grown, epidemics(replicates=9))
-    with pytest.raises(ergode.PlanError, match="has replicate 8 to 8, beyond this call's 0 to 6"):
+    made.clear()
+    with pytest.raises(ergode.PlanError, match="has replicates 8 to 8, beyond this call's 0 to 6"):
         epidemics(model=counted, store=store)
 
 
@@ -463,9 +478,11 @@ def test_another_version(tmp_path, monkeypatch):
     monkeypatch.setattr(ergode, "__version__", "99")
     with pytest.raises(ergode.PlanError, match="with version .*, and this one has '99'"):
         stochastic(store=tmp_path / "run.zarr")
-    with in_processes(initializer=setattr, initargs=(ergode, "__version__", "98")) as pool:
-        with pytest.raises(ergode.PlanError, match="a worker has ergode 98, and this call is of"):
-            stochastic(executor=pool)
+    with (
+        in_processes(initializer=setattr, initargs=(ergode, "__version__", "98")) as pool,
+        pytest.raises(ergode.PlanError, match="a worker has ergode 98, and this call is of"),
+    ):
+        stochastic(executor=pool)
 
 
 def test_stores_are_lazy_with_dask(tmp_path):
@@ -562,28 +579,96 @@ def test_a_call_inside_of_a_part_is_a_whole():
         equal(one, whole(trajectories))
 
 
+# ---- what travels, and what a store knows a call by
+
+
+SHIFT = 0.25
+
+
+def scaled(x):
+    return SHIFT * x
+
+
+def travelling():
+    """Arguments of every kind, made anew in each call."""
+    people = ergode.ContactNetwork.erdos_renyi(9, mean_degree=2, seed=1)
+    aged = people.with_attributes(age=np.array([1, 2, 3] * 3))
+    stay = ergode.ByAttribute(
+        "age", [ergode.Exponential(mean=2.0), ergode.LogNormal(mean=5, median=4)], groups=[0, 3]
+    )
+    return {
+        "by attribute": ergode.CompartmentModel.sir(transmission_rate=0.3, infectious=stay),
+        "network": aged,
+        "computed": ergode.ComputedNetwork.random_regular(10, 4, seed=1),
+        "temporal": ergode.TemporalContacts.from_meetings([0, 1], [1, 2], [0.0, 1.0], [0.5, 2.0]),
+        "seeds": {"I": ergode.Seeds(3, weight="age", age=0.5)},
+        "interventions": [
+            ergode.Vaccination(start=1.0, fraction=0.5), ergode.Isolation("I", start=2.0)
+        ],
+        "calendar": ergode.Calendar([1.0, 2.0], [0.5, 1.0]),
+        "reactions": NETWORK,
+        "field": ergode.VectorField(
+            lambda t, y, p: (-p[0] * scaled(y[0]),), variables=["x"], parameters=["rate"]
+        ),
+        "delayed": ergode.VectorField(
+            lambda t, y, yd, p: (-yd[0],), variables=["x"], parameters=["tau"],
+            delays=[("x", "tau")],
+        ),
+        "array": ARRAY,
+        "events": [ergode.trajectories.ZeroCrossing(lambda t, y, p: y[0] - 0.5)],
+        "history": ergode.trajectories.History(lambda t: (t + SHIFT,)),
+        "matter": ergode.kinetics.EquationOfState(
+            lambda T, rho, nuclei, electrons: 1.5 * T, lambda T, rho, nuclei, electrons: SHIFT * T
+        ),
+        "conditions": ergode.kinetics.Trajectory([0, 1], [1e9, 2e9]),
+        "function": lambda rate: scaled(rate),
+        "grid": ergode.grid(a=[1.0, 2.0], b=3.0),
+        "table": xarray.DataArray([1.0, 2.0], dims="time", coords={"time": [0, 1]}),
+    }  # fmt: skip
+
+
+def test_what_cannot_travel_stays_in_threads():
+    lock = threading.Lock()
+
+    def locked(rate):
+        with lock:
+            return model(rate)
+
+    with in_processes() as pool, pytest.raises(ergode.PlanError, match="cannot be sent to a work"):
+        epidemics(model=locked, executor=pool)
+    with ThreadPoolExecutor(2) as pool:
+        equal(epidemics(model=locked, executor=pool, chunk=4), whole(epidemics))
+
+
+def test_every_argument_travels(monkeypatch):
+    """What arrives in a worker has the digest of what was sent, and no two have one digest."""
+    digests = {name: digest_of(value) for name, value in travelling().items()}
+    assert len(set(digests.values())) == len(digests)
+    assert digests == {name: digest_of(value) for name, value in travelling().items()}
+    plan = Plan("ergode.epidemics:simulate", travelling(), {}, "1")
+    arrived = _plan_of(plan.payload).arguments
+    assert {name: digest_of(value) for name, value in arrived.items()} == digests
+    monkeypatch.setitem(globals(), "SHIFT", 0.5)
+    changed = {name for name, value in travelling().items() if digest_of(value) != digests[name]}
+    assert changed == {"field", "history", "matter", "function"}
+
+
 # ---- another library's workers
 
 
-def test_dask(tmp_path):
-    """Functions of this file, which workers cannot import; a worker is killed on the way."""
+@pytest.mark.parametrize(
+    "dies", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["", "dies"]
+)
+def test_dask(tmp_path, dies):
+    """A model of this file, which workers cannot import; or one that kills a worker."""
     distributed = pytest.importorskip("distributed")
-    offset = 0.0
+    flag = tmp_path / "flag"
+    if not dies:
+        flag.touch()
     with (
-        warnings.catch_warnings(),
         distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         executor = client.get_executor()
-        equal(stochastic(executor=executor, chunk=2), whole(stochastic))
-        equal(trajectories(executor=executor, chunk=4), whole(trajectories))
-        found = ergode.kinetics.integrate(
-            ROBERTSON, times=[0, 40], initial={"A": np.geomspace(1e-3, 1.0, 7)}, device="cpu",
-            executor=executor, chunk=4, store=tmp_path / "kinetics.zarr",
-            temperature=lambda t: 300.0 + offset * t,
-        )  # fmt: skip
-        assert (found["temperature"] == 300.0).all()
-        killer = dying(str(tmp_path / "flag"))
-        divided = epidemics(model=killer, executor=executor, chunk=2, store=tmp_path / "run.zarr")
-        equal(divided, whole(epidemics))
-        assert (tmp_path / "flag").exists()
+        equal(epidemics(model=dying(str(flag)), executor=executor, chunk=2), whole(epidemics))
+    assert flag.exists()

@@ -76,10 +76,11 @@ class _Digest:
         elif hasattr(value, "__array__"):  # of pandas, xarray and other libraries
             self._mark(kind.__qualname__)
             self._add_array(np.asarray(value))
-            for name in ("index", "columns", "coords"):
+            for name in ("index", "columns", "dims"):
                 labels = getattr(value, name, None)
                 if labels is not None and not callable(labels):
-                    self.add(dict(labels) if name == "coords" else np.asarray(labels))
+                    self._add_array(np.asarray(labels))
+            self.add({str(k): np.asarray(one) for k, one in getattr(value, "coords", {}).items()})
         else:
             self._mark(kind.__module__, kind.__qualname__)
             state = {name: getattr(value, name) for one in kind.__mro__

@@ -10,7 +10,7 @@ from __future__ import annotations
 import concurrent.futures as futures
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
@@ -20,8 +20,9 @@ from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status
-from ergode.core.store import Manifest, Store, kind_of
+from ergode.core.store import Manifest, Store, kind_of, members_of
 from ergode.core.tasks import Done, Finished, Part, Plan, run_by, run_here, run_on_devices
+from ergode.core.whole import MEMBERS
 
 if TYPE_CHECKING:
     import xarray
@@ -63,7 +64,23 @@ class Axis(NamedTuple):
     rows: int = 0
 
 
+class Merge(NamedTuple):
+    """How an output that sums over members is made of parts.
+
+    Attributes
+    ----------
+    changes : dict
+        Arguments of the parts that differ from those of the call.
+    join : function
+        ``join(parts, count)`` returns the result of all `count` members.
+    """
+
+    changes: dict[str, Any]
+    join: Callable[[Iterable[xarray.Dataset], int], xarray.Dataset]
+
+
 AxisOf = Callable[[Mapping[str, Any]], Axis]
+MergeOf = Callable[[Mapping[str, Any]], Merge | None]
 
 
 def replicates_of(arguments: Mapping[str, Any]) -> Axis:
@@ -73,7 +90,7 @@ def replicates_of(arguments: Mapping[str, Any]) -> Axis:
 
 
 def divisible(
-    engine: str, axis_of: AxisOf
+    engine: str, axis_of: AxisOf, merge_of: MergeOf = lambda _: None
 ) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
     """Give the call of an engine the arguments `executor`, `store`, `chunk` and several devices.
 
@@ -83,6 +100,8 @@ def divisible(
         Its name in results.
     axis_of : function
         The axis along which it is divided, from the arguments by name.
+    merge_of : function
+        How parts make the output, from the arguments; None if they are joined.
     """
 
     def decorate(call: Callable[P, xarray.Dataset]) -> Callable[P, xarray.Dataset]:
@@ -97,7 +116,7 @@ def divisible(
             bound = signature.bind(*given, **named)
             bound.apply_defaults()
             with whole.outside():
-                return _Division(engine, call, axis_of, bound.arguments).result()
+                return _Division(engine, call, axis_of, merge_of, bound.arguments).result()
 
         return public
 
@@ -112,11 +131,22 @@ class _Division:
     """A call that is computed in parts; making it checks all arguments."""
 
     def __init__(
-        self, engine: str, call: Callable[..., Any], axis_of: AxisOf, given: Mapping[str, Any]
+        self,
+        engine: str,
+        call: Callable[..., Any],
+        axis_of: AxisOf,
+        merge_of: MergeOf,
+        given: Mapping[str, Any],
     ) -> None:
-        arguments = dict(given)
+        # The arguments are read several times, and an iterator once.
+        arguments: dict[str, Any] = {
+            name: list(value) if isinstance(value, Iterator) else value
+            for name, value in given.items()
+        }
         executor, store, chunk = (arguments.pop(name) for name in _OWN)
-        _refuse_sums(arguments)
+        self._merge = merge_of(arguments)
+        if self._merge is None:
+            _refuse_sums(arguments)
         self._engine, self._call, self._arguments = engine, call, arguments
         self._run = _runner(executor, arguments["device"])
         self._show = arguments["progress"]
@@ -137,8 +167,12 @@ class _Division:
             checked |= self._axis.cut(*self._spans(start, self._axis.numbers.stop)[0])
         with whole.rehearsal(by_rows=not by_replicates) as self._decisions:
             call(**checked)
-        if not by_replicates:
+        if by_replicates:
+            self._decisions[MEMBERS] = len(self._axis.numbers)
+        else:
             self._axis = axis_of(arguments)
+        if self._merge is not None:
+            arguments |= self._merge.changes
 
     def _spans(self, start: int, stop: int) -> list[tuple[int, int]]:
         size = self._size or -(-len(self._axis.numbers) // _USUAL_PARTS)
@@ -146,11 +180,8 @@ class _Division:
 
     def result(self) -> xarray.Dataset:
         """The whole, joined from its parts."""
-        import ergode
-
-        call = f"{self._call.__module__}:{self._call.__name__}"
-        arguments = self._arguments | dict.fromkeys(_OWN) | {"progress": False}
-        plan = Plan(call, arguments, self._decisions, ergode.__version__)
+        plan = self._plan()
+        datasets: Iterable[xarray.Dataset]
         if self._store is None:
             found: list[tuple[Part, Done]] = []
             self._compute(plan, [], lambda part, done: found.append((part, done)))
@@ -159,20 +190,40 @@ class _Division:
             said = [one for _, done in found for one in done.warnings]
         else:
             store = self._store
-            store.begin(self._manifest(plan.version))
+            store.begin(self._manifest())
             self._compute(plan, store.sound_parts(), store.write, f" in '{store.path}'")
             kept = store.sound_parts()
-            datasets = [store.read(part) for part in kept]
+            datasets = map(store.read, kept)
             said = [one for part in kept for one in store.warnings_of(part)]
         _say(said)
-        return parts.concat(datasets, self._axis.dim)
+        if self._merge is not None:
+            return self._merge.join(datasets, len(self._axis.numbers))
+        first, *others = datasets
+        return parts.concat([first, *others], self._axis.dim) if others else first
 
-    def _manifest(self, version: str) -> Manifest:
+    def _plan(self) -> Plan:
+        """The call without the values that each part brings."""
+        import ergode
+
+        call = f"{self._call.__module__}:{self._call.__name__}"
+        start = self._axis.numbers.start
+        arguments = self._arguments | dict.fromkeys(_OWN) | {"progress": False}
+        for name in self._axis.cut(start, start + 1):
+            del arguments[name]
+        return Plan(call, arguments, self._decisions, ergode.__version__)
+
+    def _manifest(self) -> Manifest:
+        import ergode
+
         numbers = self._axis.numbers
         values = self._arguments | {f"{name} of all": v for name, v in self._decisions.items()}
-        counted = {*_WITHOUT_EFFECT, *(["replicates"] if self._axis.dim == parts.REPLICATE else [])}
+        counted = {*_WITHOUT_EFFECT, f"{MEMBERS} of all"}
+        if self._axis.dim == parts.REPLICATE:
+            counted.add("replicates")  # there may be more of them later
         digests = {name: digest_of(v) for name, v in values.items() if name not in counted}
-        return Manifest(self._engine, version, self._axis.dim, numbers.start, numbers.stop, digests)
+        return Manifest(
+            self._engine, ergode.__version__, self._axis.dim, numbers.start, numbers.stop, digests
+        )
 
     def _missing(self, kept: Sequence[tuple[int, int]]) -> list[Part]:
         """Parts of the members that are in none of those that are kept."""
@@ -199,7 +250,7 @@ class _Division:
         """
         axis, missing = self._axis, self._missing(kept)
         total, done = len(axis.numbers), sum(stop - start for start, stop in kept)
-        unit = f"{axis.dim}s"
+        unit = members_of(axis.dim)
         kinds = self._store.kinds() if self._store else set()
         with progress.track(unit, total, unit=unit, show=self._show) as report:
             report(done)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ergode.core import files
 from ergode.core.errors import PlanError, ReadError
+from ergode.core.status import plural
 
 if TYPE_CHECKING:
     import xarray
@@ -141,8 +142,9 @@ class Store:
         if beyond:
             start, stop = beyond[-1]
             raise PlanError(
-                f"store '{self.path}' has {found.dim} {start} to {stop - 1}, beyond this call's "
-                f"{wanted.first} to {wanted.stop - 1}; ask for all of them, or choose another store"
+                f"store '{self.path}' has {members_of(found.dim)} {start} to {stop - 1}, beyond "
+                f"this call's {wanted.first} to {wanted.stop - 1}; ask for all of them, or choose "
+                "another store"
             )
         if found != wanted:
             self._replace(self.path / _RUN, asdict(wanted))
@@ -226,6 +228,12 @@ class Store:
         for folder in self.path.glob(".*/"):
             if time.time() - folder.stat().st_mtime > _STALE:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def members_of(dim: str) -> str:
+    """Name of the members along a dim."""
+    known = ("replicate", "trajectory", "zone", "point")
+    return plural(dim) if dim in known else f"values of '{dim}'"
 
 
 def kind_of(dataset: xarray.Dataset) -> str:

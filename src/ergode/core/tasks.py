@@ -232,18 +232,19 @@ def run_on_devices(plan: Plan, parts: Sequence[Part], devices: Sequence[Device])
 
 def run_by(plan: Plan, parts: Sequence[Part], executor: futures.Executor) -> Finished:
     """Compute parts by the workers of an executor; those of a worker that died once more."""
-    small = len(plan.payload) <= _SMALL
     workers = getattr(executor, "_max_workers", None)
     count = workers if isinstance(workers, int) else 16
-    if isinstance(executor, futures.ThreadPoolExecutor):
-        keep(plan.key, plan)
     sent = 0
 
     def submit(part: Part, must_send: bool) -> futures.Future[Any]:
         nonlocal sent
-        payload = plan.payload if small or must_send or sent < count else None
+        if isinstance(executor, futures.ThreadPoolExecutor):
+            return executor.submit(plan.compute, part)
+        sends = must_send or sent < count or len(plan.payload) <= _SMALL
         sent += 1
-        return executor.submit(compute, plan.key, payload, plan.version, part)
+        return executor.submit(
+            compute, plan.key, plan.payload if sends else None, plan.version, part
+        )
 
     yield from _gathered(submit, parts, 2 * count)
 

@@ -19,6 +19,10 @@ from ergode.core.errors import PlanError
 T = TypeVar("T")
 
 
+MEMBERS = "members"
+"""Decision of the number of replicates, on which the form of a kernel may depend."""
+
+
 class AtTheDoor(BaseException):
     """The arguments are checked; a rehearsal ends here."""
 

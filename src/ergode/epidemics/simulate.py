@@ -16,6 +16,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
+from ergode.epidemics.merge import merge_of
 from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-@divisible("epidemics", replicates_of)
+@divisible("epidemics", replicates_of, merge_of)
 def simulate(
     model: CompartmentModel | ModelFunction,
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts,

@@ -16,7 +16,7 @@ from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import door
+from ergode.core.whole import MEMBERS, decided, door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Layout, lay_out
@@ -215,7 +215,8 @@ def simulate(
     tables = build(
         network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
     )
-    request = methods.Request(device, total, max_firings, kind.wanted.log_first, control)
+    every = layout.count * decided(MEMBERS, len(numbers))
+    request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
     runner_on = partial(
         plan.runner, tables, grid=grid if kind.over_time else grid[-1:], begin=float(grid[0]),
