@@ -36,8 +36,6 @@ _WITHOUT_EFFECT = (*_OWN, "device", "progress", "compile")
 """Arguments that do not change a result."""
 _USUAL_PARTS = 64
 _SUMS = {
-    "statistics": "sums over all replicates",
-    "histogram": "counts all replicates",
     "events": "numbers the firings of all replicates",
 }
 _SAID = 4  # warnings of one category

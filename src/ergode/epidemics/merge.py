@@ -31,7 +31,8 @@ def _statistics(
     found: Iterable[xarray.Dataset], replicates: int, node_count: int, levels: list[float]
 ) -> xarray.Dataset:
     """Means, variances and quantiles; sums of integers are exact in any parts."""
-    ended, each = [], []
+    ended: list[xarray.Dataset] = []
+    each: list[CountStatistics] = []
     for part in found:
         counts = part["count"]
         swept = [str(dim) for dim in counts.dims[: counts.dims.index(parts.REPLICATE)]]
@@ -56,6 +57,7 @@ def _statistics(
     coords = {
         str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
         for name, one in (dict(counts.coords) | dict(whole.coords)).items()
+        if name != parts.REPLICATE
     }
     return results.dataset(
         "epidemics", "statistics", values_of, coords={**coords, "level": levels},

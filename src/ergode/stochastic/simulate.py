@@ -21,6 +21,7 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Layout, lay_out
 from ergode.stochastic import methods, outputs
+from ergode.stochastic.merge import merge_of
 from ergode.stochastic.runners import failures
 from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.steps import describe_steps, step_control
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
 
 
-@divisible("stochastic", replicates_of)
+@divisible("stochastic", replicates_of, merge_of)
 def simulate(
     network: ReactionNetwork,
     *,
