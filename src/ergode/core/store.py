@@ -112,13 +112,11 @@ class Store:
             It belongs to another call, or has members that this call does not have.
         """
         if not self.exists:
-            import zarr
-
-            with files.new_file(self.path) as partial:
-                group = zarr.open_group(str(partial), mode="w")
-                group.attrs.update({files.MARK: wanted.version})
-                _write_json(partial / _RUN, asdict(wanted))
-            return
+            try:
+                return self._make(wanted)
+            except PlanError:
+                if not self.exists:
+                    raise  # else another process has made it meanwhile
         found = self.manifest()
         for name in ("engine", "version", "dim"):
             one, other = getattr(found, name), getattr(wanted, name)
@@ -149,6 +147,14 @@ class Store:
         if found != wanted:
             self._replace(self.path / _RUN, asdict(wanted))
         self._remove_stale()
+
+    def _make(self, wanted: Manifest) -> None:
+        import zarr
+
+        with files.new_file(self.path) as partial:
+            group = zarr.open_group(str(partial), mode="w")
+            group.attrs.update({files.MARK: wanted.version})
+            _write_json(partial / _RUN, asdict(wanted))
 
     def parts(self) -> list[tuple[int, int]]:
         """Members of all parts: first, and one beyond the last."""
