@@ -51,6 +51,11 @@ def flags() -> dict[str, object]:
     }
 
 
+def plural(item: str) -> str:
+    """Name of several items: replicates, trajectories."""
+    return f"{item[:-1]}ies" if item.endswith("y") else f"{item}s"
+
+
 def failures(
     codes: np.ndarray, dims: Sequence[str] = (), first_replicate: int = 0
 ) -> dict[Status, str]:
@@ -67,7 +72,7 @@ def failures(
     """
     counts = np.bincount(np.ravel(codes))
     what = dims[0] if len(dims) == 1 else "run"
-    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    several = plural(what)
     sentences = {}
     for code in np.flatnonzero(counts).tolist():
         if Status(code).is_error:

@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, launch, results
 from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
 from ergode.core.compiler.source import Precision
+from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
+from ergode.epidemics.merge import merge_of
 from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     import xarray
 
 
+@divisible("epidemics", replicates_of, merge_of)
 def simulate(
     model: CompartmentModel | ModelFunction,
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
@@ -58,6 +61,9 @@ def simulate(
     pressure: Pressure = "auto",
     origin: str | date | np.datetime64 | None = None,
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
 
@@ -161,6 +167,14 @@ def simulate(
         may have dates instead of times, and the result has the coordinate ``date(time)``.
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the replicates on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Replicates of a part; the default is a 64th of them.
 
     Returns
     -------

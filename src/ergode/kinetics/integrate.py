@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.arguments import check_switch, integer, time_grid
+from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import (
     Abandoned,
     AccuracyWarning,
@@ -19,6 +20,7 @@ from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
+from ergode.core.whole import decided
 from ergode.kinetics.conditions import Zones, linear_at, molar_masses, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
@@ -36,7 +38,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.neutrinos import losses_at
-from ergode.kinetics.sweep import layout_of, swept_zones
+from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
 from ergode.kinetics.tables import FIXED, PRESSURE, Outcome
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
 from ergode.models.constants import GAS_CONSTANT
@@ -129,6 +131,7 @@ results.register(
 _LARGEST_LIMIT = 2**31 - 1
 
 
+@divisible("kinetics", axis_of)
 def integrate(
     network: ReactionNetwork,
     *,
@@ -150,6 +153,9 @@ def integrate(
     max_steps: int | None = None,
     device: str | devices.Device = "auto",
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Integrate a network of nuclear or chemical reactions in many zones at once.
 
@@ -235,6 +241,14 @@ def integrate(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the zones on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Zones of a part; the default is a 64th of them.
 
     Returns
     -------
@@ -314,6 +328,7 @@ def integrate(
         history = zones.history
         check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
+    tolerances = decided("atol", tolerances)
     chosen.refuse(chosen.why_unsupported(zones.heating))
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)

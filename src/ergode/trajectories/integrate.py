@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, results, whole
 from ergode.core.arguments import (
     check_range,
     check_switch,
@@ -20,8 +20,10 @@ from ergode.core.arguments import (
     time_grid,
 )
 from ergode.core.compiler.source import PRECISIONS, Precision
+from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_of
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
+from ergode.models.cut import axis_of_values
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import (
     REPLICATE,
@@ -53,6 +55,7 @@ from ergode.trajectories.runs import (
     follow_arrays,
     follow_together,
     follow_wide,
+    refuse_rows,
 )
 from ergode.trajectories.tolerances import check_steps, check_tolerances
 
@@ -60,6 +63,19 @@ if TYPE_CHECKING:
     import xarray
 
 
+def _axis_of(arguments: Mapping[str, Any]) -> Axis:
+    """The replicates of a call, or else the slowest dim of its trajectories."""
+    if arguments["replicates"] is not None:
+        return replicates_of(arguments)
+    field = arguments["field"]
+    given = {name: arguments[name] for name in ("initial", "parameters")}
+    shapes = () if field.arrays is None else field.arrays.shapes
+    depths = {name: len(shape) for name, shape in zip(field.variables, shapes, strict=False)}
+    found = axis_of_values(given, TRAJECTORY, depths)
+    return found or Axis(TRAJECTORY, range(1), lambda start, stop: {})
+
+
+@divisible("trajectories", _axis_of)
 def integrate(
     field: VectorField,
     *,
@@ -86,6 +102,9 @@ def integrate(
     precision: Precision = "float64",
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Integrate ordinary, delay or stochastic differential equations for many values at once.
 
@@ -217,6 +236,14 @@ def integrate(
         methods for stiff equations, fields that are not plain arithmetic, and all GPU runs.
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the trajectories on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Trajectories of a part; the default is a 64th of them.
 
     Returns
     -------
@@ -290,7 +317,7 @@ def integrate(
         if field.arrays is None:  # the functions of arrays are reversed where they are called
             events, observables = reversed_events(events), reversed_observables(observables, model)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
-    first, numbers = 0, range(0)
+    first, numbers = whole.first_row(), range(0)
     if replicates is not None:
         numbers = replicate_numbers(replicates, 2**31)
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
@@ -305,6 +332,7 @@ def integrate(
         field, method, step, watched=bool(events or observables or every_step or dense_output),
         free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
+    refuse_rows(field, rows, history, chosen)
     control = Control(
         rtol=rtol,
         atol=tolerance,

@@ -32,6 +32,7 @@ import numpy as np
 
 from ergode.core import devices, kernels
 from ergode.core.compiler.language import UserFunction, no_unroll, noinline_cpu, option
+from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.math.elementary import exp, log
@@ -53,7 +54,7 @@ _GRAIN = 4096  # smallest number of pressures for a thread
 
 
 @dataclass(frozen=True)
-class EquationOfState:
+class EquationOfState(HoldsFunctions):
     """An equation of state by functions of the user.
 
     Parameters
