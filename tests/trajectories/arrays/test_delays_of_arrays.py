@@ -139,17 +139,17 @@ def test_sweeps_and_threads_change_no_bit():
     taus = [0.5, 0.8, 1.3]
     field, start = ring_of(9_000), np.linspace(-1.0, 1.0, 9_000)
 
-    def run(device, first):
+    def run(threads, first):
         found = integrate(
             field, times=[0.0, 2.0], initial={"x": start}, method="rk4", step=0.1,
-            parameters={**MIXED, "first": first}, device=device,
+            parameters={**MIXED, "first": first}, device=f"cpu:{threads}",
         )  # fmt: skip
         return found["x"].values
 
-    many = run(ergode.Device("cpu", threads=2), taus)
+    many = run(2, taus)
     for k, tau in enumerate(taus):
-        np.testing.assert_array_equal(many[k], run(ergode.Device("cpu", threads=1), tau))
-    np.testing.assert_array_equal(many[1], run(ergode.Device("cpu", threads=2), taus[1]))
+        np.testing.assert_array_equal(many[k], run(1, tau))
+    np.testing.assert_array_equal(many[1], run(2, taus[1]))
 
 
 def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
