@@ -110,6 +110,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         "use fewer times or trajectories",
     )
     options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
+    options["history"] = problem.history.functions
     if chosen.is_fixed:
         # Step halving runs the kernel for fixed steps, once for every step size.
         equal = replace(control, step=control.step or 1.0)
@@ -135,7 +136,9 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
     steps: dict[str, Any] = {}
     if control.step is not None:
         span = float(grid[-1] - grid[0])
-        steps = {"steps": plan_steps(span, control.step, count, [], [])}
+        # No step is longer than a delay.
+        taus = [float(problem.rows[tau].min()) for _, tau in field.delays if isinstance(tau, str)]
+        steps = {"steps": plan_steps(span, min([control.step, *taus]), count, [], [])}
     initial, parameters = _columns(problem)
     may_be_stiff = (
         chosen.otherwise is not None and problem.device.target == "cpu" and not control.is_watched
