@@ -406,7 +406,11 @@ class CUDAFollowers:
         more: dict[Any, Any] = {}
         if runner.arrays.in_place or n <= _FEW_CUDA:
             self.group, self.threads = "thread", _THREADS
-        elif n >= _MANY_CUDA and count < device.core_count and not runner.is_implicit:
+        elif (
+            n >= _MANY_CUDA
+            and count < device.core_count
+            and not (runner.is_implicit or runner.field.delays)
+        ):
             self.group = "grid"
         else:
             self.threads = min(_BLOCK_THREADS, 32 * -(-n // 64))
