@@ -78,7 +78,7 @@ def whole_days(law, earlier=0.0):
 
 
 def model_of(sim):
-    """Covasim's course of disease.  Whoever dies or not, later, has a compartment of his own."""
+    """Covasim's course of disease.  Those who die have compartments of their own."""
     dur, tables = sim["dur"], sim["prognoses"]
     edges = [float(one) for one in tables["age_cutoffs"]]
 
@@ -113,7 +113,7 @@ def model_of(sim):
     )  # fmt: skip
 
 
-def epidemic(place, replicates=1, **how):
+def epidemic(place, replicates=1):
     """A call of ergode on these people."""
     sim = people()
     model, contacts = model_of(sim), contacts_of(sim)
@@ -124,7 +124,7 @@ def epidemic(place, replicates=1, **how):
     times = np.append(0.0, np.arange(DAYS + 1) + 0.5)
     return lambda: ergode.epidemics.simulate(
         model, contacts, initial={"exposed": SEEDS}, times=times,
-        replicates=replicates, interventions=[vaccine], seed=1, device=place, **how,
+        replicates=replicates, interventions=[vaccine], seed=1, device=place,
     )  # fmt: skip
 
 

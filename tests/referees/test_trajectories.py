@@ -488,6 +488,18 @@ DELAYED_ARRAYS = {
 }  # fmt: skip
 
 
+def fresh_structures(share):
+    """Numbers of structures from a fresh seed on, for a share of the time that is asked for."""
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
+    until = time.monotonic() + share * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    structure = begin
+    while time.monotonic() < until:
+        yield structure
+        structure += 1
+    print(f"{structure - begin} structures")
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_delays_of_arrays(device):
@@ -499,19 +511,14 @@ def test_random_delays_of_arrays(device):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_delays_of_arrays_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.3 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, structure = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for structure in fresh_structures(0.3):
         some = np.random.default_rng(structure).choice(list(DELAYED_ARRAYS), 2, replace=False)
         options = {name: DELAYED_ARRAYS[name] for name in some}
         for seed in range(structure, structure + 3):
             wrong += array_fields.compare(structure, seed, options, device, True)
         watched = {name: one for name, one in options.items() if name in WATCHED_ARRAYS}
         wrong += array_fields.compare_watched(structure, structure, watched, device, True)
-        structure += 1
-    print(f"{structure - begin} structures")
     assert not wrong, "\n".join(wrong)
 
 
@@ -552,35 +559,26 @@ def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_events_and_observables_of_arrays_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, structure = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for structure in fresh_structures(0.2):
         some = np.random.default_rng(structure).choice(list(WATCHED_ARRAYS), 2, replace=False)
         for seed in range(structure, structure + 5):
             wrong += array_fields.compare_watched(
                 structure, seed, {name: WATCHED_ARRAYS[name] for name in some}, device
             )
-        structure += 1
-    print(f"{structure - begin} structures")
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_of_arrays_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, structure = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for structure in fresh_structures(0.2):
         some = np.random.default_rng(structure).choice(list(ARRAYS), 3, replace=False)
         for seed in range(structure, structure + 6):
             wrong += array_fields.compare(
                 structure, seed, {name: ARRAYS[name] for name in some}, device
             )
-        structure += 1
     assert not wrong, "\n".join(wrong)
 
 

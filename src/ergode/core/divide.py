@@ -35,9 +35,6 @@ _OWN = ("executor", "store", "chunk")
 _WITHOUT_EFFECT = (*_OWN, "device", "progress", "compile")
 """Arguments that do not change a result."""
 _USUAL_PARTS = 64
-_SUMS = {
-    "events": "numbers the firings of all replicates",
-}
 _SAID = 4  # warnings of one category
 
 
@@ -143,8 +140,6 @@ class _Division:
         }
         executor, store, chunk = (arguments.pop(name) for name in _OWN)
         self._merge = merge_of(arguments)
-        if self._merge is None:
-            _refuse_sums(arguments)
         self._engine, self._call, self._arguments = engine, call, arguments
         self._run = _runner(executor, arguments["device"])
         self._show = arguments["progress"]
@@ -244,7 +239,7 @@ class _Division:
         Raises
         ------
         KeyboardInterrupt
-            The run was interrupted; with a store, its message says what is kept.
+            The run was interrupted. If there is a store, the message says how many members it has.
         """
         axis, missing = self._axis, self._missing(kept)
         total, done = len(axis.numbers), sum(stop - start for start, stop in kept)
@@ -292,22 +287,6 @@ def _runner(executor: Any, device: Any) -> Callable[[Plan, Sequence[Part]], Fini
             "worker"
         )
     return partial(run_by, executor=executor)
-
-
-def _refuse_sums(arguments: Mapping[str, Any]) -> None:
-    """Refuse outputs that parts do not determine.
-
-    Raises
-    ------
-    PlanError
-        The output is one of these.
-    """
-    output = arguments.get("output")
-    if output in _SUMS:
-        raise PlanError(
-            f"output={output!r} {_SUMS[output]}, which parts do not determine; executor, store, "
-            "chunk and several devices are for outputs with the dim replicate, and line lists"
-        )
 
 
 def _is_whole(dataset: xarray.Dataset) -> bool:

@@ -25,9 +25,15 @@ def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
     Raises
     ------
     PlanError
-        It is made of real numbers, whose sums depend on the parts.
+        It is made of real numbers, whose sums depend on the parts; or it numbers the firings of
+        all realizations.
     """
     output = arguments["output"]
+    if output == "events":
+        raise PlanError(
+            "output='events' numbers the firings of all replicates, which parts do not determine; "
+            "executor, store, chunk and several devices are for outputs with the dim replicate"
+        )
     if output == "histogram":
         return Merge({}, _histogram)
     if output != "statistics":

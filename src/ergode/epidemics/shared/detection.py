@@ -16,9 +16,9 @@ _NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of t
 
 
 def next_detection(tables, k, compartment, last, number, leaves, node, stay, seed, replicate):
-    """The next detection of a node by a measure in one of its stays; infinite if there is none.
+    """Time at which a measure next detects a node that stays in a compartment.
 
-    `number` detections of the stay are known; `last` is the moment of the last of them, or of the
+    It is infinite if the measure does not detect the node in this stay. `number` detections of the stay are known; `last` is the moment of the last of them, or of the
     entry.  The stay ends when the node `leaves`, which only tests at a rate read.
     """
     plan = tables.interventions

@@ -403,7 +403,10 @@ def response_at_pressure(table, temperature, density, nuclei, electrons):
 
 @noinline_cpu
 def density_at(table, pressure, temperature, nuclei, electrons, guess):
-    """Density of this pressure [g/cm3], by Newton's method; NaN where there is none."""
+    """Density at which matter has a pressure [g/cm3], by Newton's method.
+
+    NaN if no density has it.
+    """
     density = guess
     for _ in no_unroll(range(_MOST_ITERATIONS)):
         missing = pressure - pressure_of(table, temperature, density, nuclei, electrons)
