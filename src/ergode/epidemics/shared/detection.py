@@ -18,8 +18,9 @@ _NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of t
 def next_detection(tables, k, compartment, last, number, leaves, node, stay, seed, replicate):
     """Time at which a measure next detects a node that stays in a compartment.
 
-    It is infinite if the measure does not detect the node in this stay. `number` detections of the stay are known; `last` is the moment of the last of them, or of the
-    entry.  The stay ends when the node `leaves`, which only tests at a rate read.
+    It is infinite if the measure does not detect the node in this stay. `number` detections of the
+    stay are known, the last at the time `last`; if there are none, that is the time of entry. The
+    stay ends when the node `leaves`, which only tests at a rate read.
     """
     plan = tables.interventions
     positive = plan.positive[k, compartment]
