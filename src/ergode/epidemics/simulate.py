@@ -102,7 +102,8 @@ def simulate(
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r does not depend on the number of
         replicates, on the number of threads or on the device. Replicate r of all points uses the
-        same random numbers.
+        same random numbers, so that points can be compared. For simulation-based inference they
+        must be independent: call once for each point, with a seed of its own.
     method : str
         ``"auto"`` picks the cheapest exact method that runs on every device;
         ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` describe each one.

@@ -70,7 +70,8 @@ def simulate(
         those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
     seed : int
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
-        point of a sweep.
+        point of a sweep, so that points can be compared. For simulation-based inference they must
+        be independent: call once for each point, with a seed of its own.
     method : str
         ``"auto"`` chooses one of the exact methods by the size of the network, how strongly it is
         coupled and what its rates are; ``attrs["method_reason"]`` says why.
