@@ -208,6 +208,36 @@ def test_a_reaction_that_is_not_known_is_refused_by_name(path, refusal, change, 
     assert "reaction 1" in said
 
 
+def test_a_refusal_has_the_line_of_the_file(path, refusal):
+    damage = {"damaged": 1}
+    for place, entry in (
+        ("phases", 0), ("species", 2), ("reactions", 1), ("reactions", 2), ("units", "damaged"),
+    ):  # fmt: skip
+        content = changed(reactions=[CONTENT["reactions"][0], NAMED, FALLOFF])
+        if place == "units":
+            content[place] = damage | content[place]
+        else:
+            content[place][entry] = damage | content[place][entry]
+        text = json.dumps(content, indent=1)
+        path.write_text(text)
+        line = text[: text.index("damaged")].count("\n")  # of the bracket before it
+        said = refusal(ergode.read_cantera, path)
+        assert said.startswith(f"{path}, line {line}") and "'damaged'" in said
+    path.write_text("phases:\n- name: gas\n  thermo: [ideal-gas\nspecies: []\n")
+    assert refusal(ergode.read_cantera, path).startswith(f"{path}, line 4: not YAML: ")
+    twice = [CONTENT["reactions"][0]] * 2
+    path.write_text(json.dumps(changed(reactions=twice)).replace('{"equation"', '\n{"equation"'))
+    said = refusal(ergode.read_cantera, path)
+    assert "line 3: reaction 2" in said and "line 2: reaction 1" in said
+
+
+def test_aliases_that_unfold_without_end_are_quoted_shortly(path, refusal):
+    rows = ["a0: &a0 {x: 1, y: 2}"]
+    rows += [f"a{k}: &a{k} {{x: *a{k - 1}, y: *a{k - 1}, z: *a{k - 1}}}" for k in range(1, 60)]
+    path.write_text("\n".join([*rows, "phases: *a59"]))
+    assert "expected a list" in refusal(ergode.read_cantera, path)
+
+
 ONE = CONTENT["reactions"][0]
 M = {"equation": "H + O2 + M => HO2 + M", "rate-constant": RATE}
 TWICE = [
@@ -227,7 +257,7 @@ def test_an_unmarked_duplicate_is_refused(path, refusal, both):
     path.write_text(json.dumps(changed(reactions=both)))
     said = refusal(ergode.read_cantera, path)
     assert "reaction 2" in said
-    assert "is the same as reaction 1" in said or "no other" in said
+    assert ("is the same as" in said and ": reaction 1 " in said) or "no other" in said
     marked = [one | {"duplicate": True} for one in both]
     assert len(reading(path, reactions=marked).reactions) >= 2
 

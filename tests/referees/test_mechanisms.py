@@ -118,7 +118,10 @@ def test_all_else_that_cantera_ships_is_refused():
         for name in set(names) - set(known):
             with pytest.raises(ergode.ReadError) as caught:
                 ergode.read_cantera(path, phase=name)
-            assert any(kind in str(caught.value) for kind in KINDS), str(caught.value)
+            said = str(caught.value)
+            assert any(kind in said for kind in KINDS), said
+            line = int(re.match(r".*\.yaml, line (\d+): phase ", said)[1])
+            assert name in path.read_text("utf-8").splitlines()[line - 1]
             count += 1
         if not names:
             with pytest.raises(ergode.ReadError, match="it has no phases"):

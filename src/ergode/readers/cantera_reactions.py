@@ -184,8 +184,8 @@ class Reactions:
                     one.paired = other.paired = True
                 else:
                     raise ReadError(
-                        f"{one.what} is the same as {other.what.rpartition(': ')[2]}; mark both "
-                        "with duplicate: true, or remove one"
+                        f"{one.what} is the same as {other.what}; mark both with duplicate: true, "
+                        "or remove one"
                     )
             others.append(one)
         for one in self._known:
