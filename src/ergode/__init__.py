@@ -81,7 +81,11 @@ if TYPE_CHECKING:
     from ergode.models.reactions.reaction import Reaction, ReactionTable
     from ergode.models.reactions.reaction_diffusion import on_grid
     from ergode.models.reactions.species import Compartment, Species
-    from ergode.models.reactions.thermochemistry import NasaPolynomials, Nucleus
+    from ergode.models.reactions.thermochemistry import (
+        Nasa9Polynomials,
+        NasaPolynomials,
+        Nucleus,
+    )
     from ergode.models.sweep import grid
     from ergode.readers.antimony import read_antimony
     from ergode.readers.bionetgen import read_bionetgen
@@ -144,7 +148,9 @@ _HOMES = {
     "ergode.models.epidemic.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.networks.temporal": ("TemporalContacts",),
-    "ergode.models.reactions.thermochemistry": ("NasaPolynomials", "Nucleus"),
+    "ergode.models.reactions.thermochemistry": (
+        "Nasa9Polynomials", "NasaPolynomials", "Nucleus",
+    ),
     "ergode.models.fields.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
     "ergode.readers.bionetgen": ("read_bionetgen",),
@@ -172,10 +178,10 @@ __all__ = [
     "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma", "Gaussian",
     "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention", "Isolation",
     "LayerClosure", "LogNormal",
-    "Maneuver", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus",
-    "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction",
-    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status",
-    "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
+    "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
+    "Nucleus", "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib",
+    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
+    "Status", "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",

@@ -174,11 +174,21 @@ def not_activated(monkeypatch):
     monkeypatch.setattr(cantera_reactions, "Falloff", lambda *given: original(*given[:-1]))
 
 
+def no_inverse_powers(monkeypatch):
+    monkeypatch.setitem(cantera._MODELS, "NASA9", (9, np.inf, lambda row: (0.0, 0.0, *row[2:])))
+
+
+def entropy_of_other_units(monkeypatch):
+    original = cantera._shomate
+    wrong = {"Shomate": (7, 2, lambda row: (*original(row)[:8], row[6] / 8.314))}
+    monkeypatch.setattr(cantera, "_MODELS", cantera._MODELS | wrong)
+
+
 @pytest.mark.parametrize(
     "mutate",
     [
         dropped_efficiency, units_of_the_file_alone, no_reference_pressure, two_per_cent, no_t2,
-        not_activated,
+        not_activated, no_inverse_powers, entropy_of_other_units,
     ],
 )  # fmt: skip
 def test_what_is_read_wrongly_is_noticed(tmp_path, monkeypatch, mutate):

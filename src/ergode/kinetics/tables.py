@@ -212,8 +212,9 @@ class Thermodynamics(NamedTuple):
 
     Attributes
     ----------
-    polynomials : ndarray of float64, shape [15, species_count]
-        NASA: the middle temperature [K], seven coefficients below it, seven above. Zero for nuclei.
+    polynomials : ndarray of float64, shape [10 range_count, species_count]
+        NASA: the highest temperature of each range [K], infinite for the last of a species, and its
+        nine coefficients. Zero for nuclei.
     mass_excess : ndarray of float64, shape [species_count]
         Of nuclei [erg/mol].
     translation : ndarray of float64, shape [species_count]

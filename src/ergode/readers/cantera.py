@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.models.reactions.thermochemistry import NasaPolynomials
+from ergode.models.reactions.thermochemistry import Molecule, Nasa9Polynomials, NasaPolynomials
 from ergode.readers.bounded import short
 from ergode.readers.cantera_reactions import Reactions, only
 from ergode.readers.cantera_units import Units
@@ -34,6 +34,7 @@ _PHASE = (
     "skip-undeclared-elements", "skip-undeclared-third-bodies", "explicit-third-body-duplicates",
 )  # fmt: skip
 _KINETICS = ("gas", "bulk")
+_GAS_CONSTANT = 8.31446261815324  # J / (mol K)
 _STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, the default reference pressure of a species
 
 
@@ -45,7 +46,8 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     path : path
         A YAML file. Reactions may have Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
         chemically activated, pressure-dependent Arrhenius ("PLOG") and Chebyshev rates; species
-        have NASA polynomials with one or two ranges. Other files that it refers to are read from
+        have NASA polynomials of seven coefficients (one or two ranges) or nine (any number), or
+        Shomate's. Other files that it refers to are read from
         the same folder.
     phase : str, optional
         Name of the phase; the first if not given.
@@ -210,12 +212,15 @@ class _Mechanism:
         only(entry, ("name", "composition", "thermo", "units"), what, _NOTES["species"])
         thermo = _mapping(entry.get("thermo"), f"{what}: thermo")
         model = thermo.get("model")
+        if not isinstance(model, str) or model not in _MODELS:
+            raise ReadError(f"{what} has a thermo of {short(model)}; expected {', '.join(_MODELS)}")
+        length, most, convert = _MODELS[model]
         data = thermo.get("data") or []
-        if model != "NASA7" or not isinstance(data, list) or len(data) not in (1, 2):
+        if not isinstance(data, list) or not 0 < len(data) <= most:
             raise ReadError(
-                f"{what} has a thermo of {short(model)} with "
-                f"{len(data) if isinstance(data, list) else 0} ranges; expected NASA7 with one or "
-                "two"
+                f"{what} has a thermo of {model} with "
+                f"{len(data) if isinstance(data, list) else 0} ranges; expected one"
+                f"{' or two' if most == 2 else ' or more'}"
             )
         known = ("model", "temperature-ranges", "data", "reference-pressure", "units")
         only(thermo, known, f"{what}: thermo", _NOTES["thermo"])
@@ -238,21 +243,45 @@ class _Mechanism:
             shift = math.log(pressure / _STANDARD_PRESSURE)
         atoms = _mapping(entry.get("composition"), f"{what}: composition")
         try:
-            rows = [[float(number) for number in row] for row in data]
+            rows = [tuple(float(number) for number in row) for row in data]
             for row in rows:
-                row[6] += shift
-            polynomials = NasaPolynomials(
-                tuple(rows[0]), tuple(rows[-1]), hot[1],
-                {str(element): float(count) for element, count in atoms.items()},
-            )  # fmt: skip
-            return Species(name, thermochemistry=polynomials)
+                if len(row) != length:
+                    raise ReadError(
+                        f"{what} has {len(row)} numbers in a row of data; {model} has {length}"
+                    )
+            rows = [(*row[:-1], row[-1] + shift) for row in map(convert, rows)]
+            composition = {str(element): float(count) for element, count in atoms.items()}
+            molecule: Molecule
+            if model == "NASA7":
+                molecule = NasaPolynomials(rows[0], rows[-1], hot[1], composition)
+            else:
+                molecule = Nasa9Polynomials(tuple(rows), tuple(hot[1:-1]), composition)
+            return Species(name, thermochemistry=molecule)
+        except ReadError:
+            raise
         except (ErgodeError, ValueError, TypeError, IndexError, OverflowError) as error:
             raise ReadError(f"{what}: {error}") from None
 
 
 def _composition(species: Species) -> Mapping[str, float]:
-    assert isinstance(species.thermochemistry, NasaPolynomials)
+    assert isinstance(species.thermochemistry, Molecule)
     return species.thermochemistry.composition
+
+
+def _shomate(row: tuple[float, ...]) -> tuple[float, ...]:
+    """Nine coefficients of NASA from Shomate's seven [J/(mol K), with T in 1000 K].
+
+    M. W. Chase: NIST-JANAF Thermochemical Tables, 4th ed. (1998); as the NIST WebBook has it.
+    """
+    a, b, c, d, e, f, g = (one / _GAS_CONSTANT for one in row)
+    return 1e6 * e, 0.0, a, 1e-3 * b, 1e-6 * c, 1e-9 * d, 0.0, 1e3 * f, g - a * math.log(1e3)
+
+
+# Models of thermodynamics: numbers in a row, most ranges, and the row as the library has it.
+_Row = Callable[[tuple[float, ...]], tuple[float, ...]]
+_MODELS: dict[str, tuple[int, float, _Row]] = {
+    "NASA7": (7, 2, tuple), "NASA9": (9, math.inf, tuple), "Shomate": (7, 2, _shomate),
+}  # fmt: skip
 
 
 def _list(given: Any, what: str) -> list[Any]:
