@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ergode.models.reactions.network import ReactionNetwork
     from ergode.models.reactions.rates import (
         Arrhenius,
+        BlowersMasel,
         Chebyshev,
         DetailedBalance,
         Falloff,
@@ -131,8 +132,8 @@ _HOMES = {
     "ergode.models.reactions.events": ("Event",),
     "ergode.models.reactions.molecules": ("in_molecules",),
     "ergode.models.reactions.rates": (
-        "Arrhenius", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog", "Reaclib",
-        "ThreeBody", "WeakTable",
+        "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog",
+        "Reaclib", "ThreeBody", "WeakTable",
     ),
     "ergode.models.reactions.reaction_diffusion": ("on_grid",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
@@ -172,12 +173,12 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "ByAttribute", "Calendar", "Chebyshev", "Compartment",
-    "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing", "Delay", "Density",
-    "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "ErgodeWarning",
-    "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma", "Gaussian",
-    "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention", "Isolation",
-    "LayerClosure", "LogNormal",
+    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Chebyshev",
+    "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing",
+    "Delay", "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError",
+    "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
+    "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
+    "Isolation", "LayerClosure", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib",
     "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",

@@ -22,6 +22,9 @@ def species(name):
 
 RATE = {"A": 2.0, "b": 0.5, "Ea": 0.0}
 NAMED = {"equation": "H + O2 + AR => HO2 + AR", "type": "three-body", "rate-constant": RATE}
+MASEL = {
+    "type": "Blowers-Masel", "rate-constant": {"A": 1.0, "b": 0.0, "Ea0": 100.0, "w": 1000.0},
+}  # fmt: skip
 FALLOFF = {
     "equation": "H + O2 (+M) => HO2 (+M)", "type": "falloff", "high-P-rate-constant": RATE,
     "low-P-rate-constant": {"A": 3.0, "b": 0.0, "Ea": 0.0},
@@ -172,7 +175,12 @@ REACTIONS = [
     ({"Motz-Wise": True}, "has the key 'Motz-Wise'"),
     ({"efficiencies": {"AR": 2}}, "three-body reaction with 0 species on both sides"),
     ({"type": "elementary", "efficiencies": {"AR": 2}}, "has the key 'efficiencies'"),
-    ({"type": "Blowers-Masel"}, "kind 'Blowers-Masel'"),
+    ({"type": "Blowers-Masel"}, "rate constant has the key 'Ea'"),
+    ({"type": "Blowers-Masel", "rate-constant": [1, 2, 3, 4]}, "expected A, b, Ea0 and w"),
+    (MASEL | {"rate-constant": MASEL["rate-constant"] | {"w": 50.0}}, "less than the bond"),
+    (MASEL | {"rate-constant": MASEL["rate-constant"] | {"Ea0": -1.0}}, "expected 0 or more"),
+    (MASEL | {"equation": "H + O2 + M => HO2 + M"}, "does not go with a rate of the kind Blow"),
+    ({"type": "linear-Burke"}, "kind 'linear-Burke'"),
     ({"type": ["falloff"]}, "rate of the kind"),
     ({"rate-constant": RATE | {"A": -2}}, "negative factor -2 without negative-A"),
     ({"rate-constant": RATE | {"T": 1}}, "rate constant has the key 'T'"),

@@ -212,7 +212,12 @@ class _Draw:
 
     def exchange(self, equation: str) -> list[dict[str, Any]]:
         text = equation.format(self.one_of(["<=>", "=>", "="]))
-        kind = self.rng.integers(4)
+        kind = self.rng.integers(5)
+        if kind == 4:
+            rate = self.arrhenius()
+            intrinsic, bond = self.rng.uniform([0.0, 2e4], [1.5e4, 8e4]) / self.kelvin()
+            rate = {"A": rate["A"], "b": rate["b"], "Ea0": float(intrinsic), "w": float(bond)}
+            return [{"equation": text, "type": "Blowers-Masel", "rate-constant": rate}]
         if kind == 0:
             rows = [
                 {"P": f"{pressure} atm"} | self.arrhenius() for pressure in (0.01, 0.01, 1.0, 30.0)

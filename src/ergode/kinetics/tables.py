@@ -161,7 +161,8 @@ class Rates(NamedTuple):
         Number of reactants.
     third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
             shape [third_body_count]
-        Reactions whose coefficient depends on collision partners: the reaction, its first slot
+        Reactions whose coefficient depends on collision partners, or is of Blowers and Masel: the
+        reaction, its first slot
         beyond the reactions (the low limit, or the high one if activated), the kind of dependence
         (see `third_bodies`), its row of `efficiency`.
     third_body_start : ndarray of uint32, shape [third_body_count + 1]

@@ -44,10 +44,10 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     Parameters
     ----------
     path : path
-        A YAML file. Reactions may have Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
-        chemically activated, pressure-dependent Arrhenius ("PLOG") and Chebyshev rates; species
-        have NASA polynomials of seven coefficients (one or two ranges) or nine (any number), or
-        Shomate's. Other files that it refers to are read from
+        A YAML file. Reactions may have Arrhenius, Blowers-Masel, three-body, falloff
+        (Lindemann, Troe, SRI), chemically activated, pressure-dependent Arrhenius ("PLOG") and
+        Chebyshev rates; species have NASA polynomials of seven coefficients (one or two ranges) or
+        nine (any number), or Shomate's. Other files that it refers to are read from
         the same folder.
     phase : str, optional
         Name of the phase; the first if not given.

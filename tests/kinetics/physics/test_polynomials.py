@@ -25,7 +25,9 @@ units: {length: cm, quantity: mol, activation-energy: K}
 phases:
 - {name: gas, thermo: ideal-gas, kinetics: gas, species: all}
 reactions:
-- {equation: N2 + O <=> NO + N, rate-constant: {A: 1.8e14, b: 0, Ea: 38200}}
+- equation: N2 + O <=> NO + N
+  type: Blowers-Masel
+  rate-constant: {A: 1.8e14, b: 0, Ea0: 15000, w: 90000}
 - {equation: N + O2 <=> NO + O, rate-constant: {A: 9.0e9, b: 1, Ea: 3270}}
 - {equation: N2 + M <=> N + N + M, rate-constant: {A: 7.0e21, b: -1.6, Ea: 113200}}
 - {equation: O2 + M <=> O + O + M, rate-constant: {A: 2.0e21, b: -1.5, Ea: 59500}}

@@ -56,7 +56,7 @@ class Mechanism:
 
     @property
     def has_third_bodies(self) -> bool:
-        """Whether coefficients depend on the amounts of collision partners."""
+        """Whether coefficients depend on collision partners, pressure or enthalpy of reaction."""
         return self.rates.third_body_reaction.size > 0
 
     @property
