@@ -134,3 +134,18 @@ def test_ranges_that_do_not_fit_are_refused():
     ):  # fmt: skip
         with pytest.raises(ergode.ModelError, match=said):
             ergode.Nasa9Polynomials(rows, ends, {"Ar": 1})
+
+
+def test_an_activation_energy_by_enthalpy_needs_polynomials():
+    masel = ergode.BlowersMasel(1e3, 0.0, 1e3, 1e4)
+    network = ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant=masel)]
+    )
+    with pytest.raises(ergode.ModelError, match="species 'A' has no NASA polynomials"):
+        ergode.kinetics.reaction_rates(network, temperature=1e3)
+    for given, said in (
+        ((1.0, 0.0, 1e4, 1e4), "less than the bond"), ((1.0, 0.0, -1.0, 1.0), "expected 0 or more"),
+        ((float("nan"), 0.0, 0.0, 1.0), "factor"),
+    ):  # fmt: skip
+        with pytest.raises(ergode.ModelError, match=said):
+            ergode.BlowersMasel(*given)
