@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
@@ -238,6 +238,7 @@ def simulate(
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid)
+    log.tell_choice(plan.method.name, plan.reason, plan.device.name, plan.device.model)
     with launch.Interruptible("replicates") as run:
         done, counters = runs.run(collect, progress)
         run.ends_with(status_of(done))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ergode.core import files, results
+from ergode.core import files, log, results
 from ergode.core.errors import PlanError, ReadError
 from ergode.plots import check_figure_path
 from ergode.readers.bounded import text_of
+from ergode.runfile.settings import replace_values
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -125,6 +126,12 @@ class RunFile:
         with self.options.explaining():
             return self.request.execute(progress)
 
+    def plan(self) -> dict[str, str]:
+        """What a run would do: everything is checked, and nothing computed or written."""
+        with log.plan_only() as facts:
+            self.execute(progress=False)
+        return facts
+
 
 def read(
     path: str | os.PathLike[str],
@@ -132,6 +139,7 @@ def read(
     options: Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
+    settings: Sequence[str] = (),
 ) -> RunFile:
     """Read and check a run file, including its network.
 
@@ -145,6 +153,9 @@ def read(
         Path of the dataset, instead of the one in the file; the figure goes to the same folder.
     overwrite : bool
         Replace the outputs of an earlier run, whatever the file says.
+    settings : sequence of str
+        Values that replace those of the file, each as ``key.path=value``; `options` go before
+        them.
 
     Raises
     ------
@@ -164,6 +175,7 @@ def read(
         raise ReadError(f"{file}: it is nested too deeply") from None
     except ValueError as error:
         raise ReadError(f"{file}: not TOML: {error}") from None
+    replace_values(values, settings)
     top = Table(values, "", file)
     engine = top.choice("engine", _ENGINES)
     reader = import_module(_ENGINES[engine])

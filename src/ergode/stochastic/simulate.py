@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import by_name, choice, integer, replicate_numbers, time_grid
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import FailureWarning, ModelError, PlanError
@@ -226,8 +226,10 @@ def simulate(
     )  # fmt: skip
     runner = runner_on(device=device)
     collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, whole)
+    log.tell_choice(plan.method.name, plan.reason, device.name, device.model)
     door()
-    runner.prepare(total, collect.wanted)
+    if not log.is_plan_only():
+        runner.prepare(total, collect.wanted)
     with launch.Interruptible("realizations", "were simulated") as run:
         found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
         status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
