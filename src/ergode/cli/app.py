@@ -134,6 +134,16 @@ def status(
 
 
 @app.command()
+def schema() -> None:
+    """Print the JSON schema of run files, for editors."""
+    from json import dumps
+
+    from ergode.runfile.schema import schema as make
+
+    typer.echo(dumps(make(), indent=1))
+
+
+@app.command()
 def info(json: _Json = False) -> None:
     """Show installed versions and available devices."""
     with _exit_codes():

@@ -15,7 +15,7 @@ from ergode.core.errors import PlanError, ReadError
 from ergode.plots import check_figure_path
 from ergode.readers.bounded import text_of
 from ergode.runfile.settings import replace_values
-from ergode.runfile.tables import Table
+from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 # The module for each engine's part of a run file. It has TABLES; OPTIONS, the name of the table
 # that the command line may override; and ``read(top) -> Request``.
-_ENGINES = {
+ENGINES = {
     engine: f"ergode.runfile.{engine}"
     for engine in ("density", "epidemics", "kinetics", "stochastic", "trajectories")
 }
+
+TOP = ("engine", "title", "output")
+"""Keys of every run file."""
+
+OUTPUT: Readers = {"dataset": Table.path, "overwrite": Table.boolean}
+"""Keys of ``[output]``; ``figure`` is a path, or false."""
 
 
 class Request(Protocol):
@@ -177,14 +183,14 @@ def read(
         raise ReadError(f"{file}: not TOML: {error}") from None
     replace_values(values, settings)
     top = Table(values, "", file)
-    engine = top.choice("engine", _ENGINES)
-    reader = import_module(_ENGINES[engine])
+    engine = top.choice("engine", ENGINES)
+    reader = import_module(ENGINES[engine])
     if options and isinstance(top.values.get(reader.OPTIONS), dict):
         top.values[reader.OPTIONS] = top.values[reader.OPTIONS] | options
-    top.only(["engine", "title", *reader.TABLES, "output"])
+    top.only([*TOP, *reader.TABLES])
     title = top.text("title") if "title" in top else None
     table = top.table("output", {})
-    table.only(["dataset", "figure", "overwrite"])
+    table.only([*OUTPUT, "figure"])
     overwrite = overwrite or table.boolean("overwrite", False)
     # Check the outputs before reading the network, which may take a while.
     dataset, figure = _outputs(table, file, output)
