@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-# The module for each engine's part of a run file. It has TABLES; OPTIONS, the name of the table
-# that the command line may override; and ``read(top) -> Request``.
+# The module for each engine's part of a run file. It has TABLES; NEEDED, those that a file must
+# have; OPTIONS, the name of the table that the command line may override, and READERS, its keys;
+# and ``read(top) -> Request``.
 ENGINES = {
     engine: f"ergode.runfile.{engine}"
     for engine in ("density", "epidemics", "kinetics", "stochastic", "trajectories")
