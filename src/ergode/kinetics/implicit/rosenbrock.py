@@ -20,7 +20,7 @@ the matrix without that part, W_0, is factorised:
 where v has the rows Z and Z^2 (M. A. Woodbury, 1950).
 
 The step is written once, for a thread on the CPU and a block or a thread on CUDA (see
-`thread_group`). `tableaus` has the coefficients of the methods.
+`thread_group`). `core.math.rosenbrock` has the coefficients of the methods.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7.
 """
