@@ -57,7 +57,8 @@ def step_control(
                     if one.algorithm.leaps or (one.algorithm.flows and argument == "tolerance")
                 ]
                 raise PlanError(
-                    f"{argument} is given, but method {name!r} does not use it; it is for "
+                    f"{argument} is given, but method {name!r} takes no steps"
+                    f"{' of a given length' if flows else ''}; it is for "
                     f"{' and '.join(able)}"
                 )
     if tolerance is not None and step is not None:
