@@ -429,10 +429,10 @@ def _hides(w, t, length, point, net, work, state):
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
     """Begin, or go on after an event: the threshold is kept."""
+    state.clock[w, _NEXT] = 0.0
     if work.begun[w, 0] == 0:
         work.begun[w, 0] = 1
         state.clock[w, _GOAL] = -1.0
-        state.clock[w, _NEXT] = 0.0
         state.clock[w, _STEPS] = 0.0
         for k in range(state.variables.size):
             state.largest[w, k] = 0.0
@@ -524,6 +524,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         goal, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
         draw += 1
         state.clock[w, _GOAL] = goal
+        # A firing may begin a fast transient, which a long step would not resolve within.
+        state.clock[w, _NEXT] = 0.0
         state.clock[w, _CHOICE] = choice
     goal = state.clock[w, _GOAL]
     finite = True
@@ -569,7 +571,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     _differentiate(w, t, length, point, net, work, state)
     length = _accepted(w, t, length, wish, point, net, work, state)
     if length < 0.0:
-        _put(real(0.0), w, work, state)
+        for k in range(count):
+            work.x[w, state.variables[k]] = state.y[w, k]
         return t, FAILED_NOT_FINITE, draw
     if least * length < -BELOW_ZERO * state.tolerance[0]:
         return t, FAILED_NEGATIVE, draw
