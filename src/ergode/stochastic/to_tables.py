@@ -265,6 +265,8 @@ def _gather_laws(
     looked_at = set(table.formulas) | set(np.flatnonzero(table.laws == Law.RATE).tolist())
     if network.compartments:
         looked_at |= set(np.flatnonzero(table.laws == Law.DETERMINISTIC).tolist())
+    if network.is_continuous.any():  # n^2 in place of n (n - 1)
+        looked_at |= set(range(count))
     coefficients = np.broadcast_to(table.values, (point_count, count)).copy()
     programs_of = np.full(count, NO_PROGRAM, np.int32)
     stochastic = np.flatnonzero(table.laws == Law.STOCHASTIC)
