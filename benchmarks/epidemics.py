@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import epidemic_covasim
 import epidemic_earth
 import epidemic_leaps
 import numpy as np
@@ -42,6 +43,7 @@ CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
     "batch", "small", "sweep", "hubs", "largest", "sis", "meetings", "equal-error", "leap",
     "leap-largest", "methods", "population", "attributes", "earth",
+    "covasim",
 )  # fmt: skip
 PEERS_UP_TO = 100_000  # nodes; beyond, EoN takes minutes
 RECURRENT_PEERS_UP_TO = 10_000
@@ -288,6 +290,8 @@ def main():
     getattr(epidemic_leaps, run)(options, rows)
     if "earth" in options.case:
         epidemic_earth.earth(options, rows)
+    if "covasim" in options.case:
+        epidemic_covasim.covasim(options, rows)
     rows.write(options.json)
 
 

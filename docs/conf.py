@@ -72,9 +72,15 @@ def feature_table():
         "layer closure, scheduled": measure(ergode.LayerClosure(start=1, reduction=1, duration=9)),
         "vaccination, scheduled": measure(ergode.Vaccination(fraction=0.5, efficacy=1, start=1)),
         "isolation": measure(ergode.Isolation("I", start=1)),
+        "testing": measure(ergode.Testing({"I": 0.9}, rate=0.1)),
         "contact tracing": measure(ergode.ContactTracing("I", start=1)),
         "any measure, triggered by a count": measure(
             ergode.Vaccination(fraction=0.5, efficacy=1, start=ergode.Trigger("I", 2))
+        ),
+        "measures that counts start and stop, again and again": measure(
+            ergode.LayerClosure(
+                start=ergode.Trigger("I", 3), stop=ergode.Trigger("I", 2, below=True)
+            )
         ),
     }  # fmt: skip
     methods = METHODS.values()

@@ -1,4 +1,5 @@
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,8 @@ if "ERGODE_CACHE_DIR" not in os.environ:
     _CACHE = tempfile.TemporaryDirectory(prefix="ergode-tests-", ignore_cleanup_errors=True)
     os.environ["ERGODE_CACHE_DIR"] = _CACHE.name
 os.environ["MPLBACKEND"] = "Agg"
+# A shell's background jobs, and what they start, ignore SIGINT unless told otherwise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 # By the names of their files alone, so that a file may move.

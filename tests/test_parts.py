@@ -200,6 +200,7 @@ def test_zones():
 
     whole, cut = call(slice(None)), [call(slice(0, 3)), call(slice(3, 7))]
     equal(ergode.concat(cut, dim="zone"), whole)
+    assert ergode.concat(cut, dim="zone").attrs["zones"] == 7
 
 
 def test_points():
@@ -210,6 +211,7 @@ def test_points():
         for part in (rates[:1], rates[1:])
     ]
     equal(ergode.concat(cut, dim="point"), whole)
+    assert ergode.concat(cut, dim="point").attrs["replicates"] == 3
 
 
 # ---- joining
@@ -273,6 +275,12 @@ def test_attributes_of_the_whole():
     assert joined.attrs["firings"] == sum(part.attrs["firings"] for part in parts)
     assert joined.attrs["run_seconds"] == sum(part.attrs["run_seconds"] for part in parts)
     assert joined["amount"].attrs == parts[0]["amount"].attrs
+    # Counts that are equal in all parts are added as well, and errors are not added.
+    same = [part.assign_attrs(firings=5, step_error=0.1 * k) for k, part in enumerate(parts)]
+    assert ergode.concat(same).attrs["firings"] == 15
+    assert ergode.concat(same).attrs["step_error"] == 0.2
+    later = [realizations(replicates=part, device="cpu") for part in (range(2, 4), range(4, 6))]
+    assert ergode.concat(later).attrs["first_replicate"] == 2
     alone = ergode.concat(parts[:1])
     equal(alone, parts[0])
     assert alone.attrs["first_replicate"] == 7

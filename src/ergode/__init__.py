@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.models.epidemic.attributes import ByAttribute
+    from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
     from ergode.models.epidemic.interventions import (
-        Calendar,
         ContactTracing,
         Importation,
         Intervention,
         Isolation,
         LayerClosure,
+        Testing,
         Trigger,
         Vaccination,
     )
@@ -133,9 +134,10 @@ _HOMES = {
     "ergode.models.reactions.network": ("ReactionNetwork",),
     "ergode.models.reactions.reaction": ("Reaction", "ReactionTable"),
     "ergode.models.reactions.species": ("Compartment", "Species"),
+    "ergode.models.epidemic.calendars": ("Calendar",),
     "ergode.models.epidemic.interventions": (
-        "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
-        "Trigger", "Vaccination",
+        "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Testing", "Trigger", "Vaccination",
     ),
     "ergode.models.fields.equations": ("field_from_equations",),
     "ergode.models.fields.interpolants": ("interpolant",),
@@ -173,8 +175,8 @@ __all__ = [
     "Maneuver", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus",
     "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status",
-    "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable",
-    "Weibull", "WriteError",
+    "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
+    "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",
     "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics", "on_grid",

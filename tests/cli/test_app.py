@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -313,9 +314,12 @@ def test_info_says_what_is_there():
     assert {"numpy", "numba", "numba-cuda"} <= set(said["packages"])
     assert said["devices"][0]["name"] == "cpu"
     assert said["devices"][0]["memory_bytes"] > said["devices"][0]["available_bytes"] > 0
+    assert said["extras"]["zarr"] == {"zarr": version("zarr")}
+    assert not {"test", "docs"} & set(said["extras"])
     assert said["auto"]["reason"]
     assert said["cache"]["directory"] == os.environ["ERGODE_CACHE_DIR"]
     text = invoke("info").stdout
+    assert "[zarr]" in text
     assert said["auto"]["reason"] in text
     assert said["cache"]["directory"] in text
 

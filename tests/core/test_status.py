@@ -18,9 +18,12 @@ def test_codes_are_for_ever_and_say_what_they_mean():
         ("DONE", 0), ("EXTINCT", 1), ("NOT_RUN", 2), ("NOT_FINITE", 3), ("TOO_MANY_STEPS", 4),
         ("OVERFLOW", 5), ("INACCURATE", 6), ("STEP_TOO_SMALL", 7), ("STOPPED", 8),
         ("DELAY_OUT_OF_RANGE", 9), ("INVALID_INPUT", 10), ("NO_ROOM", 11),
-        ("OUT_OF_LATTICE", 12), ("IMPOSSIBLE", 13), ("INTERRUPTED", 14), ("NEGATIVE_RATE", 16),
+        ("OUT_OF_LATTICE", 12), ("IMPOSSIBLE", 13), ("INTERRUPTED", 14), ("SKIPPED", 15),
+        ("NEGATIVE_RATE", 16),
     ]  # fmt: skip
-    assert {s.name for s in Status if not s.is_error} == {"DONE", "EXTINCT", "STOPPED"}
+    assert {s.name for s in Status if not s.is_error} == {
+        "DONE", "EXTINCT", "STOPPED", "SKIPPED",
+    }  # fmt: skip
     assert len({s.sentence for s in Status}) == len(Status)
     assert all(s.sentence[0].isupper() and s.sentence.endswith(".") for s in Status)
     assert Status(3) is Status.NOT_FINITE

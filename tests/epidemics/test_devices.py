@@ -174,6 +174,16 @@ CASES = {
             ]
         },
     ),
+    "testing": (
+        SIRS,
+        _network(),
+        {
+            "interventions": [
+                ergode.Testing({"I": 0.8, "R": 0.1}, rate=0.4, delay=0.5, isolation=3.0),
+                ergode.Testing({"I": 0.8}, fraction=0.5, delay=1.0, stop=ergode.Trigger("I", 9)),
+            ]
+        },
+    ),
     "trigger": (
         SIS, _network(), {"interventions": [ergode.LayerClosure(start=ergode.Trigger("I", 12))]}
     ),

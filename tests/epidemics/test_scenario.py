@@ -105,6 +105,52 @@ def test_isolation_of_some_after_a_delay():
     check(found, -np.log(escape))
 
 
+def test_isolation_after_a_positive_test():
+    """Tests at entry, which is at time zero: the isolation ends, and the test is not repeated."""
+    found, (_, half) = infected(
+        ergode.Testing(
+            {"I": 0.8, "R": 1.0}, fraction=0.5, delay=3, isolation=6, reduction=0.75
+        )
+    )  # fmt: skip
+    isolated = np.exp(-RATE * (GRID - 0.75 * np.clip(GRID - 3, 0, 6)))
+    check(found, -np.log(0.6 * np.exp(-RATE * GRID) + 0.4 * isolated))
+    _, (others, half) = infected(ergode.Testing({"I": 1.0}, delay=3, among="half", duration=1))
+    check(others, RATE * GRID, PAIRS / 2)
+    check(half, RATE * np.minimum(GRID, 3), PAIRS / 2)
+    late, _ = infected(ergode.Testing({"I": 1.0}, start=1.0))
+    check(late, RATE * GRID)
+
+
+@pytest.mark.slow
+def test_tests_at_a_rate():
+    """Positive tests at 0.15 a day until day 8; isolation two days after each, for good."""
+    found, _ = infected(ergode.Testing({"I": 0.5}, rate=0.3, delay=2, stop=8))
+    last = np.clip(GRID - 2, 0, 8)  # of the tests that matter
+    total = 0.15 + RATE
+    early = np.exp(-RATE * np.minimum(GRID, 2)) * 0.15 / total * -np.expm1(-total * last)
+    check(found, -np.log(early + np.exp(-RATE * GRID - 0.15 * last)))
+    # An isolation of three days, which every later test prolongs: a renewal equation in its place.
+    found, _ = infected(ergode.Testing({"I": 0.5}, rate=0.6, isolation=3))
+    rng = np.random.default_rng(1)
+    free = _free_time(rng, 0.3, 3.0, GRID, 100_000)
+    escape = np.exp(-RATE * free)
+    expected = 1 - escape.mean(axis=0)
+    error = np.sqrt(expected * (1 - expected) / PAIRS + escape.var(axis=0) / len(free)) + 1e-9
+    assert (abs(found - expected) < SIGMAS * error + 1e-6).all()
+
+
+def _free_time(rng, rate, lasts, grid, count):
+    """Time outside isolation up to each time of a grid, if each test isolates for a time."""
+    tests = np.cumsum(rng.exponential(1 / rate, (count, 40)), axis=1)
+    begins = np.hstack([np.zeros((count, 1)), tests + lasts])  # the next free time is from here on
+    ends = np.hstack([tests, np.full((count, 1), np.inf)])
+    free = np.zeros((count, grid.size))
+    for k in range(41):
+        for at, time in enumerate(grid):
+            free[:, at] += np.clip(np.minimum(ends[:, k], time) - begins[:, k], 0, None)
+    return free
+
+
 def test_infectivity_by_age_of_infection():
     profile = {"I": ergode.Calendar([0, 2, 6], [0.0, 2.0, 0.5])}
     found, _ = infected(model=model(profile=profile))
@@ -290,6 +336,14 @@ def test_line_list_of_a_recurrent_model():
     [
         (lambda: ergode.Vaccination(fraction=1.5), "fraction is 1.5; expected a number, between"),
         (lambda: ergode.Trigger("I", 0), "level is 0"),
+        (lambda: ergode.Testing({}), "sensitivity is {}; expected compartments"),
+        (lambda: ergode.Testing(0.9), "sensitivity is 0.9; expected compartments"),
+        (lambda: ergode.Testing({"I": 1.1}), "sensitivity of 'I' is 1.1; expected a number, betw"),
+        (lambda: ergode.Testing({"I": 1}, rate=0), "rate is 0.0; expected a finite number above"),
+        (lambda: ergode.Testing({"I": 1}, rate=1, fraction=0.5), "a fraction and a rate"),
+        (lambda: ergode.Testing({"I": 1}, delay=-1), "delay is -1"),
+        (lambda: infected(ergode.Testing({"X": 1})), "unknown compartment 'X'"),
+        (lambda: infected(ergode.Testing({"S": 0.1})), "'S', from which an infection leads"),
         (lambda: ergode.Calendar([0, 5], [1.0]), "2 changes and 1 factors"),
         (lambda: ergode.Calendar([0, 9], [1.0, 2.0], period=7), "between 0 and the period"),
         (lambda: ergode.Importation("I"), "either a rate or times"),

@@ -76,6 +76,7 @@ class Block:
         module = {
             "cuda": self,
             "device_function": lambda f: f,
+            "noinline_cpu_function": lambda f: f,
             "kernel": lambda *f, **_: f[0] if f else lambda g: g,
             "fma": lambda a, b, c: a * b + c,
             "opaque_int": lambda x: x,

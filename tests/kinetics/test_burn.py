@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernel_cases import CARBON, burning
 from type_ia import TYPE_IA
 
 import ergode
@@ -9,8 +10,10 @@ from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import Burned, _load, _store
+from ergode.kinetics.kernel_options import HEATING, NEUTRINOS
 from ergode.kinetics.physics.equation_of_state import DEGENERATE, HELMHOLTZ, STATE, _matter
 from ergode.kinetics.physics.neutrinos import _losses
+from ergode.kinetics.tables import PRESSURE
 
 CELLS = (2, 3)
 
@@ -69,12 +72,15 @@ def test_what_goes_between_layouts_compiles():
 
     one, two, out = np.ones(3), np.ones((3, 2)), np.ones((3, 2, 3))
     code = np.ones(3, np.uint8)
-    load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out, code)
-    burned = Burned(two, one, code)
-    store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1, burned)
+    load = (0, 3, two, one, one, np.ones(2), 1, 1, 1.0, 1.0, np.ones((3, 1)), out, code)
+    burned = Burned(two, one, code, one)
+    store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1.0, one)
+    store += (np.ones((9, 9)), np.ones(2), burned)
     matter = (0, 3, two, one, one, one, one, np.ones(3), np.ones(3))
     for body, arguments, bindings in (
-        (_load, load, {}), (_store, store, {}), (_matter, matter, {STATE: DEGENERATE}),
+        (_load, load, {}), (_store, store, {}),
+        (_store, store, {NEUTRINOS: True, HEATING: PRESSURE}),
+        (_matter, matter, {STATE: DEGENERATE}),
         (_matter, matter, {STATE: HELMHOLTZ}), (_losses, (0, 3, one, one, one, one, one), {}),
     ):  # fmt: skip
         kernel = kernels.for_each(body, bindings=bindings)
@@ -112,6 +118,62 @@ def test_cells_that_fail_on_the_way_stay_unburnt(fern, cells):
     assert (found.status == Status.TOO_MANY_STEPS).all()
     np.testing.assert_array_equal(found.mass_fraction, flat[2])
     np.testing.assert_array_equal(found.energy, 0.0)
+
+
+def test_cells_below_the_limits_are_left_alone(fern, cells):
+    hot, dense, x = (a.reshape(6, *a.shape[2:]) for a in cells)
+    least = {"minimum_temperature": np.sort(hot)[2], "minimum_density": dense.min(), "rtol": 1e-3}
+    found, all_ = (
+        burn(fern, hot, dense, x, 1e-10, **least),
+        burn(fern, hot, dense, x, 1e-10, rtol=1e-3),
+    )
+    cold = hot < least["minimum_temperature"]
+    assert 0 < cold.sum() < 6 and not Status.SKIPPED.is_error  # and no warning
+    np.testing.assert_array_equal(found.status, np.where(cold, Status.SKIPPED, Status.DONE))
+    np.testing.assert_array_equal(found.mass_fraction[cold], x[cold])
+    np.testing.assert_array_equal(found.energy[cold], 0.0)
+    np.testing.assert_array_equal(found.mass_fraction[~cold], all_.mass_fraction[~cold])
+    thin = burn(fern, hot, dense, x, 1e-10, minimum_density=2.0 * dense.max())
+    assert (thin.status == Status.SKIPPED).all()
+    # Bad cells are bad, however cold.
+    spoiled = np.where(np.arange(6) == 1, -1.0, hot)
+    with pytest.warns(ergode.FailureWarning, match="1 of 6 cells, first cell 1"):
+        bad = burn(fern, spoiled, dense, x, 1e-10, minimum_temperature=1e12)
+    assert bad.status.tolist() == [15, 10, 15, 15, 15, 15]
+    for given in (-1.0, np.nan, "hot"):
+        with pytest.raises(ergode.ErgodeError, match="minimum_temperature"):
+            burn(fern, hot, dense, x, 1e-10, minimum_temperature=given)
+
+
+def test_neutrinos_carry_energy_off():
+    """At the temperature that is given, and at constant volume, where they cool the cell."""
+    hot, dense, x = np.array([3e9, 8e9]), np.array([1e7, 1e6]), np.array([[0.0, 1.0]] * 2)
+    state = {"equation_of_state": "helmholtz", "device": "cpu", "rtol": 1e-8}
+    losses = ergode.kinetics.neutrino_losses(hot, dense, 24, 12).total
+    fixed = burn(CARBON, hot, dense, x, 1e-3, neutrino_losses=True, **state)
+    np.testing.assert_allclose(fixed.neutrino_energy, 1e-3 * losses, rtol=1e-12)
+    np.testing.assert_array_equal(burn(CARBON, hot, dense, x, 1e-3, **state).neutrino_energy, 0.0)
+    # In a short step a cell cools by what the losses take from its energy.
+    short = 1e-2 * ergode.kinetics.equation_of_state(hot, dense, 24, 12).energy / losses
+    for k in range(2):
+        cell = hot[k : k + 1], dense[k : k + 1], x[k : k + 1]
+        options = {"heating": "constant-volume", "neutrino_losses": True, **state}
+        whole = burn(CARBON, *cell, short[k], **options).neutrino_energy[0]
+        found = ergode.kinetics.integrate(
+            CARBON, times=[0, short[k]], initial={"mg24": 1.0}, temperature=hot[k],
+            density=dense[k], **options,
+        )["neutrino_energy"].values[0, -1]  # fmt: skip
+        assert whole == pytest.approx(found, rel=1e-3)
+        assert whole < 0.99 * short[k] * losses[k]
+    # Where pairs and light are nearly all energy, losses do not drown in its error.
+    light = burn(
+        CARBON, [9e9], [1e3], [[1.0, 0.0]], 1e-7, heating="constant-pressure",
+        neutrino_losses=True, **state | {"rtol": 1e-4},
+    )  # fmt: skip
+    first = ergode.kinetics.neutrino_losses(9e9, 1e3, 12, 6).total
+    assert light.neutrino_energy[0] == pytest.approx(1e-7 * first, rel=0.01)
+    with pytest.raises(ergode.ModelError, match="neutrino_losses is for nuclei"):
+        burn(burning(), [1e3], [1e-3], [[1.0, 0, 0, 0]], 1e-6, neutrino_losses=True)
 
 
 def test_what_advection_leaves_is_taken(fern, cells):
@@ -184,4 +246,42 @@ def test_heated_cells_on_a_device(fern):
     }  # fmt: skip
     host = burn(fern, *zones, 1e-9, **options)
     found = burn(fern, *(cupy.asarray(a) for a in zones), 1e-9, **options)
+    np.testing.assert_allclose(found.energy.get(), host.energy, rtol=1e-6)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("heating", [None, "constant-volume", "constant-pressure"])
+def test_neutrinos_and_limits_on_a_device(heating):
+    cupy = pytest.importorskip("cupy")
+    zones = np.linspace(2.5e9, 8e9, 5), np.full(5, 1e7), np.array([[1.0, 0.0]] * 5)
+    options = {
+        "heating": heating, "equation_of_state": "helmholtz", "rtol": 1e-6,
+        "neutrino_losses": True, "minimum_temperature": 3e9, "minimum_density": 1e3,
+    }  # fmt: skip
+    host = burn(CARBON, *zones, 1e-2, device="cpu", **options)
+    found = burn(CARBON, *(cupy.asarray(a) for a in zones), 1e-2, **options)
+    assert host.status.tolist() == found.status.get().tolist() == [15, 0, 0, 0, 0]
+    np.testing.assert_allclose(found.energy.get(), host.energy, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.neutrino_energy.get(), host.neutrino_energy, rtol=1e-6, atol=1e-8 * host.energy.max()
+    )
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("case", ["nuclei", "molecules"])
+def test_cells_at_constant_pressure_on_a_device(case):
+    cupy = pytest.importorskip("cupy")
+    if case == "nuclei":
+        zones = np.linspace(2.5e9, 6e9, 5), np.full(5, 1e7), np.array([[1.0, 0.0]] * 5)
+        network, time, options = CARBON, 1e-6, {"equation_of_state": "helmholtz"}
+    else:
+        network, time, options = burning(), 1e-6, {}
+        x = np.zeros((5, len(network.species)))
+        x[:, :3] = 1 / 3
+        zones = np.linspace(1200.0, 2000.0, 5), np.full(5, 1e-4), x
+    options |= {"heating": "constant-pressure", "rtol": 1e-6}
+    host = burn(network, *zones, time, device="cpu", **options)
+    found = burn(network, *(cupy.asarray(a) for a in zones), time, **options)
+    assert (host.status == 0).all() and (found.status.get() == 0).all()
+    np.testing.assert_allclose(found.mass_fraction.get(), host.mass_fraction, atol=1e-8)
     np.testing.assert_allclose(found.energy.get(), host.energy, rtol=1e-6)

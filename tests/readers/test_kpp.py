@@ -99,6 +99,44 @@ def test_falloff_and_sums_need_a_temperature(tmp_path):
     assert found == pytest.approx(exact, rel=1e-12)
 
 
+def test_functions_of_mecca(tmp_path):
+    """Against the formulas of IUPAC and Troe; k_arr follows the temperature of the zone."""
+    path = tmp_path / "mecca.eqn"
+    path.write_text(
+        "#EQUATIONS\n"
+        "<R1> A + B = C : k_3rd(temp,cair,4.4E-32_dp,1.3_dp,7.5E-11_dp,-0.2_dp,0.6_dp);\n"
+        "<R2> A + C = B : k_3rd_iupac(temp,cair,3.3E-30_dp,3.0_dp,6.0E-11_dp,0._dp,0.4_dp);\n"
+        "<R3> C = A : k_arr(3.0E-4_dp,-6500._dp,temp);\n"
+        "<R4> B = A : 2.*K_3RD(temp,cair,1.2E-32,0.,1.E-12,0.,0.6)*EXP(-100./temp);\n"
+    )
+    hot, air = 260.0, 1.9e19
+    network = ergode.read_kpp(path, parameters={"TEMP": hot, "cair": air})
+    found = ergode.kinetics.reaction_rates(network, initial={"A": 1.0})["coefficient"].values[0]
+
+    def limits(k0, n, high, m):
+        return k0 * (300 / hot) ** n * air, high * (300 / hot) ** m
+
+    def troe(low, high, centre, width=1.0):
+        return low / (1 + low / high) * centre ** (1 / (1 + (np.log10(low / high) / width) ** 2))
+
+    exact = [
+        troe(*limits(4.4e-32, 1.3, 7.5e-11, -0.2), 0.6),
+        troe(*limits(3.3e-30, 3.0, 6.0e-11, 0.0), 0.4, 0.75 - 1.27 * np.log10(0.4)),
+        3.0e-4 * np.exp(-6500.0 * (1 / hot - 3.3540e-3)),
+        2 * troe(*limits(1.2e-32, 0.0, 1e-12, 0.0), 0.6) * np.exp(-100 / hot),
+    ]
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+    path.write_text("#EQUATIONS\nC = A : k_arr(3.0E-4,-6500.,temp);\n")
+    law = ergode.read_kpp(path).reactions[0].value
+    assert isinstance(law, ergode.Arrhenius) and law.activation_temperature == 6500.0
+    path.write_text("#EQUATIONS\nC = A : k_3rd(temp,cair,1E-31,1.,1E-11,0.,0.6);\n")
+    with pytest.raises(ergode.ReadError, match="uses '(TEMP|cair)'; give its value"):
+        ergode.read_kpp(path)
+    path.write_text("#EQUATIONS\nC = A : k_3rd(temp,cair,1E-31,1.);\n")
+    with pytest.raises(ergode.ReadError, match="has 4 arguments; expected 7"):
+        ergode.read_kpp(path, parameters={"TEMP": 300.0, "cair": 1e19})
+
+
 def test_malformed_mechanisms(tmp_path, refusal):
     path = tmp_path / "one.eqn"
 

@@ -63,10 +63,16 @@ class _Run:
         self.due = np.full((count, n), np.inf)
         self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
-        self.starts = np.full((count, max(m, 1)), np.inf)
+        self.starts, self.stops = np.full((2, count, max(m, 1)), np.inf)
+        self.on = np.zeros((count, max(m, 1)), bool)  # and since when that is in effect:
+        self.since_when = np.full((count, max(m, 1)), -np.inf)
         for k, one in enumerate(world.measures):
             if "trigger" not in one:
                 self.starts[:, k] = tidy(one.get("start", self.begin))
+                self.since_when[:, k] = self.starts[:, k]
+                self.on[:, k] = True
+            if "stop" in one and not isinstance(one["stop"], dict):
+                self.stops[:, k] = tidy(one["stop"])
         self.chosen = rng.random((3, count, m, n))
         self.isolated = np.zeros((count, m, n), bool)
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
@@ -77,6 +83,9 @@ class _Run:
         self._groups_of_stays = self._who()
         self._lay_out_contacts()
         self._lay_out_importations(count)
+        self.next_test = np.full((count, max(m, 1)), np.inf)
+        for k in range(m):
+            self._propose_test(np.arange(count), k, self.clock)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -173,7 +182,8 @@ class _Run:
             detect = self.detected[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
             come = self.import_at[rows].min(axis=1)
             meet = np.append(self.moments, np.inf)[self.next_moment[rows]]
-            when = np.stack([due, detect, come, meet, self.next_contact[rows]])
+            test = self.next_test[rows].min(axis=1)
+            when = np.stack([due, detect, test, come, meet, self.next_contact[rows]])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             self._pull_triggers(rows, time)
@@ -182,7 +192,7 @@ class _Run:
             rows, kind, time = rows[going], kind[going], time[going]
             self.clock[rows] = time
             for k, work in enumerate(
-                (self._progress, self._detect, self._import, self._meet, self._contact)
+                (self._progress, self._detect, self._test, self._import, self._meet, self._contact)
             ):
                 mine = kind == k
                 if mine.any():
@@ -200,21 +210,49 @@ class _Run:
                 self.recorded[done] += 1
 
     def _pull_triggers(self, rows: np.ndarray, time: np.ndarray) -> None:
-        """After all moves of a moment, which is over when the next event is later."""
+        """After all moves of a moment, which is over when the next event is later.
+
+        And again where a start or a stop takes effect before the next event.
+        """
         for k, one in enumerate(self.world.measures):
-            if "trigger" in one:
-                over = rows[(time > self.clock[rows]) & np.isinf(self.starts[rows, k])]
-                given = one["trigger"]
-                counted = given["count"]
-                found = np.zeros(over.size, int)
-                for name in (counted,) if isinstance(counted, str) else counted:
-                    some = self.cases[over] if name == "cases" else (
-                        self.at[over] == self.index[name]
-                    )  # fmt: skip
-                    found += some.sum(axis=1)
-                pulled = over[found >= given["level"]]
-                late = np.nextafter(self.clock[pulled], np.inf)
-                self.starts[pulled, k] = np.maximum(tidy(self.clock[pulled] + given["delay"]), late)
+            begins, ends = one.get("trigger"), one.get("stop")
+            ends = ends if isinstance(ends, dict) else None
+            for _ in range(3 if ends else 1):
+                moment = np.maximum(self.clock[rows], self.since_when[rows, k])
+                over, when = rows[moment < time], moment[moment < time]
+                on, stopped = self.on[over, k], self._holds(over, ends)
+                if begins:
+                    here = ~on & self._holds(over, begins) & ~stopped
+                    self._switch(over[here], k, when[here], self.starts, begins, True)
+                    if ends:
+                        self.stops[over[here], k] = np.inf
+                here = on & stopped
+                if here.any():
+                    self._switch(over[here], k, when[here], self.stops, ends, False)
+
+    def _switch(
+        self, rows: np.ndarray, k: int, time: np.ndarray, when: np.ndarray, given: Any, on: bool
+    ) -> None:  # fmt: skip
+        when[rows, k] = np.maximum(
+            tidy(time + given["delay"]), np.nextafter(time, np.inf)
+        )  # fmt: skip
+        self.on[rows, k], self.since_when[rows, k] = on, when[rows, k]
+
+    def _holds(self, rows: np.ndarray, given: dict[str, Any] | None) -> np.ndarray:
+        """Whether the condition of a trigger holds."""
+        found = np.zeros(rows.size, int)
+        if given is None:
+            return found > 0
+        counted = given["count"]
+        for name in (counted,) if isinstance(counted, str) else counted:
+            some = self.cases[rows] if name == "cases" else self.at[rows] == self.index[name]
+            found += some.sum(axis=1)
+        return found < given["level"] if given.get("below") else found >= given["level"]
+
+    def _in_force(self, rows: np.ndarray, k: int, time: np.ndarray) -> np.ndarray:
+        age = tidy(time - self.starts[rows, k])
+        lasts = self.world.measures[k].get("duration", np.inf)
+        return (age >= 0) & (age < lasts) & (time < self.stops[rows, k])
 
     def _enter(
         self, rows: np.ndarray, node: np.ndarray, to: np.ndarray, time: np.ndarray,
@@ -235,10 +273,14 @@ class _Run:
         for k, one in enumerate(world.measures):
             if one["kind"] == "isolation":
                 self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
-            if one["kind"] == "tracing":
-                found = self.rng.random(rows.size) < one["detection"]
-                mine = found & (to == self.index[one["compartment"]])
-                late = tidy(time - age + one["detection_delay"])
+            if one["kind"] == "tracing" or (one["kind"] == "testing" and "rate" not in one):
+                if one["kind"] == "tracing":
+                    share = np.where(to == self.index[one["compartment"]], one["detection"], 0.0)
+                    late = tidy(time - age + one["detection_delay"])
+                else:
+                    share = self._sensitivity(one, to) * one["fraction"] * self._among(one)[node]
+                    late = tidy(time - age)
+                mine = self.rng.random(rows.size) < share
                 mine &= late >= self.begin
                 late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
@@ -306,15 +348,39 @@ class _Run:
                     to = np.where(saved, self.rng.choice(places, rows.size, p=chance), to)
         return to
 
+    def _sensitivity(self, one: dict[str, Any], at: np.ndarray) -> np.ndarray:
+        """The chance that a test of nodes in compartments is positive."""
+        each = [one["sensitivity"].get(name, 0.0) for name in self.world.compartments]
+        return np.array(each)[at]
+
+    def _propose_test(self, rows: np.ndarray, k: int, time: np.ndarray) -> None:
+        """The next test of anybody by a measure with a rate."""
+        if "rate" in self.world.measures[k]:
+            mean = 1.0 / (self.world.measures[k]["rate"] * self.world.nodes)
+            self.next_test[rows, k] = time + self.rng.exponential(mean, rows.size)
+
+    def _test(self, rows: np.ndarray, time: np.ndarray) -> None:
+        which = self.next_test[rows].argmin(axis=1)
+        for k in np.unique(which):
+            one, mine, when = self.world.measures[k], rows[which == k], time[which == k]
+            node = self.rng.integers(0, self.world.nodes, mine.size)
+            share = self._sensitivity(one, self.at[mine, node]) * self._among(one)[node]
+            found = (self.rng.random(mine.size) < share) & self._in_force(mine, k, when)
+            begin = tidy(when[found] + one["delay"])
+            self._hold(mine[found], int(k), node[found], begin, one["isolation"])
+            self._propose_test(mine, int(k), when)
+
     def _detect(self, rows: np.ndarray, time: np.ndarray) -> None:
         flat = self.detected[rows].reshape(rows.size, -1).argmin(axis=1)
         k, node, slot = np.unravel_index(flat, self.detected.shape[1:])
         self.detected[rows, k, node, slot] = np.inf
         for number, one in enumerate(self.world.measures):
+            mine = (k == number) & self._in_force(rows, number, time)
+            if one["kind"] == "testing":
+                begin = tidy(time[mine] + one["delay"])
+                self._hold(rows[mine], number, node[mine], begin, one["isolation"])
             if one["kind"] != "tracing":
                 continue
-            age = tidy(time - self.starts[rows, number])
-            mine = (k == number) & (age >= 0) & (age < one["duration"])
             self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
             for arc in range(self.source.size):
                 here = mine & (node == self.source[arc])
@@ -338,6 +404,10 @@ class _Run:
     def _hold(
         self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray, lasts: float
     ) -> None:
+        begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
+        until = tidy(time + lasts)
+        new = ~((begin <= time[:, None]) & (end >= until[:, None])).any(axis=1)
+        rows, node, time = rows[new], node[new], time[new]
         if rows.size:
             slot = (self.hold_end[rows, k, node]).argmin(axis=1)  # the one that is over first
             self.hold_begin[rows, k, node, slot] = time
@@ -390,8 +460,7 @@ class _Run:
             factor = calendar_at(*profile, time - since)
             left *= np.where(here == self.index[name], factor, 1.0)
         for k, one in enumerate(world.measures):
-            age = tidy(time - self.starts[rows, k])
-            force = (age >= 0) & (age < one.get("duration", np.inf))
+            force = self._in_force(rows, k, time)
             if one["kind"] == "closure":
                 if one["layer"] is not None:
                     force &= layer == world.layers.index(one["layer"])
@@ -404,7 +473,7 @@ class _Run:
                 away &= time >= tidy(since + one["delay"])
                 coin = self.was_isolated[rows, k, source], self.isolated[rows, k, source]
                 left *= np.where(away & np.where(now, *coin), 1.0 - one["reduction"], 1.0)
-            elif one["kind"] == "tracing":
+            elif one["kind"] in ("tracing", "testing"):
                 held = self._is_held(rows, k, source, time) | self._is_held(rows, k, target, time)
                 left *= np.where(held, 1.0 - one["reduction"], 1.0)
         return left
@@ -417,7 +486,7 @@ class _Run:
             chance, to = imports(self.world, self.world.importations[k]["compartment"])
             left = self._guarded(mine, node, when)
             for m, one in enumerate(self.world.measures):
-                if one["kind"] == "tracing":
+                if one["kind"] in ("tracing", "testing"):
                     held = self._is_held(mine, m, node, when)
                     left *= np.where(held, 1.0 - one["reduction"], 1.0)
             into_node = self.world.factor("susceptibility")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from epidemics_measures import add_measures, measure_of
 
 import ergode
 
@@ -177,9 +178,23 @@ def _alike(world: World, family: str) -> bool:
     laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
-    if family == "measures" and "severity" not in world.measures[1]:
+    if family == "measures" and not _has_severity(world):
+        return False
+    if family in ("measures", "meetings") and all(m["kind"] != "testing" for m in world.measures):
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
+
+
+def _has_severity(world: World) -> bool:
+    """Whether vaccines spare people a branch, and each time leave them another."""
+    named = {name for one in world.measures for name in one.get("severity", {})}
+    splits = [to for to, _ in world.progressions.values()]
+    splits += [to for _, each in world.splits.values() for to in each]
+    return bool(named) and all(
+        sum(share for name, share in to.items() if name not in named) > 0
+        for to in splits
+        if len(to) > 1 and any(to.get(name, 0.0) > 0 for name in named)
+    )
 
 
 def _draw(rng: np.random.Generator, family: str) -> World:
@@ -239,7 +254,7 @@ def _draw(rng: np.random.Generator, family: str) -> World:
              "start": start + float(rng.uniform(0, 1.5))}
         ]  # fmt: skip
     if general:
-        _add_measures(rng, world)
+        add_measures(rng, world)
         _add_profiles(rng, world)
     if family not in _BARE:
         _add_people(rng, world, general)
@@ -310,60 +325,6 @@ def _add_importations(rng: np.random.Generator, world: World) -> None:
          "stop": start + 2.0},
         {"compartment": str(rng.choice(ill)), "times": [start, float(tidy(start + 2 * UNIT))]},
     ]  # fmt: skip
-
-
-def _add_measures(rng: np.random.Generator, world: World) -> None:
-    start, infectious = float(world.times[0]), sorted(world.infectious)
-    world.measures[0]["layer"] = "a" if world.layers else None
-    entered = sorted({x for _, x, _ in world.infections})
-
-    def trigger() -> dict[str, Any]:
-        counted: Any = rng.choice(["cases", *infectious])
-        if rng.random() < 0.3:
-            counted = (*infectious, "cases")[: int(rng.integers(1, 3))]
-        return {
-            "count": counted if isinstance(counted, tuple) else str(counted),
-            "level": int(rng.integers(2, 5)), "delay": float(rng.choice([0.0, 0.2])),
-        }  # fmt: skip
-
-    def some(*values: float) -> float:
-        return float(rng.choice(values))
-
-    world.measures += [
-        {"kind": "vaccination", "fraction": some(0.6, 1.0), "efficacy": some(0.7, 1.0),
-         "leaky": True, "infectivity_reduction": 0.4, "rollout": some(0.0, 1.0),
-         "delay": some(0.0, 0.1), "duration": some(2.0, np.inf), "start": start + 0.2},
-        {"kind": "vaccination", "fraction": 0.5, "efficacy": 0.6, "leaky": False,
-         "infectivity_reduction": some(0.0, 0.5), "rollout": 0.5, "delay": 0.0, "duration": 1.5},
-        {"kind": "isolation", "compartment": str(rng.choice(infectious)),
-         "fraction": some(0.6, 1.0), "delay": some(0.0, 0.2), "reduction": some(0.8, 1.0),
-         "duration": some(2.0, np.inf), "start": start + 0.3},
-        {"kind": "tracing", "compartment": str(rng.choice(entered)), "detection": some(0.7, 1.0),
-         "detection_delay": 0.2, "tracing": some(0.6, 1.0), "tracing_delay": 0.2,
-         "quarantine": some(0.8, np.inf), "reduction": some(0.9, 1.0),
-         "lookback": some(1.2, np.inf), "duration": some(2.5, np.inf)},
-        {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9,
-         "trigger": trigger()},
-    ]  # fmt: skip
-    _add_effects(rng, world)
-    for one in world.measures[1:-1]:
-        if one["kind"] != "tracing" and rng.random() < 0.5:
-            one["among"] = "group"
-        if rng.random() < 0.35:
-            one.pop("start", None)
-            one["trigger"] = trigger()
-
-
-def _add_effects(rng: np.random.Generator, world: World) -> None:
-    """The first vaccine wanes, and spares people a branch; the second may spare them one too."""
-    first, second = world.measures[1:3]
-    table = ([0.0, round(float(rng.uniform(0.2, 0.8)), 2)], [1.0, 0.3])
-    first["waning"] = table if rng.random() < 0.5 else round(float(rng.uniform(0.4, 2.0)), 2)
-    branching = [to for to, _ in world.progressions.values() if len(to) > 1]
-    if branching:
-        to = list(branching[0])
-        for one in (first, second):
-            one["severity"] = {to[0]: float(rng.choice([0.6, 1.0]))}
 
 
 def _add_profiles(rng: np.random.Generator, world: World) -> None:
@@ -532,12 +493,6 @@ def contacts_of(world: World) -> Any:
     return contacts.with_attributes(**people) if people else contacts
 
 
-_MEASURES = {
-    "closure": ergode.LayerClosure, "vaccination": ergode.Vaccination,
-    "isolation": ergode.Isolation, "tracing": ergode.ContactTracing,
-}  # fmt: skip
-
-
 def options_of(world: World) -> dict[str, Any]:
     """Everything else that `ergode.epidemics.simulate` is given."""
     initial = {
@@ -556,14 +511,5 @@ def options_of(world: World) -> dict[str, Any]:
     if world.importations:
         options["importations"] = [ergode.Importation(**one) for one in world.importations]
     if world.measures:
-        options["interventions"] = []
-        for one in world.measures:
-            given = {k: v for k, v in one.items() if k not in ("kind", "trigger")}
-            if isinstance(one.get("waning"), float):
-                given["waning"] = ergode.Exponential(mean=one["waning"])
-            elif "waning" in one:
-                given["waning"] = ergode.Calendar(*one["waning"])
-            if "trigger" in one:
-                given["start"] = ergode.Trigger(**one["trigger"])
-            options["interventions"].append(_MEASURES[one["kind"]](**given))
+        options["interventions"] = [measure_of(one) for one in world.measures]
     return options

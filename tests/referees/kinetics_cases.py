@@ -159,6 +159,10 @@ def _plain(rng, case, begin, span):
             right[str(k)] = right.get(str(k), 0) + 1
         speed = _speeds(rng, span, [order], amount)[0]
         law = law_of(rng, str(which), hot, speed, amount, names, cold)
+        if which == "chebyshev":  # all may decay: one that rises without end at no pressure
+            for row in law["rows"]:  # would end it in a finite time, and have no solution after
+                row[1] = abs(row[1])
+            law["rows"][0][1] += sum(row[1] for row in law["rows"][1:])
         reactions.append({"left": left, "right": right, "law": law})
     case |= {
         "kind": "plain", "species": [{"name": name} for name in names], "reactions": reactions,
@@ -222,6 +226,11 @@ def _nuclei(rng, case, begin, span, heated=None):
         if place == 0 or rng.random() < 0.4:
             back = {"kind": "balance", "of": len(reactions) - 1}
             reactions.append({"left": right, "right": left, "law": back})
+    # Drawn apart: the other numbers of a seed stay.
+    other = np.random.default_rng([case["seed"], 1])
+    speed = 10 ** other.uniform(-1, 1) / span / dense
+    law = law_of(other, "reaclib", hot, speed, dense, names, cold) | {"electrons": True}
+    reactions.append({"left": {"p": 1}, "right": {"n": 1}, "law": law})
     species = []
     for name, (a, z, excess, spin) in NUCLEI.items():
         one = {"name": name, "A": a, "Z": z, "excess": excess, "spin": spin}
@@ -247,7 +256,7 @@ def _nuclei(rng, case, begin, span, heated=None):
 
 def _heated(rng, case, begin, span):
     mode = str(rng.choice(["constant-volume", "constant-pressure"]))
-    if mode == "constant-volume" and rng.random() < 0.5:
+    if rng.random() < 0.5:
         _nuclei(rng, case, begin, span, mode)
     else:
         _molecules(rng, case, begin, span, mode)
@@ -276,7 +285,7 @@ def _law(law, reactions):
     if kind == "chebyshev":
         return ergode.Chebyshev(law["T"], law["p"], law["rows"])
     if kind == "reaclib":
-        return ergode.Reaclib(law["sets"], law["prefactor"])
+        return ergode.Reaclib(law["sets"], law["prefactor"], law.get("electrons", False))
     if kind == "weak":
         return ergode.models.reactions.rates.WeakTable(*law["table"])
     return ergode.DetailedBalance(_law(reactions[law["of"]]["law"], reactions))

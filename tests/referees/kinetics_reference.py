@@ -109,6 +109,10 @@ class Model:
         self.charge = np.array([one.get("Z", 0) for one in case["species"]], float)
         if self.nuclear:
             self.excess = np.array([one["excess"] for one in case["species"]]) * MEV
+        if self.nuclear and case.get("heating") == "constant-pressure":
+            y = start_of(case)
+            amount, hot = (y[:-1] * (1 + self.charge)).sum(), y[-1]
+            self.pressure = case["density"] * R * hot * amount + RADIATION * hot**4 / 3
 
     def partners(self, law, c):
         named, default = law["partners"]
@@ -127,6 +131,8 @@ class Model:
                 value = arrhenius(law["law"], t)
             elif kind == "reaclib":
                 value = law["prefactor"] * reaclib(law["sets"], t)
+                if law.get("electrons"):
+                    value *= (self.charge * c).sum()
             elif kind == "three-body":
                 value = arrhenius(law["law"], t) * self.partners(law, c)
             elif kind == "falloff":
@@ -178,6 +184,21 @@ class Model:
                 return self.rates(temperature, density * y) / density
             return self.rates(temperature, y)
         amounts, hot = y[:-1], y[-1]
+        if self.nuclear and heating == "constant-pressure":
+            # Of an ideal gas with radiation: the specific volume, and the enthalpy u + P V.
+            amount = (amounts * (1 + self.charge)).sum()
+            light = RADIATION * hot**4
+            gas = self.pressure - light / 3
+            volume = R * hot * amount / gas
+            change = self.rates(hot, amounts / volume) * volume
+            by_heat = volume / hot + volume * 4 * light / (3 * hot * gas)
+            capacity = (
+                1.5 * R * amount + 4 * light * volume / hot + (light + self.pressure) * by_heat
+            )
+            per = 1.5 * R * hot + (light + self.pressure) * volume / amount
+            return np.append(
+                change, -((self.excess + per * (1 + self.charge)) * change).sum() / capacity
+            )
         if self.nuclear:
             change = self.rates(hot, density * amounts) / density
             electrons = (self.charge * amounts).sum()
@@ -256,7 +277,7 @@ def solve(case, rtol=1e-8):
     count = len(model.names)
     if case["kind"] == "nuclei":
         found[:, :count] *= np.array([one["A"] for one in case["species"]])
-    if case.get("heating") == "constant-pressure":
+    if case.get("heating") == "constant-pressure" and "pressure" in case:
         volume = found[:, :count].sum(axis=1) * R * found[:, -1] / case["pressure"]
         found[:, :count] /= volume[:, None]
     return found[:, :count], found[:, count] if case.get("heating") else None

@@ -54,9 +54,14 @@ def tolerances(scheme: str, cells: float, pull: float, shift: float) -> tuple[fl
 def is_told(found, which: int) -> bool:
     """Whether a result says of itself that it is not to be trusted."""
     one = found.isel(trajectory=which)
+    across = [
+        density_linear.deviation_in_cells(each, one["width"].values, one["axes"].values)
+        for each in one["covariance"].values if np.isfinite(each).all()
+    ]  # fmt: skip
     return bool(
         np.isfinite(one["unreliable_from"])
         or one["cells_in_deviation"].min() < 1.75
+        or min(across, default=0.0) < 1.75  # a narrow one that lies askew
         or one["mass_lost"].max() > 0.01
     )
 
@@ -284,6 +289,13 @@ def test_a_tail_that_was_displaced_across_the_measured_direction_is_told(seed, k
 def test_a_tail_that_two_measurements_have_reached_is_told():
     """Two deviations each: 0.38 deviations off, where the second alone would be 0.05."""
     wrong, _ = judge_linear(1008050068859, KERNELS[10], "cpu")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+def test_a_narrow_density_that_lies_askew_is_told():
+    """1.3 cells across, and 2.2 along the axes: its covariance is half too large."""
+    wrong, _ = judge_linear(16746817794, KERNELS[10], "cpu")
     assert not wrong, "\n".join(wrong)
 
 

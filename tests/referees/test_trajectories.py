@@ -27,6 +27,8 @@ from trajectories_models import (
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Maximum, Mean, Minimum, TimeAbove, ZeroCrossing, integrate
+from ergode.trajectories.arrays import group
+from ergode.trajectories.arrays.past import recall
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import explicit, inside_step, observing, stepper
 
@@ -475,6 +477,63 @@ def test_random_events_and_observables_of_arrays(device):
     assert not wrong, "\n".join(wrong)
 
 
+# Steps of one size end at the points of a table, as at sums of delays.
+DELAYED_STRUCTURE = 24
+DELAYED_ARRAYS = {
+    "tsit5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
+    "dop853": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "rk4": ({"step": 0.004}, 2e-4),
+    "tsit5 fixed": ({"step": 0.01}, 2e-4), "dop853 fixed": ({"step": 0.02}, 2e-4),
+    "euler": ({"step": 5e-4}, 2e-2),
+    "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
+}  # fmt: skip
+
+
+def fresh_structures(share):
+    """Numbers of structures from a fresh seed on, for a share of the time that is asked for."""
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
+    until = time.monotonic() + share * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    structure = begin
+    while time.monotonic() < until:
+        yield structure
+        structure += 1
+    print(f"{structure - begin} structures")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_delays_of_arrays(device):
+    """With a history that is a function, and delays that differ between trajectories."""
+    wrong = array_fields.compare(DELAYED_STRUCTURE, 2, {"rk4": DELAYED_ARRAYS["rk4"]}, device, True)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_delays_of_arrays_for_long(device):
+    wrong = []
+    for structure in fresh_structures(0.3):
+        some = np.random.default_rng(structure).choice(list(DELAYED_ARRAYS), 2, replace=False)
+        options = {name: DELAYED_ARRAYS[name] for name in some}
+        for seed in range(structure, structure + 3):
+            wrong += array_fields.compare(structure, seed, options, device, True)
+        watched = {name: one for name, one in options.items() if name in WATCHED_ARRAYS}
+        wrong += array_fields.compare_watched(structure, structure, watched, device, True)
+    assert not wrong, "\n".join(wrong)
+
+
+def _a_step_late(group, t, middle, p, run, row, past):
+    """Delayed values of a time that is a little wrong."""
+    recall(group, t - 1e-3, middle, p, run, row, past)
+
+
+@pytest.mark.exhaustive
+def test_broken_delays_of_arrays_are_noticed(monkeypatch, nothing_compiled):
+    monkeypatch.setattr(group, "recall", _a_step_late)
+    options = {"rk4": DELAYED_ARRAYS["rk4"]}
+    assert array_fields.compare(DELAYED_STRUCTURE, 2, options, "cpu", True)
+
+
 def _halfway(e, a, ga, b, gb, inside):
     """An event between two nodes is said to be halfway."""
     return 0.5 * (a + b)
@@ -500,35 +559,26 @@ def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_events_and_observables_of_arrays_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, structure = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for structure in fresh_structures(0.2):
         some = np.random.default_rng(structure).choice(list(WATCHED_ARRAYS), 2, replace=False)
         for seed in range(structure, structure + 5):
             wrong += array_fields.compare_watched(
                 structure, seed, {name: WATCHED_ARRAYS[name] for name in some}, device
             )
-        structure += 1
-    print(f"{structure - begin} structures")
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_of_arrays_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, structure = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for structure in fresh_structures(0.2):
         some = np.random.default_rng(structure).choice(list(ARRAYS), 3, replace=False)
         for seed in range(structure, structure + 6):
             wrong += array_fields.compare(
                 structure, seed, {name: ARRAYS[name] for name in some}, device
             )
-        structure += 1
     assert not wrong, "\n".join(wrong)
 
 

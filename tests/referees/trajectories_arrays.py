@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from types import SimpleNamespace
 
@@ -24,10 +25,11 @@ _WHOLE = SimpleNamespace(**{name: getattr(np, name) for name in ("sin", "cos", "
 class Model:
     """A random structure: arrays, the terms of each, whether one function sets all of them.
 
-    Sizes, parameters, data and initial values are drawn for it again and again.
+    Sizes, parameters, data and initial values are drawn for it again and again.  With `is_late` it
+    has one to three delays, of any of its arrays, and perhaps a history that is a function.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed, is_late=False):
         rng = np.random.default_rng(seed)
         self.names = ["x", "u", "v"][: int(rng.integers(1, 4))]
         self.dims = [int(rng.integers(1, 4)) for _ in self.names]
@@ -35,6 +37,17 @@ class Model:
         self.has_data = bool(rng.random() < 0.7)
         self.kind = str(rng.choice(["linear", "cubic"]))
         self.texts = [self._draw(rng, v) for v in range(len(self.names))]
+        self.late = [int(v) for v in rng.integers(0, len(self.names), 3)] if is_late else []
+        self.late = self.late[: int(rng.integers(1, 4))]
+        for k, other in enumerate(self.late):
+            v = int(rng.integers(0, len(self.names)))
+            places = [self._place(rng, v, other, axis) for axis in range(self.dims[other])]
+            there = f"yd[{k}][{', '.join(places)}]"
+            self.texts[v] += f" + 0.3 * {there} + p[1] * math.sin(2 * {there})"
+        self.pasts = [] if not is_late or rng.random() < 0.3 else [
+            f"{round(float(rng.uniform(0.2, 0.8)), 2)} * math.cos({1 + 0.3 * v} * t + 0.7 * i)"
+            for v in range(len(self.names))
+        ]  # fmt: skip
 
     def _array(self, v):
         return "y" if self.is_single else f"y.{self.names[v]}"
@@ -98,9 +111,10 @@ class Model:
     def field(self, shapes, data):
         """What the engine is given."""
         c = ", c" if self.has_data else ""
+        yd = ", yd" if self.late else ""
         functions = {}
         if self.in_place:
-            lines = [f"def rhs(t, y, dy, p{c}):"]
+            lines = [f"def rhs(t, y{yd}, dy, p{c}):"]
             for v, (number, text) in enumerate(zip(self.dims, self.texts, strict=True)):
                 slopes = self._array(v).replace("y", "dy", 1)
                 for axis, index in enumerate(INDICES[:number]):
@@ -112,14 +126,24 @@ class Model:
         else:
             for name, number, text in zip(self.names, self.dims, self.texts, strict=True):
                 indices = ", ".join(INDICES[:number])
-                text = f"def rate_{name}({indices}, t, y, p{c}):\n    return {text}\n"
+                text = f"def rate_{name}({indices}, t, y{yd}, p{c}):\n    return {text}\n"
                 functions[name] = function_from_text(text, {"math": math})
             given = {"component": functions[self.names[0]] if self.is_single else functions}
         variables = dict(zip(self.names, shapes, strict=True))
         return ergode.VectorField(
             **given, variables=(self.names[0], shapes[0]) if self.is_single else variables,
-            parameters=PARAMETERS, constants=data,
+            parameters=[*PARAMETERS, *(f"tau{k}" for k in range(len(self.late)))], constants=data,
+            delays=[(self.names[v], f"tau{k}") for k, v in enumerate(self.late)],
         )  # fmt: skip
+
+    def history(self):
+        """What the engine is given; None for a constant history."""
+        found = {}
+        for name, number, text in zip(self.names, self.dims, self.pasts, strict=False):
+            arguments = ", ".join([*INDICES[:number], "t", *(["c"] if self.has_data else [])])
+            text = f"def past_{name}({arguments}):\n    return {text}\n"
+            found[name] = function_from_text(text, {"math": math})
+        return (found[self.names[0]] if self.is_single else found) if found else None
 
     def solution(self, shapes, data, p, start):
         """States [time, unknown] by SciPy, at the times of the grid."""
@@ -133,9 +157,27 @@ class Model:
         """
         codes = [compile(_as_whole(text), "<referee>", "eval") for text in self.texts]
         places = [dict(zip(INDICES, np.indices(shape), strict=False)) for shape in shapes]
+        taus, middle = list(p[len(PARAMETERS) :]), 0.0
+        pasts = [compile(text, "<referee>", "eval") for text in self.pasts]
+
+        def before(t):
+            if not pasts:
+                return np.asarray(start, float)
+            names = {"t": t, "math": _WHOLE}
+            return np.concatenate([
+                np.broadcast_to(eval(code, {**names, **place}), shape).ravel()
+                for code, place, shape in zip(pasts, places, shapes, strict=True)
+            ])  # fmt: skip
+
+        def delayed(t, middle):
+            """The delayed arrays, in an interval around `middle`."""
+            flats = [before(min(t - tau, 0.0)) if middle < tau else at(max(t - tau, 0.0))
+                     for tau in taus]  # fmt: skip
+            return [self._views(flat, shapes)[self.names[v]]
+                    for flat, v in zip(flats, self.late, strict=True)]  # fmt: skip
 
         def slope(t, flat):
-            names = self.names_at(t, flat, shapes, data, p)
+            names = self.names_at(t, flat, shapes, data, p, delayed(t, middle))
             slopes = [
                 np.broadcast_to(eval(code, {**names, **place}), shape).ravel()
                 for code, place, shape in zip(codes, places, shapes, strict=True)
@@ -150,20 +192,8 @@ class Model:
 
             stops.terminal, stops.direction = True, 1.0
         knots = [s for s in data["drive"].times if 0.0 < s < END] if data else []
-        y, t, pieces = np.asarray(start, float), 0.0, []
-        for goal in [*knots, END]:
-            while t < goal:
-                found = solve_ivp(
-                    slope, (t, goal), y, "DOP853", dense_output=True, rtol=1e-10, atol=1e-12,
-                    events=stops, max_step=np.inf if kick is None else 0.02,
-                )  # fmt: skip
-                pieces.append((t, found.t[-1], found.sol))
-                t, y = found.t[-1], found.y[:, -1].copy()
-                if found.status == 1:
-                    kicks.append(t)
-                    y[0] -= kick[1]
-                if len(kicks) > 8:
-                    return None, kicks
+        knots = sorted({*knots, *(plain.goals(taus, END, 2) if taus else [])} - {END})
+        y, t, pieces, begins = np.asarray(start, float), 0.0, [], []
 
         def states(times):
             times = np.asarray(times)
@@ -174,18 +204,41 @@ class Model:
                     found[here] = dense(times[here]).T
             return found
 
+        def at(t):
+            """The state at one time."""
+            return pieces[max(bisect.bisect_left(begins, t) - 1, 0)][2](t)
+
+        for goal in [*knots, END]:
+            middle = 0.5 * (t + goal)
+            while t < goal:
+                found = solve_ivp(
+                    slope, (t, goal), y, "DOP853", dense_output=True, rtol=1e-10, atol=1e-12,
+                    events=stops, max_step=np.inf if kick is None else 0.02,
+                )  # fmt: skip
+                pieces.append((t, found.t[-1], found.sol))
+                begins.append(t)
+                t, y = found.t[-1], found.y[:, -1].copy()
+                if found.status == 1:
+                    kicks.append(t)
+                    y[0] -= kick[1]
+                if len(kicks) > 8:
+                    return None, kicks
+        self.delayed = delayed
         return states, kicks
 
-    def names_at(self, t, flat, shapes, data, p):
-        """Names in the text of a function, for whole arrays."""
+    def _views(self, flat, shapes):
         ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
-        views = {
+        return {
             name: flat[begin:end].reshape(shape)
             for name, shape, begin, end in zip(self.names, shapes, ends[:-1], ends[1:], strict=True)
         }
+
+    def names_at(self, t, flat, shapes, data, p, yd=()):
+        """Names in the text of a function, for whole arrays."""
+        views = self._views(flat, shapes)
         own = views[self.names[0]] if self.is_single else SimpleNamespace(**views)
         return {
-            "t": t, "y": own, "p": p, "c": SimpleNamespace(**data) if data else None,
+            "t": t, "y": own, "yd": yd, "p": p, "c": SimpleNamespace(**data) if data else None,
             "math": _WHOLE, "np": np, "len": len, "mean": np.mean, "corner": lambda x: x.flat[0],
         }  # fmt: skip
 
@@ -198,6 +251,8 @@ class Model:
         outer = str(rng.choice(["0.0", "0.3 * math.sin(3 * t)", "0.5 * FIRST", "p[1] * FIRST"]))
         level = round(float(rng.uniform(-0.2, 0.6)), 3)
         data = " + 0.1 * c.weights[1]" if self.has_data else ""
+        if self.late:
+            data += f" + 0.2 * yd[0][{', '.join('0' * self.dims[self.late[0]])}]"
         lines, at = ["total = 0.0"], f"{own}[{', '.join(indices)}]"
         for axis, index in enumerate(indices):
             lines.append(f"{' ' * 4 * axis}for {index} in range({own}.shape[{axis}]):")
@@ -208,7 +263,8 @@ class Model:
 
     def function(self, name, lines):
         """A function of the whole state, as the engine takes it."""
-        text = f"def {name}(t, y, p{', c' if self.has_data else ''}):\n"
+        yd = ", yd" if self.late else ""
+        text = f"def {name}(t, y{yd}, p{', c' if self.has_data else ''}):\n"
         body = "".join(f"    {line}\n" for line in lines)
         return function_from_text(text + body, {"math": math})
 
@@ -231,14 +287,24 @@ def _as_whole(text):
     return text
 
 
-def compare(structure, seed, options, device):
+def _delays(model, rng, count):
+    """Delays of trajectories: the last one may be longer than the run."""
+    found = {f"tau{k}": rng.uniform(0.25, 1.2, count) for k in range(len(model.late))}
+    if len(found) > 1 and rng.random() < 0.3:
+        found[f"tau{len(found) - 1}"][:] = 2.5
+    elif len(found) > 1 and rng.random() < 0.3:
+        found["tau1"] = 2.0 * found["tau0"]
+    return found
+
+
+def compare(structure, seed, options, device, is_late=False):
     """What is wrong with one random field, in words; methods that do not take it are left out."""
-    model, rng = Model(structure), np.random.default_rng(seed)
+    model, rng = Model(structure, is_late), np.random.default_rng(seed)
     shapes, data = model.shapes(rng), model.data(rng)
     field = model.field(shapes, data)
     count = int(rng.choice([1, 3, 9]))
     rows = {"a": rng.uniform(0.0, 1.0, count), "b": rng.uniform(-1.5, 1.5, count),
-            "w": rng.uniform(0.5, 3.0, count)}  # fmt: skip
+            "w": rng.uniform(0.5, 3.0, count), **_delays(model, rng, count)}  # fmt: skip
     start = [rng.uniform(-1.5, 1.5, (count, *shape)) for shape in shapes]
     flat = np.concatenate([one.reshape(count, -1) for one in start], axis=1)
     truth = np.array([
@@ -256,7 +322,7 @@ def compare(structure, seed, options, device):
         here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
         found = integrate(
             field, times=GRID, initial=initial, parameters=rows, method=method, device=device,
-            **given,
+            history=model.history(), **given,
         )  # fmt: skip
         states = np.concatenate(
             [found[name].values.reshape(count, GRID.size, -1) for name in model.names], axis=2
@@ -334,18 +400,18 @@ def _stiff_solution(data, p, start):
 # ---- events and observables
 
 
-def compare_watched(structure, seed, options, device):
+def compare_watched(structure, seed, options, device, is_late=False):
     """What is wrong with events and observables of one random field, in words."""
-    model, rng = Model(structure), np.random.default_rng(seed)
+    model, rng = Model(structure, is_late), np.random.default_rng(seed)
     # Of the structure: kernels are compiled once for all of its seeds.
     drawn = np.random.default_rng(structure + 10**6)
     (gap, gap_lines), (other, other_lines) = (model.watched(drawn) for _ in range(2))
-    acts = bool(drawn.random() < 0.5)
+    acts = bool(drawn.random() < 0.5) and not is_late
     shapes, data = model.shapes(rng), model.data(rng)
     field = model.field(shapes, data)
     count = int(rng.choice([1, 3, 9]))
     rows = {"a": rng.uniform(0.0, 1.0, count), "b": rng.uniform(-1.5, 1.5, count),
-            "w": rng.uniform(0.2, 0.8, count)}  # fmt: skip
+            "w": rng.uniform(0.2, 0.8, count), **_delays(model, rng, count)}  # fmt: skip
     start = [rng.uniform(-1.5, 1.5, (count, *shape)) for shape in shapes]
     flat = np.concatenate([one.reshape(count, -1) for one in start], axis=1)
     g, q = model.function("gap", gap_lines), model.function("other", other_lines)
@@ -365,9 +431,10 @@ def compare_watched(structure, seed, options, device):
             truths.append(None)
             continue
 
-        def seen(t, which, state=None, p=p, states=states):
+        def seen(t, which, state=None, p=p, states=states, delayed=model.delayed):
             state = states([t])[0] if state is None else state
-            return float(eval(codes[which], model.names_at(t, state, shapes, data, p)))
+            names = model.names_at(t, state, shapes, data, p, delayed(t, t))
+            return float(eval(codes[which], names))
 
         path = states(fine)
         values = [np.array([seen(t, which, one) for t, one in zip(fine, path, strict=True)])
@@ -388,6 +455,7 @@ def compare_watched(structure, seed, options, device):
         found = integrate(
             field, times=GRID, initial=dict(zip(model.names, start, strict=True)), record=200,
             parameters=rows, method=method, device=device, events=events, max_step=0.1,
+            history=model.history(),
             observables=[Maximum(q, name="top"), Minimum(q, name="low"), Mean(q, name="mean"),
                          TimeAbove(q, 0.05, name="above")], **given,
         )  # fmt: skip

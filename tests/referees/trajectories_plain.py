@@ -37,7 +37,7 @@ def solve(function, parameters, start, end, delays=(), history=None, kick=None, 
     Returns the path and the times of the kicks.
     """
     path = Path(history)
-    goals = _goals(delays, end)
+    places = goals(delays, end)
     t, y, kicks = 0.0, np.array(start, float), []
     now = [0.0]
 
@@ -57,7 +57,7 @@ def solve(function, parameters, start, end, delays=(), history=None, kick=None, 
         stops.terminal, stops.direction = True, 1.0
     breaks = [0.0]  # what is read a delay later is not smooth there
     while t < end * (1 - 1e-12):
-        goal = min(g for g in goals if g > t * (1 + 1e-12) + 1e-12)
+        goal = min(g for g in places if g > t * (1 + 1e-12) + 1e-12)
         if kick is not None and delays:
             later = [b + tau for b in breaks for tau in delays if b + tau > t + 1e-12]
             goal = min([goal, *later])
@@ -74,16 +74,19 @@ def solve(function, parameters, start, end, delays=(), history=None, kick=None, 
     return path, kicks
 
 
-def _goals(delays, end):
-    """Where the solution is not smooth, and at least as often as the shortest delay."""
-    goals = {end}
-    for orders in itertools.product(range(7), repeat=len(delays)):
+def goals(delays, end, most=6):
+    """Where the solution is not smooth, and at least as often as the shortest delay.
+
+    `most` is the largest number of delays in a sum.
+    """
+    found = {end}
+    for orders in itertools.product(range(most + 1), repeat=len(delays)):
         total = sum(n * tau for n, tau in zip(orders, delays, strict=True))
-        if sum(orders) <= 6 and 0.0 < total < end:
-            goals.add(total)
+        if sum(orders) <= most and 0.0 < total < end:
+            found.add(total)
     if delays:
-        goals |= set(np.arange(1, int(end / min(delays)) + 1) * min(delays) * (1 - 1e-9))
-    return sorted(g for g in goals if g <= end)
+        found |= set(np.arange(1, int(end / min(delays)) + 1) * min(delays) * (1 - 1e-9))
+    return sorted(g for g in found if g <= end)
 
 
 def crossings(gap, end, values=None):

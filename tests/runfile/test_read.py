@@ -357,20 +357,28 @@ kind = "isolation"
 compartment = "I"
 delay = 2
 start = { count = "cases", level = 5 }
+stop = { count = ["I", "R"], level = 2, delay = 1, below = true }
 [[interventions]]
 kind = "vaccination"
 fraction = 0.5
 start = 10
+[[interventions]]
+kind = "testing"
+sensitivity = { E = 0.3, I = 0.9 }
+rate = 0.1
+delay = 1
 [[importations]]
 compartment = "I"
 rate = 0.5
 """,
         simulate=SIMULATE + "seed = 3",
     )
-    isolation, vaccination = asked.request.options["interventions"]
+    isolation, vaccination, testing = asked.request.options["interventions"]
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
-    assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5))
+    stop = ergode.Trigger(["I", "R"], 2, delay=1, below=True)
+    assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5), stop=stop)
     assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
+    assert testing == ergode.Testing({"E": 0.3, "I": 0.9}, rate=0.1, delay=1)
     waning = (
         '{ distribution = "exponential", mean = 180 }',
         "{ changes = [0, 90], factors = [1, 0] }",

@@ -79,6 +79,12 @@ def run(
     seed: _Seed = None,
     output: _Output = None,
     overwrite: _Overwrite = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep finished parts, and go on from those kept.")
+    ] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, whose workers compute.")
+    ] = None,
     json: _Json = False,
 ) -> None:
     """Run what a TOML file describes; write a dataset and a figure."""
@@ -87,8 +93,23 @@ def run(
 
         given = {"device": device, "replicates": replicates, "seed": seed}
         options = {name: value for name, value in given.items() if value is not None}
-        if execute(file, options, output, as_json=json, overwrite=overwrite):
+        if execute(
+            file, options, output, as_json=json, overwrite=overwrite, resume=resume,
+            scheduler=scheduler,
+        ):  # fmt: skip
             raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def status(
+    store: Annotated[Path, typer.Argument(help="The store of a run (.zarr).", show_default=False)],
+    json: _Json = False,
+) -> None:
+    """Show how much of a run its store holds."""
+    with _exit_codes():
+        from ergode.cli.status import show
+
+        show(store, as_json=json)
 
 
 @app.command()

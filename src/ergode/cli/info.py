@@ -1,12 +1,13 @@
-"""``ergode info``: versions, devices, cache."""
+"""``ergode info``: versions, extras, devices, cache."""
 
 from __future__ import annotations
 
 import json
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 from typing import Any
 
+from packaging.requirements import Requirement
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -16,6 +17,7 @@ from ergode.core import devices, kernel_cache
 from ergode.core.notebook import bytes_text
 
 _PACKAGES = ("numpy", "numba", "numba-cuda", "scipy", "xarray")
+_OF_A_CHECKOUT = {"test", "docs", "bench"}
 
 
 def collect() -> dict[str, Any]:
@@ -27,6 +29,7 @@ def collect() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
+        "extras": extras(),
         "devices": [
             {
                 "name": device.name,
@@ -46,6 +49,24 @@ def collect() -> dict[str, Any]:
     }
 
 
+def extras() -> dict[str, dict[str, str | None]]:
+    """Versions of the packages of each extra; None if one is missing or too old."""
+    try:
+        known = metadata("ergode")
+    except PackageNotFoundError:  # a source tree that is not installed
+        return {}
+    found: dict[str, dict[str, str | None]] = {
+        name: {} for name in known.get_all("Provides-Extra", ()) if name not in _OF_A_CHECKOUT
+    }
+    for text in known.get_all("Requires-Dist", ()):
+        one = Requirement(text)
+        for name, packages in found.items():
+            if one.marker and not one.marker.evaluate() and one.marker.evaluate({"extra": name}):
+                number = _version(one.name)
+                packages[one.name] = number if number and number in one.specifier else None
+    return found
+
+
 def show(*, as_json: bool) -> None:
     """Print installed versions and available devices."""
     found = collect()
@@ -57,6 +78,10 @@ def show(*, as_json: bool) -> None:
     table.add_row("python", f"{found['python']} on {found['platform']}")
     for name, number in found["packages"].items():
         table.add_row(name, number or "not installed")
+    for name, packages in found["extras"].items():
+        missing = [package for package, number in packages.items() if number is None]
+        hint = f"missing: {', '.join(missing)} (pip install 'ergode[{name}]')"
+        table.add_row(escape(f"[{name}]"), escape(hint) if missing else "installed")
     for device in found["devices"]:
         cores = "multiprocessors" if device["name"].startswith("cuda") else "threads"
         table.add_row(

@@ -11,7 +11,10 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -37,8 +40,14 @@ def run(
     *,
     as_json: bool,
     overwrite: bool = False,
+    resume: bool = False,
+    scheduler: str | None = None,
 ) -> bool:
     """Run a file, write its outputs, and print a summary.
+
+    With `resume`, finished parts are kept in a store, and those of an earlier run are not computed
+    again; without it an existing store is refused. `scheduler` is the address of a Dask scheduler
+    whose workers compute the parts.
 
     Returns
     -------
@@ -51,11 +60,20 @@ def run(
         An output could not be written; the message says where the dataset was written instead.
     """
     asked = read(file, options=options, output=output, overwrite=overwrite)
+    if resume and asked.store is None:
+        asked = asked.divided(store=asked.dataset.with_suffix(".parts.zarr"))
+    if asked.store is not None and asked.store.exists() and not resume:
+        raise PlanError(
+            f"store '{asked.store}' exists; pass --resume to compute what is missing in it, or "
+            "remove it"
+        )
     console = Console(highlight=False)
     if not as_json:
         _print_request(console, asked)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _executor(scheduler) as executor:
         warnings.simplefilter("always")
+        if executor is not None:
+            asked = asked.divided(executor=executor)
         dataset = asked.execute(progress=not as_json)
     for warning in caught:
         Console(stderr=True, highlight=False).print(
@@ -72,6 +90,33 @@ def run(
     else:
         _print_result(console, asked, dataset, summary)
     return bool(dataset.attrs.get("interrupted", 0))
+
+
+@contextmanager
+def _executor(scheduler: str | None) -> Iterator[Executor | None]:
+    """The workers of a Dask scheduler, if there is an address.
+
+    Raises
+    ------
+    PlanError
+        Dask is not installed, or no scheduler is there.
+    """
+    if scheduler is None:
+        yield None
+        return
+    if find_spec("distributed") is None:
+        raise PlanError("--scheduler needs dask and distributed (pip install 'ergode[cluster]')")
+    distributed: Any = import_module("distributed")
+    try:
+        client = distributed.Client(scheduler, timeout=_PATIENCE)
+    except (OSError, ValueError, TypeError) as error:
+        raise PlanError(f"no Dask scheduler at '{scheduler}': {error}") from None
+    with client:
+        yield client.get_executor()
+
+
+_PATIENCE = 30
+"""Seconds to wait for the answer of a scheduler."""
 
 
 @contextmanager

@@ -475,13 +475,7 @@ def resolve(device: str | Device = "auto") -> Device:
     """
     if isinstance(device, Device):
         return device
-    kind, _, number = str(device).partition(":")
-    malformed = bool(number) and (kind == "auto" or not number.isdecimal())
-    if kind not in ("auto", "cpu", "cuda") or malformed:
-        raise PlanError(
-            f"device {device!r} is unknown; expected 'auto', 'cpu', 'cpu:THREADS', 'cuda' or "
-            "'cuda:INDEX'"
-        )
+    kind, number = check_name(device)
     if kind == "cpu":
         return _cpu("asked for", int(number) if number else None)
     problem = _cuda_problem()
@@ -490,6 +484,40 @@ def resolve(device: str | Device = "auto") -> Device:
     if problem:
         raise PlanError(f"device {device!r} was asked for, but {problem}")
     return _cuda(int(number or 0), "asked for")
+
+
+def check_name(device: Any) -> tuple[str, str]:
+    """Kind and number in the name of a device, which may be one of another machine.
+
+    Raises
+    ------
+    PlanError
+        It is not such a name.
+    """
+    kind, _, number = (device.name if isinstance(device, Device) else str(device)).partition(":")
+    malformed = bool(number) and (kind == "auto" or not number.isdecimal())
+    if kind not in ("auto", "cpu", "cuda") or malformed:
+        raise PlanError(
+            f"device {device!r} is unknown; expected 'auto', 'cpu', 'cpu:THREADS', 'cuda' or "
+            "'cuda:INDEX'"
+        )
+    return kind, number
+
+
+def several(device: Any) -> list[Device]:
+    """The devices of a list of names, or of ``"cuda:all"``.
+
+    Raises
+    ------
+    PlanError
+        There are none, or one is not present.
+    """
+    if device == "cuda:all":
+        resolve("cuda")
+        return [one for one in present() if one.is_cuda]
+    if not device:
+        raise PlanError("device is an empty list; expected one or more devices")
+    return [resolve(one) for one in device]
 
 
 def is_on_cuda(array: Any) -> bool:

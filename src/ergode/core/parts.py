@@ -16,9 +16,16 @@ REPLICATE = "replicate"
 
 # What has to agree: another model, key or method gives rows of another ensemble.
 _OF_THE_ENSEMBLE = (
-    "engine", "version", "seed", "method", "precision", "model_digest", "network_digest", "step",
-    "rtol", "atol", "interventions", "parameters",
+    "engine", "version", "seed", "method", "precision", "model_digest", "network_digest", "rtol",
+    "atol", "interventions", "parameters",
 )  # fmt: skip
+# Whole numbers that are not counts of work.
+_SETTINGS = (
+    "exact", "first_replicate", "max_steps", "neutrino_losses", "node_count", "order",
+    "reference_control", "seed",
+)  # fmt: skip
+# Numbers of members, which are added along their own dim alone.
+_EXTENTS = {"replicates": (REPLICATE,), "zones": ("zone",)}
 
 
 def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Dataset:
@@ -38,7 +45,8 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     Returns
     -------
     xarray.Dataset
-        Attributes that count work are sums, and times of computing as well.
+        Attributes that count work are sums, and times of computing as well. Estimates of errors
+        are the largest.
 
     Raises
     ------
@@ -64,7 +72,7 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     if not found or not all(isinstance(part, xarray.Dataset) for part in found):
         raise PlanError(f"parts is {parts!r:.80}; expected one or more results (Datasets)")
     for number, part in enumerate(found[1:], 1):
-        _check_same(found[0], part, number)
+        _check_same(found[0], part, number, dim)
     if dim == REPLICATE:
         found = _in_order(found)
     along = "case" if "case" in found[0].dims and dim == REPLICATE else dim
@@ -72,8 +80,8 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
         raise PlanError(f"the parts have no dim '{along}'; they have {_listed(found[0].dims)}")
     _refuse_statistics(found[0], along)
     whole = xarray.concat(
-        found, along, data_vars="minimal", coords="minimal", compat="equals", join="exact",
-        combine_attrs="drop",
+        _padded(found, along), along, data_vars="minimal", coords="minimal", compat="equals",
+        join="exact", combine_attrs="drop",
     )  # fmt: skip
     if along == "case" and "point" in whole:
         whole = whole.isel(case=np.argsort(whole["point"].values, kind="stable"))
@@ -81,11 +89,25 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
         whole = whole.assign_coords({dim: np.arange(whole.sizes[dim])})
     for name, variable in whole.variables.items():
         variable.attrs = dict(found[0].variables[name].attrs)
-    return whole.assign_attrs(_attributes(found))
+    return whole.assign_attrs(_attributes(found, dim))
 
 
-def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int) -> None:
-    for name in _OF_THE_ENSEMBLE:
+def _padded(parts: list[xarray.Dataset], along: str) -> list[xarray.Dataset]:
+    """Parts with equal sizes: NaN follows the last steps of parts with fewer steps."""
+    sizes = {
+        str(dim): max(part.sizes.get(dim, 0) for part in parts)
+        for dim in parts[0].dims if dim != along and dim not in parts[0].coords
+    }  # fmt: skip
+    missing = [{d: (0, n - part.sizes[d]) for d, n in sizes.items()} for part in parts]
+    return [
+        part.pad(widths) if any(more for _, more in widths.values()) else part
+        for part, widths in zip(parts, missing, strict=True)
+    ]
+
+
+def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int, dim: str) -> None:
+    # Steps that are halved to a tolerance differ between trajectories.
+    for name in (*_OF_THE_ENSEMBLE, *(["step"] if dim == REPLICATE else [])):
         one, two = (part.attrs.get(name) for part in (first, other))
         if not np.array_equal(one, two):  # type: ignore[arg-type]
             raise PlanError(
@@ -132,20 +154,31 @@ def _refuse_statistics(part: xarray.Dataset, along: str) -> None:
         )
 
 
-def _attributes(parts: Sequence[xarray.Dataset]) -> dict[str, Any]:
+def _attributes(parts: Sequence[xarray.Dataset], dim: str) -> dict[str, Any]:
     """Attributes of the whole: sums of counts and times, and values that all parts share."""
-    attrs: dict[str, Any] = {}
+    found = {}
     for name in parts[0].attrs:
-        values = [part.attrs.get(name) for part in parts]
-        same = all(np.array_equal(value, values[0]) for value in values)  # type: ignore[arg-type]
-        counts = name in ("replicates", "trajectories") or name.endswith("_seconds") or not same
-        if name == "interrupted":
-            attrs[name] = max(map(int, values))  # type: ignore[arg-type]
-        elif counts and all(isinstance(value, int | float) for value in values):
-            attrs[name] = sum(values)
-        else:
-            attrs[name] = values[0] if same else ", ".join(dict.fromkeys(map(str, values)))
-    return attrs
+        found[name] = _attribute(str(name), [part.attrs.get(name) for part in parts], dim)
+    return found
+
+
+def _attribute(name: str, values: list[Any], dim: str) -> Any:
+    same = all(np.array_equal(value, values[0]) for value in values)
+    if name == "interrupted":
+        return max(map(int, values))
+    if name == "first_replicate":
+        return values[0]
+    is_count = name not in _SETTINGS and dim in _EXTENTS.get(name, (dim,))
+    if is_count and all(isinstance(value, int) for value in values):
+        return sum(values)
+    numbers = all(isinstance(value, int | float) for value in values)
+    if numbers and name.endswith("_seconds"):
+        return sum(values)
+    if same:
+        return values[0]
+    if numbers:
+        return min(values) if name == "step" else max(values)
+    return ", ".join(dict.fromkeys(map(str, values)))
 
 
 def _listed(names: Any) -> str:

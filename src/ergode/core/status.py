@@ -34,12 +34,13 @@ class Status(IntEnum):
     OUT_OF_LATTICE = 12, "The density reached the end of its lattice."
     IMPOSSIBLE = 13, "A measurement was impossible: its likelihood was zero everywhere."
     INTERRUPTED = 14, "The run was interrupted before its last time."
+    SKIPPED = 15, "A value was below the limits of the caller, and nothing was done."
     NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
 
     @property
     def is_error(self) -> bool:
         """Whether the replicate's values should not be used."""
-        return self.value >= 2 and self is not Status.STOPPED
+        return self.value >= 2 and self not in (Status.STOPPED, Status.SKIPPED)
 
 
 def flags() -> dict[str, object]:
@@ -48,6 +49,11 @@ def flags() -> dict[str, object]:
         "flag_values": np.array([member.value for member in Status], np.uint8),
         "flag_meanings": " ".join(member.name.lower() for member in Status),
     }
+
+
+def plural(item: str) -> str:
+    """Name of several items: replicates, trajectories."""
+    return f"{item[:-1]}ies" if item.endswith("y") else f"{item}s"
 
 
 def failures(
@@ -66,7 +72,7 @@ def failures(
     """
     counts = np.bincount(np.ravel(codes))
     what = dims[0] if len(dims) == 1 else "run"
-    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    several = plural(what)
     sentences = {}
     for code in np.flatnonzero(counts).tolist():
         if Status(code).is_error:

@@ -347,7 +347,7 @@ def propagate(
     if lower_threshold:
         solver.solve_cut_ones_again()
     found = together(solver.records)
-    _warn(found, field.variables, each[0].is_rotated)
+    _warn(found, field.variables, each)
     said = measurement_warning(solver, lower_threshold)
     if said:
         launch.warn(said, AccuracyWarning)
@@ -452,7 +452,9 @@ def _thresholds(
     }
 
 
-def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool) -> None:
+def _warn(
+    found: Mapping[str, np.ndarray], names: Sequence[str], lattices: Sequence[Lattice]
+) -> None:
     said = []
     lost = np.fmax.reduce(found["mass_lost"], axis=1)
     if lost.max() > _LOST_MOST:
@@ -461,20 +463,36 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
             "threshold, or retained"
         )
     sharp = np.fmin.reduce(found["cells_in_deviation"], axis=1)
-    if sharp.min() < _SHARPEST:
+    least = np.fmin(sharp.min(axis=1), _across(found["covariance"], lattices))
+    if least.min() < _SHARPEST:
         axis = int(sharp.min(axis=0).argmin())
-        where = f"axis {axis} of the grid" if is_turned else f"'{names[axis]}'"
+        where = f"axis {axis} of the grid" if lattices[0].is_rotated else f"'{names[axis]}'"
+        along = sharp.min() < _SHARPEST
         said.append(
-            f"along {where} its features have a standard deviation of {sharp.min():.2g} cells, and "
+            f"{f'along {where}' if along else 'across its narrowest direction'} its features have "
+            f"a standard deviation of {sharp.min() if along else least.min():.2g} cells, and "
             "finer ones were smeared - use smaller widths"
         )
     if said:
-        count = ((lost > _LOST_MOST) | (sharp.min(axis=1) < _SHARPEST)).sum()
+        count = ((lost > _LOST_MOST) | (least < _SHARPEST)).sum()
         who = (
             "the density is not resolved" if lost.size == 1
             else f"{count} of {lost.size} densities are not resolved; at worst"
         )  # fmt: skip
         launch.warn(f"{who}: {'; '.join(said)}; or an ensemble (ergode.particles)", AccuracyWarning)
+
+
+def _across(covariance: np.ndarray, lattices: Sequence[Lattice]) -> np.ndarray:
+    """Least deviation of each density in any direction at any time, in cells.
+
+    A narrow density that lies askew is wider along every axis of the grid.
+    """
+    into = np.array([one.axes / one.width for one in lattices])[:, None]
+    scaled = np.swapaxes(into, -1, -2) @ covariance @ into
+    known = np.isfinite(scaled).all(axis=(-1, -2))
+    scaled[~known] = np.eye(scaled.shape[-1])
+    deviation = np.sqrt(np.maximum(np.linalg.eigvalsh(scaled)[..., 0], 0.0))
+    return np.asarray(np.where(known, deviation, np.inf).min(axis=1))
 
 
 def _noise_note(noise: Noise | None) -> np.ndarray | str:

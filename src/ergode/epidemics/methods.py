@@ -20,7 +20,13 @@ from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import ContactTracing, Isolation, Trigger, Vaccination
+from ergode.models.epidemic.interventions import (
+    ContactTracing,
+    Isolation,
+    Testing,
+    Trigger,
+    Vaccination,
+)
 from ergode.models.holding_times.families import Exponential
 
 MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
@@ -117,9 +123,9 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
     if scenario.importations:
         return "importations happen at exact times, within steps"
     for one in scenario.interventions:
-        if isinstance(one.start, Trigger):
+        if isinstance(one.start, Trigger) or isinstance(one.stop, Trigger):
             return "a trigger fires at an exact time, within a step"
-        if isinstance(one, Isolation | ContactTracing):
+        if isinstance(one, Isolation | ContactTracing | Testing):
             name = type(one).__name__
             return f"{name} changes whom a node infects while it is in a compartment, {one_sum}"
         if isinstance(one, Vaccination) and one.infectivity_reduction > 0:

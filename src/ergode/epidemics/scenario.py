@@ -12,14 +12,14 @@ from ergode.core.arguments import by_name, sequence
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.contacts import Meetings
+from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import on_clock
 from ergode.models.epidemic.interventions import (
     ALL_CONTACTS,
-    Calendar,
     ContactTracing,
     Importation,
     Intervention,
-    calendar_of,
+    Testing,
 )
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
@@ -72,11 +72,11 @@ class Scenario:
 
     @property
     def moments(self) -> np.ndarray:
-        """Fixed times of importations, instantaneous meetings and starts of tracing."""
+        """Fixed times of importations, instantaneous meetings and starts of tracing and testing."""
         found: list[Any] = [one.moments for one in self.importations]
         found += [
             [one.start] for one in self.interventions
-            if isinstance(one, ContactTracing) and isinstance(one.start, float | int)
+            if isinstance(one, ContactTracing | Testing) and isinstance(one.start, float | int)
         ]  # fmt: skip
         held = self.meetings
         if held is not None:
@@ -130,7 +130,7 @@ def scenario_of(
         if not isinstance(measure, Intervention) or type(measure) is Intervention:
             raise ModelError(
                 f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
-                "Isolation or ContactTracing"
+                "Isolation, ContactTracing or Testing"
             )
     for k, one in enumerate(importations):
         if not isinstance(one, Importation):

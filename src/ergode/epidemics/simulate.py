@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, launch, results
 from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
 from ergode.core.compiler.source import Precision
+from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
+from ergode.epidemics.merge import merge_of
 from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
@@ -22,9 +24,10 @@ from ergode.epidemics.runs import PointRuns
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
-from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
+from ergode.models.epidemic.interventions import Importation, Intervention
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     import xarray
 
 
+@divisible("epidemics", replicates_of, merge_of)
 def simulate(
     model: CompartmentModel | ModelFunction,
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
@@ -57,6 +61,9 @@ def simulate(
     pressure: Pressure = "auto",
     origin: str | date | np.datetime64 | None = None,
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
 
@@ -125,11 +132,12 @@ def simulate(
         coarse for the shortest holding time of the model in a run of this length, float32 is
         refused, and ``"auto"`` chooses float64; otherwise it chooses float32.
     interventions : sequence of Intervention
-        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, each started at a time or by
-        a `Trigger`. Two runs by one method with one seed share all randomness, so that replicates
-        of equal number differ only by the effect of the interventions. For the baseline run, give
-        an empty sequence: the method is then chosen as for a run with interventions. Tau-leaping
-        supports scheduled closures and scheduled vaccination.
+        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, `Testing`, each started at a
+        time or by a `Trigger`, and all but vaccinations also stopped so. Two runs by one method
+        with one seed share all randomness, so that replicates of equal number differ only by the
+        effect of the interventions. For the baseline run, give an empty sequence: the method is
+        then chosen as for a run with interventions. Tau-leaping supports scheduled closures and
+        scheduled vaccination.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional
@@ -159,6 +167,14 @@ def simulate(
         may have dates instead of times, and the result has the coordinate ``date(time)``.
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the replicates on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Replicates of a part; the default is a 64th of them.
 
     Returns
     -------

@@ -7,18 +7,21 @@ PyTorch, JAX, Numba) are read in place, and the results stay on that GPU.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
-from ergode.core.arguments import integer
+from ergode.core.arguments import check_switch, integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.kinetics.block.launch import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
+from ergode.kinetics.kernel_options import HEATING as HEATING_OPTION
+from ergode.kinetics.kernel_options import NEUTRINOS
 from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones
 from ergode.kinetics.methods import choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
@@ -27,14 +30,20 @@ from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
     bindings_of_state,
+    densities_at_pressure,
+    density_at,
+    pressure_of,
+    table_of,
     warn_of_pairs,
 )
-from ergode.kinetics.tables import FIXED, UNSWEPT, ConditionHistory
+from ergode.kinetics.physics.neutrinos import losses_at, neutrino_losses_of
+from ergode.kinetics.tables import FIXED, PRESSURE, UNSWEPT, ConditionHistory
 from ergode.kinetics.tolerances import (
     asked_tolerances,
     number,
     relative_tolerance,
 )
+from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import NasaPolynomials
 
@@ -56,12 +65,17 @@ class Burned(NamedTuple):
         ``NOT_FINITE``, and so is one that heats itself beyond the table of ``"helmholtz"``.
         ``INVALID_INPUT`` is a temperature or density that is not positive, a mass fraction below
         -1e-6, or mass fractions whose sum differs from one by more than 0.01. Such a cell does not
-        affect others.
+        affect others. ``SKIPPED`` is a cell below `minimum_temperature` or `minimum_density`.
+    neutrino_energy : array of float64, shape [...]
+        Carried off by thermal neutrinos [erg/g]; zero without `neutrino_losses`. `energy` less this
+        is what heats a cell. It is the mean of the losses before and after the step, times the
+        duration: exact to second order, and rough where a cell ignites within the step.
     """
 
     mass_fraction: Any
     energy: Any
     status: Any
+    neutrino_energy: Any
 
 
 def burn(
@@ -71,9 +85,12 @@ def burn(
     mass_fraction: Any,
     duration: float,
     *,
-    heating: Literal["constant-volume"] | None = None,
+    heating: Literal["constant-volume", "constant-pressure"] | None = None,
     equation_of_state: StateName | EquationOfState = "ideal",
+    neutrino_losses: bool = False,
     screening: Literal["weak", "chugunov"] | None = None,
+    minimum_temperature: float = 0.0,
+    minimum_density: float = 0.0,
     method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
     rtol: float = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
@@ -93,8 +110,14 @@ def burn(
         are taken as 0, and the others scaled so that the sum stays.
     duration : float
         [s]; 0 s changes nothing.
-    heating : {None, "constant-volume"}
+    heating : {None, "constant-volume", "constant-pressure"}
         Whether the energy released by reactions changes the temperature of a cell within the step.
+        A cell at constant pressure expands as it burns.
+    neutrino_losses : bool
+        Whether thermal neutrinos carry off energy from nuclei. They cool cells that heat
+        themselves; the temperature of others stays, and the energy is returned.
+    minimum_temperature, minimum_density : float
+        Cells below one of these [K], [g/cm3] stay as they are, and have the status ``SKIPPED``.
     equation_of_state, screening, method, rtol, atol, max_steps
         See `integrate`.
     device : str or Device
@@ -103,14 +126,14 @@ def burn(
     Returns
     -------
     Burned
-        ``mass_fraction``, ``energy`` and ``status``, in arrays of the library of the input. Of
-        arrays on a device a single cell is copied to the host. The call may return before the
-        device is done.
+        ``mass_fraction``, ``energy``, ``status`` and ``neutrino_energy``, in arrays of the library
+        of the input. Of arrays on a device a single cell is copied to the host. The call may
+        return before the device is done.
 
     Raises
     ------
     ModelError
-        Shapes do not fit, or the duration is negative.
+        Shapes do not fit, the duration or a limit is negative, or molecules have neutrinos.
     PlanError
         An option is unknown, or device arrays are not contiguous or not float64.
 
@@ -135,11 +158,11 @@ def burn(
     ...     ],
     ...     [ergode.Reaction("2 c12 -> mg24", rate_constant=law)],
     ... )
-    >>> x, energy, status = ergode.kinetics.burn(
+    >>> cells = ergode.kinetics.burn(
     ...     network, np.full(3, 3e9), np.full(3, 1e7), np.array([[1.0, 0.0]] * 3), 1e-6,
     ...     device="cpu",
     ... )
-    >>> bool((energy > 0).all()), status.tolist()
+    >>> bool((cells.energy > 0).all()), cells.status.tolist()
     (True, [0, 0, 0])
     """
     if not isinstance(network, ReactionNetwork):
@@ -151,8 +174,9 @@ def burn(
             "the species are neither nuclei nor molecules with NASA polynomials; burn() needs one "
             "of these, integrate() also takes concentrations"
         )
-    if heating not in (None, "constant-volume"):
-        raise ModelError(f"heating is {heating!r}; expected None or 'constant-volume'")
+    if not isinstance(heating, str | None) or heating not in HEATING:
+        known = ", ".join(repr(name) for name in HEATING)
+        raise ModelError(f"heating is {heating!r}; expected {known}")
     chosen, _ = choose(method, auto=False)
     chosen.refuse(chosen.why_unsupported(HEATING[heating]))
     rtol = relative_tolerance(rtol)
@@ -161,7 +185,16 @@ def burn(
         raise ModelError(f"duration is {duration!r}; expected seconds, 0 or more")
     limit = integer("max_steps", max_steps, 1, 2**31 - 1)
     tolerances = None if atol is None else _asked(network, mechanism, atol, rtol)
-    options = Options(chosen.runner, rtol, tolerances, False, limit, equation_of_state)
+    check_switch("burn", "neutrino_losses", neutrino_losses)
+    if neutrino_losses and not mechanism.nuclear:
+        raise ModelError("neutrino_losses is for nuclei, and the network has molecules")
+    options = Options(
+        chosen.runner, rtol, tolerances, False, limit, equation_of_state, bool(neutrino_losses)
+    )
+    least = (
+        _limit("minimum_temperature", minimum_temperature),
+        _limit("minimum_density", minimum_density),
+    )
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
     there = [name for name, a in given.items() if devices.is_on_cuda(a)]
     if there and len(there) < len(given):
@@ -170,8 +203,17 @@ def burn(
     grid = np.array([0.0, time])
     mode = HEATING[heating]
     if there:
-        return _on_device(network, mechanism, given, grid, mode, options)
-    return _on_host(network, mechanism, given, grid, mode, options, devices.resolve(device))
+        return _on_device(network, mechanism, given, grid, mode, options, least)
+    chosen_device = devices.resolve(device)
+    return _on_host(network, mechanism, given, grid, mode, options, least, chosen_device)
+
+
+def _limit(name: str, value: Any) -> float:
+    """A limit below which cells are left alone."""
+    found = number(value)
+    if not 0.0 <= found < np.inf:
+        raise ModelError(f"{name} is {value!r}; expected a finite number, 0 or more")
+    return found
 
 
 def _asked(
@@ -222,6 +264,7 @@ def _on_host(
     grid: np.ndarray,
     heating: int,
     options: Options,
+    least: tuple[float, float],
     device: devices.Device,
 ) -> Burned:
     arrays = {}
@@ -236,8 +279,9 @@ def _on_host(
     count = weight.size
     given_fractions = arrays["mass_fraction"].reshape(hot.size, count)
     status = input_status(hot, dense, given_fractions)
+    status[(status == Status.DONE) & ((hot < least[0]) | (dense < least[1]))] = Status.SKIPPED
     good = np.flatnonzero(status == Status.DONE)
-    burnt, released = given_fractions.copy(), np.zeros(hot.size)
+    burnt, released, carried = given_fractions.copy(), np.zeros(hot.size), np.zeros(hot.size)
     if good.size and grid[1] > 0.0:
         hot, dense, fractions = hot[good], dense[good], clipped(given_fractions[good])
         if mechanism.nuclear and heating != FIXED:
@@ -253,10 +297,41 @@ def _on_host(
             first, last = (one / dense[done, None] for one in (first, last))
         released[good[done]] = (first - last) @ energy
         burnt[good[done]] = last * weight
+        if options.neutrinos:
+            carried[good[done]] = _carried(
+                mechanism, heating, options, outcome.amounts[done], hot[done], dense[done],
+                grid[1],
+            )  # fmt: skip
     failed = failures(status.reshape(cells), ("cell",))
     if failed:
         warn(" ".join(failed.values()), FailureWarning)
-    return Burned(burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells))
+    return Burned(
+        burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells),
+        carried.reshape(cells),
+    )  # fmt: skip
+
+
+def _carried(
+    mechanism: Mechanism,
+    heating: int,
+    options: Options,
+    amounts: np.ndarray,
+    hot: np.ndarray,
+    dense: np.ndarray,
+    duration: float,
+) -> np.ndarray:
+    """Energy that thermal neutrinos carried off [erg/g]; `amounts` [cell, time, variable]."""
+    charge, state = mechanism.thermo.charge, options.state
+    count = charge.size
+    nuclei = np.ascontiguousarray(amounts[:, :, :count])
+    both = np.stack([dense, dense], axis=1)
+    temperature = np.stack([hot, hot], axis=1)
+    if heating != FIXED:
+        temperature = np.ascontiguousarray(amounts[:, :, count])
+    if heating == PRESSURE:
+        both = densities_at_pressure(state, temperature, dense, nuclei, charge)
+    losses = losses_at(temperature, both, nuclei, charge)
+    return np.asarray(duration * losses.mean(axis=1))
 
 
 def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> np.ndarray:
@@ -284,6 +359,8 @@ def _zones(
     if heating != FIXED:
         amounts = np.concatenate([amounts, hot[:, None]], axis=1)
     given_density = np.ones((hot.size, 1)) if mechanism.molecular else dense[:, None].copy()
+    if mechanism.molecular and heating == PRESSURE:
+        given_density = (GAS_CONSTANT * hot * (specific * dense[:, None]).sum(axis=1))[:, None]
     history = ConditionHistory(np.zeros(1), hot[:, None].copy(), given_density)
     return Zones(hot.size, history, np.ascontiguousarray(amounts), heating, True)
 
@@ -298,6 +375,7 @@ def _on_device(
     grid: np.ndarray,
     heating: int,
     options: Options,
+    least: tuple[float, float],
 ) -> Burned:
     cells = _check_shapes(network, given)
     device = devices.holding(given["temperature"])
@@ -317,13 +395,18 @@ def _on_device(
     here, there, first = (device.get(array[:1]) for array in (hot, dense, fractions))
     cell = _zones(mechanism, here, there, first / weight, heating)
     launch = options.runner.launch(problem_of(mechanism, cell, options), device, total)
-    load, store = (kernels.for_each(body) for body in (_load, _store))
+    load = kernels.for_each(_load)
+    store = _store_kernel(options.state, heating, options.neutrinos)
+    matter = (
+        _table_on(device, options.state if options.neutrinos else "ideal"),
+        device.put(mechanism.thermo.charge),
+    )
     tables = device.put(weight), device.put(energy)
     times, grid_there = device.put(np.zeros(1)), device.put(grid)
     unswept = device.put(UNSWEPT)
     burned = Burned(
         device.empty((total, count), np.float64), device.empty(total, np.float64),
-        device.empty(total, np.uint8),
+        device.empty(total, np.uint8), device.empty(total, np.float64),
     )  # fmt: skip
     checked = device.empty(total, np.uint8)
     width = count + (heating != FIXED)
@@ -334,18 +417,30 @@ def _on_device(
         inside = device.empty((stop - start, 1), np.float64)
         device.run(
             load, stop - start, fractions[part], hot[part], dense[part], tables[0],
-            int(mechanism.molecular), inside, out, checked[part],
+            int(mechanism.molecular), int(heating == PRESSURE), *least, inside, out,
+            checked[part],
         )  # fmt: skip
         history = ConditionHistory(times, hot[part].reshape(-1, 1), inside, unswept)
         status = launch.start(history, grid_there, out).status
         device.run(
             store, stop - start, out, dense[part], fractions[part], *tables,
-            int(mechanism.molecular), checked[part], status, int(grid[1] > 0.0),
+            int(mechanism.molecular), checked[part], status, float(grid[1]), hot[part], *matter,
             Burned(*(array[part] for array in burned)),
         )  # fmt: skip
-    shapes = (*cells, count), cells, cells
+    shapes = (*cells, count), cells, cells, cells
     shaped = (array.reshape(shape) for array, shape in zip(burned, shapes, strict=True))
     return Burned(*(device.like(given["temperature"], array) for array in shaped))
+
+
+@lru_cache(maxsize=16)
+def _store_kernel(state: str | EquationOfState, heating: int, neutrinos: bool) -> kernels.Kernel:
+    bound = {HEATING_OPTION: heating, NEUTRINOS: neutrinos}
+    return kernels.for_each(_store, bindings=bound | bindings_of_state(state))
+
+
+@lru_cache(maxsize=4)
+def _table_on(device: devices.Device, state: str | EquationOfState) -> Any:
+    return device.put(table_of(state))
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -354,13 +449,24 @@ def _on_device(
 NEGATIVE, SUM = 1e-6, 0.01
 """Largest accepted magnitude of a negative mass fraction, and error of the sum of fractions."""
 INFINITY, NOT_A_NUMBER = float("inf"), float("nan")
-DONE, NOT_FINITE, INVALID_INPUT = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.INVALID_INPUT)
+DONE, NOT_FINITE, INVALID_INPUT, SKIPPED = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.INVALID_INPUT), int(Status.SKIPPED)
 )  # fmt: skip
 
 
 def _load(  # type: ignore[no-untyped-def]
-    zone, fractions, temperature, density, weight, molecular, inside, out, checked
+    zone,
+    fractions,
+    temperature,
+    density,
+    weight,
+    molecular,
+    at_pressure,
+    coldest,
+    thinnest,
+    inside,
+    out,
+    checked,
 ):
     scale = density[zone] if molecular else 1.0
     inside[zone, 0] = 1.0 if molecular else density[zone]
@@ -379,6 +485,8 @@ def _load(  # type: ignore[no-untyped-def]
         code = NOT_FINITE
     elif not sound:
         code = INVALID_INPUT
+    elif temperature[zone] < coldest or density[zone] < thinnest:
+        code = SKIPPED
     checked[zone] = code
     clip = total / positive if positive > total else 1.0
     for i in range(weight.size):
@@ -387,13 +495,32 @@ def _load(  # type: ignore[no-untyped-def]
         out[zone, 0, i] = x / weight[i] * scale if code == DONE else NOT_A_NUMBER
     if out.shape[2] > weight.size:
         out[zone, 0, weight.size] = temperature[zone]
+    if molecular and at_pressure:
+        amount = 0.0
+        for i in range(weight.size):
+            amount += out[zone, 0, i]
+        inside[zone, 0] = GAS_CONSTANT * temperature[zone] * amount
 
 
 def _store(  # type: ignore[no-untyped-def]
-    zone, out, density, given, weight, energy, molecular, checked, ended, burns, burned
+    zone,
+    out,
+    density,
+    given,
+    weight,
+    energy,
+    molecular,
+    checked,
+    ended,
+    duration,
+    temperature,
+    table,
+    charge,
+    burned,
 ):
     scale = density[zone] if molecular else 1.0
     code = checked[zone]
+    burns = duration > 0.0
     if code == DONE and burns:
         code = ended[zone]
     burned.status[zone] = code
@@ -405,3 +532,27 @@ def _store(  # type: ignore[no-untyped-def]
         else:
             burned.mass_fraction[zone, i] = given[zone, i]
     burned.energy[zone] = total
+    carried = 0.0
+    if NEUTRINOS and code == DONE and burns:
+        carried = _carried_there(  # type: ignore[no-untyped-call]
+            zone, out, density[zone], duration, temperature, table, charge
+        )
+    burned.neutrino_energy[zone] = carried
+
+
+def _carried_there(zone, out, density, duration, temperature, table, charge):  # type: ignore[no-untyped-def]
+    """As `_carried`, of one cell of nuclei."""
+    n, e, last_n, last_e = 0.0, 0.0, 0.0, 0.0
+    for i in range(charge.size):
+        n += out[zone, 0, i]
+        e += charge[i] * out[zone, 0, i]
+        last_n += out[zone, 1, i]
+        last_e += charge[i] * out[zone, 1, i]
+    t, last_t, last_density = temperature[zone], temperature[zone], density
+    if HEATING_OPTION != FIXED:
+        last_t = out[zone, 1, charge.size]
+    if HEATING_OPTION == PRESSURE:
+        pressure = pressure_of(table, t, density, n, e)  # type: ignore[no-untyped-call]
+        last_density = density_at(table, pressure, last_t, last_n, last_e, density)
+    losses = neutrino_losses_of(t, density, n, e)
+    return 0.5 * duration * (losses + neutrino_losses_of(last_t, last_density, last_n, last_e))

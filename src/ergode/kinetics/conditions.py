@@ -286,7 +286,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
     if mechanism.nuclear:
         if "density" not in histories:
             raise ModelError("density is not given; a network of nuclei needs it [g/cm3]")
-        if "pressure" in histories or heating == "constant-pressure":
+        if "pressure" in histories:
             raise ModelError("pressure is for networks of molecules; nuclei have a density")
     elif not mechanism.molecular:
         for name in ("density", "pressure"):

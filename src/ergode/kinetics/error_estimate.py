@@ -79,13 +79,20 @@ def _errors_of(mechanism: Mechanism, found: Outcome, exact: Outcome) -> np.ndarr
 def warn_of_estimates(chosen: Method, errors: np.ndarray, rtol: float) -> None:
     """Warn of zones whose estimated error exceeds the tolerance, for every explicit method."""
     limit = ACCEPTED * rtol
-    off = errors > limit
+    unknown = np.isposinf(errors)
+    if unknown.any():
+        warn(
+            f"{chosen.name}: in {unknown.sum()} of {unknown.size} zones 'rodas4' failed, so the "
+            "error is not known",
+            AccuracyWarning,
+        )
+    off = (errors > limit) & ~unknown
     if off.any():
         hint = "use 'rodas4', or a smaller rtol"
         if chosen.needs_conserved_sum:
             hint = "rtol does not control it: use 'rodas4'"
         warn(
             f"{chosen.name}: in {off.sum()} of {off.size} zones the estimated error is up to "
-            f"{np.nanmax(errors):.1e} of the largest amount, more than {limit:g}; {hint}",
+            f"{errors[off].max():.1e} of the largest amount, more than {limit:g}; {hint}",
             AccuracyWarning,
         )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.arguments import check_switch, integer, time_grid
+from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import (
     Abandoned,
     AccuracyWarning,
@@ -19,6 +20,7 @@ from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
+from ergode.core.whole import decided
 from ergode.kinetics.conditions import Zones, linear_at, molar_masses, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
@@ -30,12 +32,13 @@ from ergode.kinetics.physics.equation_of_state import (
     StateName,
     bindings_of_state,
     check_range,
+    densities_at_pressure,
     matter_at,
     warn_of_pairs,
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.neutrinos import losses_at
-from ergode.kinetics.sweep import layout_of, swept_zones
+from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
 from ergode.kinetics.tables import FIXED, PRESSURE, Outcome
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
 from ergode.models.constants import GAS_CONSTANT
@@ -97,7 +100,7 @@ results.register(
         Variable(
             "neutrino_energy", _TIMES, "float64", "erg/g",
             "energy that thermal neutrinos carried off since the first time: energy released less "
-            "internal energy gained; only with neutrino_losses", True,
+            "internal energy (enthalpy) gained; only with neutrino_losses", True,
         ),
         Variable(
             "near_equilibrium", _ZONE, "bool_", "1",
@@ -128,6 +131,7 @@ results.register(
 _LARGEST_LIMIT = 2**31 - 1
 
 
+@divisible("kinetics", axis_of)
 def integrate(
     network: ReactionNetwork,
     *,
@@ -149,6 +153,9 @@ def integrate(
     max_steps: int | None = None,
     device: str | devices.Device = "auto",
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Integrate a network of nuclear or chemical reactions in many zones at once.
 
@@ -181,8 +188,9 @@ def integrate(
     pressure : float or array_like of shape [zone_count]
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
     heating : {None, "constant-volume", "constant-pressure"}
-        Whether the energy released by reactions changes the temperature. Networks of nuclei heat at
-        constant volume, by `equation_of_state`; molecules heat by their NASA polynomials.
+        Whether the energy released by reactions changes the temperature: of nuclei by
+        `equation_of_state`, of molecules by their NASA polynomials. At constant pressure nuclei
+        keep the pressure that they have at ``times[0]``, and `density` is that at ``times[0]``.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -233,6 +241,14 @@ def integrate(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the zones on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Zones of a part; the default is a 64th of them.
 
     Returns
     -------
@@ -312,6 +328,7 @@ def integrate(
         history = zones.history
         check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
+    tolerances = decided("atol", tolerances)
     chosen.refuse(chosen.why_unsupported(zones.heating))
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
@@ -486,11 +503,15 @@ def _dataset(
         coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
         change = amounts[:, :1] - amounts
         density = linear_at(grid, zones.history.times, zones.history.density)
-        values["density"] = density
         charge = mechanism.thermo.charge
         state = options.state
+        if zones.heating == PRESSURE:
+            density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
+        values["density"] = density
         warn_of_pairs(state, temperature, density, amounts @ charge)
         values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
+        if zones.heating == PRESSURE:
+            thermal += values["pressure"] / density  # the enthalpy
         values["energy_released"] = change @ mechanism.thermo.mass_excess
         if options.neutrinos:
             values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)

@@ -8,7 +8,7 @@ from ergode.kinetics.tables import FIXED
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners or the pressure."""
 PLASMA = option(False)
-"""Whether coefficients depend on electrons: screening, tables of weak rates."""
+"""Whether coefficients depend on electrons: screening, weak rates."""
 REVERSIBLE = option(False)
 """Whether reactions follow from detailed balance."""
 MOLECULES = option(True)

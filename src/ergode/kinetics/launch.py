@@ -26,8 +26,12 @@ from ergode.kinetics.kernel_options import (
     TIMED,
 )
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.equation_of_state import EquationOfState, bindings_of_energy
-from ergode.kinetics.tables import FIXED, UNSWEPT, Outcome
+from ergode.kinetics.physics.equation_of_state import (
+    EquationOfState,
+    bindings_of_energy,
+    bindings_of_state,
+)
+from ergode.kinetics.tables import FIXED, PRESSURE, UNSWEPT, Outcome
 from ergode.kinetics.tolerances import absolute_tolerances
 
 
@@ -158,9 +162,11 @@ def matter_bindings(
 ) -> dict[Any, Any]:
     """Additional bindings of kernels that may heat a zone."""
     heats = zones.heating != FIXED and mechanism.nuclear
-    return {HEATING: zones.heating, NEUTRINOS: neutrinos and heats} | bindings_of_energy(
-        state if heats else "ideal"
-    )
+    state = state if heats else "ideal"
+    bound = {HEATING: zones.heating, NEUTRINOS: neutrinos and heats}
+    # An option that no kernel names is an error.
+    at_pressure = zones.heating == PRESSURE and mechanism.nuclear
+    return bound | (bindings_of_state(state) if at_pressure else bindings_of_energy(state))
 
 
 @lru_cache(maxsize=64)

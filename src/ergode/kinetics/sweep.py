@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.errors import ModelError
+from ergode.core.divide import Axis
+from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
-from ergode.kinetics.conditions import Zones, own_amounts, zones_of
+from ergode.kinetics.conditions import Trajectory, Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Grid, Layout, lay_out
@@ -56,6 +58,58 @@ def layout_of(
     every = {"parameters": given, "initial": amounts}
     names = {argument: list(mapping) for argument, mapping in every.items()}
     return lay_out(names, every, reserved=reserved, along=POINT, owner="the network")
+
+
+def axis_of(arguments: Mapping[str, Any]) -> Axis:
+    """The slowest dim of a checked call: points of a sweep, or zones.
+
+    Raises
+    ------
+    PlanError
+        A condition is a function of time that differs between zones: its knots are common to all.
+    """
+    initial, parameters = arguments["initial"], arguments["parameters"]
+    given = {"parameters": parameters, "initial": initial if isinstance(initial, Grid) else None}
+    found = axis_of_values(given, POINT)
+    if found is not None:
+        return found
+    conditions: dict[str, Any] = {}
+    sizes = []
+    for name in ("temperature", "density", "pressure"):
+        value = arguments[name]
+        if isinstance(value, Trajectory):
+            sizes.append(np.atleast_2d(value.values).shape[0])
+        elif callable(value):
+            if np.size(value(float(np.ravel(arguments["times"])[0]))) > 1:
+                raise PlanError(
+                    f"executor, store and chunk: {name} is a function of time for each zone, whose "
+                    "zones are tabulated together; give a Trajectory"
+                )
+            continue
+        elif value is not None:
+            sizes.append(np.size(value))
+        else:
+            continue
+        if sizes[-1] > 1:
+            conditions[name] = value
+    amounts = {} if isinstance(initial, Grid) or initial is None else initial
+    sizes += [np.size(value) for value in amounts.values()]
+
+    def cut(start: int, stop: int) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
+        for name, value in conditions.items():
+            if isinstance(value, Trajectory):
+                changed[name] = Trajectory(value.times, value.values[start:stop])
+            else:
+                changed[name] = np.asarray(value)[start:stop]
+        if any(np.size(value) > 1 for value in amounts.values()):
+            changed["initial"] = {
+                name: np.asarray(value)[start:stop] if np.size(value) > 1 else value
+                for name, value in amounts.items()
+            }
+        return changed
+
+    return Axis("zone", range(max([1, *sizes])), cut)
 
 
 def swept_zones(

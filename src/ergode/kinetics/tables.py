@@ -110,7 +110,7 @@ class Flows(NamedTuple):
 
 
 class Plasma(NamedTuple):
-    """Reactions that depend on electrons: screened ones, and tabulated weak ones.
+    """Reactions that depend on electrons: screened ones, tabulated weak ones, and captures.
 
     Attributes
     ----------
@@ -128,6 +128,8 @@ class Plasma(NamedTuple):
     weak_start : ndarray of uint32, shape [table_count + 1]
     weak_number : ndarray of float64
         For each table: both axes, then its values [ln], row by row.
+    capture : ndarray of uint32, shape [capture_count]
+        Reactions whose coefficients are multiplied by the density of electrons.
     """
 
     method: int
@@ -138,6 +140,7 @@ class Plasma(NamedTuple):
     weak_shape: np.ndarray
     weak_start: np.ndarray
     weak_number: np.ndarray
+    capture: np.ndarray
 
 
 class Rates(NamedTuple):

@@ -55,13 +55,30 @@ _LAWS = {
     "FALL": (
         "({low} / (1 + {low} / {high}) * ({6})^(1 / (1 + log10({low} / {high})^2)))"
     ),
+    # Of MECCA: temperature and density of air are arguments.
+    "K_ARR": "({0}) * exp(({1}) * (1 / ({2}) - 3.3540e-3))",
+    "K_3RD": (
+        "({low} / (1 + {low} / {high}) * ({6})^(1 / (1 + log10({low} / {high})^2)))"
+    ),
+    "K_3RD_IUPAC": (
+        "({low} / (1 + {low} / {high}) * ({6})^(1 / (1 + (log10({low} / {high}) / (0.75 - 1.27 * "
+        "log10({6})))^2)))"
+    ),
 }  # fmt: skip
-_FALL = {
-    "low": "(({0}) * exp(-({1}) / TEMP) * (TEMP / 300)^({2}) * CFACTOR * 1e6)",
-    "high": "(({3}) * exp(-({4}) / TEMP) * (TEMP / 300)^({5}))",
+_THIRD = (
+    "(({2}) * (300 / ({0}))^({3}) * ({1}))",
+    "(({4}) * (300 / ({0}))^({5}))",
+)
+_LIMITS = {
+    "FALL": (
+        "(({0}) * exp(-({1}) / TEMP) * (TEMP / 300)^({2}) * CFACTOR * 1e6)",
+        "(({3}) * exp(-({4}) / TEMP) * (TEMP / 300)^({5}))",
+    ),
+    "K_3RD": _THIRD,
+    "K_3RD_IUPAC": _THIRD,
 }
 _COUNTS = {"ARR": 3, "ARR_ABC": 3, "ARR_AB": 2, "ARR_AC": 2, "ARR2": 2, "EP2": 6, "EP3": 4,
-           "FALL": 7}  # fmt: skip
+           "FALL": 7, "K_ARR": 3, "K_3RD": 7, "K_3RD_IUPAC": 7}  # fmt: skip
 
 
 def read_kpp(
@@ -94,7 +111,8 @@ def read_kpp(
     -----
     Code in other languages (``#INLINE``) is not run: give the values that it defines as
     `parameters`. Supported functions: ``ARR``, ``ARR_ab``, ``ARR_ac``, ``ARR_abc``, ``ARR2``,
-    ``EP2``, ``EP3`` and ``FALL``.
+    ``EP2``, ``EP3``, ``FALL``, and MECCA's ``k_arr``, ``k_3rd`` and ``k_3rd_iupac``. A temperature
+    may be written ``temp``.
 
     Examples
     --------
@@ -230,6 +248,8 @@ class _Reader:
     def _rate(self, law: str, where: str) -> float | Expression | RateCoefficient:
         text = _NUMBER.sub(r"\1e\2", _KIND.sub("", " ".join(law.split()))).replace("**", "^")
         text = _expanded(text, where)
+        if "temp" not in self.parameters:
+            text = re.sub(r"\btemp\b", _TEMPERATURE, text)
         text = re.sub(r"\b(EXP|LOG10|LOG|SQRT|ABS|MIN|MAX)\b", lambda m: m[1].lower(), text)
         formula = Expression(text)
         if "CFACTOR" in formula.names:
@@ -287,8 +307,9 @@ def _expanded(text: str, where: str) -> str:
                 f"{_COUNTS[name]}"
             )
         law = _LAWS[name]
-        if name == "FALL":
-            law = law.replace("{low}", _FALL["low"]).replace("{high}", _FALL["high"])
+        if name in _LIMITS:
+            low, high = _LIMITS[name]
+            law = law.replace("{low}", low).replace("{high}", high)
         written = law.format(*arguments)
         return text[: match.start()] + f"({written})" + _expanded(text[end:], where)
     return text

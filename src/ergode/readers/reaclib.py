@@ -54,9 +54,9 @@ def read_reaclib(
     -------
     ReactionNetwork
         With masses, spins and partition functions. Reverse rates are those of REACLIB, which ignore
-        excited states: above about 2e9 K use ``ergode.balanced(network)``. Omitted are REACLIB's
-        electron captures, which depend on the electron density, and the few reactions with four
-        reactant nuclei.
+        excited states: above about 2e9 K use ``ergode.balanced(network)``. Electron captures are
+        proportional to the electron density. Omitted are the few reactions with four reactant
+        nuclei.
 
     Raises
     ------
@@ -89,20 +89,15 @@ def read_reaclib(
     tables = [one for one in read_weak_rates(weak) if {*one.reactants, *one.products} <= known]
     tabulated = {(tuple(one.reactants), tuple(one.products)) for one in tables}
     sets: dict[Key, list[tuple[float, ...]]] = {}
-    captures, crowds = set(), set()
+    crowds = set()
     for left, right, label, numbers in _sets(Path(library), known):
         key = left, right, label
         if len(left) > _MOST_REACTANTS:
             crowds.add(key)
-        elif label in _ELECTRON_CAPTURES:
-            captures.add(key)
         elif (left, right) not in tabulated:
             sets.setdefault(key, []).append(numbers)
-    captures = {key for key in captures if key[:2] not in tabulated}
-    for what, found in (("electron captures, which depend on the density of electrons", captures),
-                        ("reactions of four nuclei", crowds)):  # fmt: skip
-        if found:
-            warn(f"left out {len(found)} {what}", AccuracyWarning)
+    if crowds:
+        warn(f"left out {len(crowds)} reactions of four nuclei", AccuracyWarning)
     return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
 
 
@@ -122,7 +117,8 @@ def _reactions(sets: dict[Key, list[tuple[float, ...]]]) -> Iterator[Reaction]:
         used[name] += 1
         prefactor = 1.0 / math.prod(math.factorial(n) for n in Counter(left).values())
         yield Reaction(
-            left, right, rate_constant=Reaclib(tuple(numbers), prefactor),
+            left, right,
+            rate_constant=Reaclib(tuple(numbers), prefactor, label in _ELECTRON_CAPTURES),
             name=name if used[name] == 1 else f"{name} #{used[name]}",
         )  # fmt: skip
 

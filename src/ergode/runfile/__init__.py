@@ -25,7 +25,7 @@
     figure = "seir.png"
 
     [[interventions]]                    # any number; all optional
-    kind = "isolation"                   # or vaccination, contact-tracing, layer-closure
+    kind = "isolation"                   # or vaccination, contact-tracing, testing, layer-closure
     compartment = "I"
     delay = 2
     start = { count = "cases", level = 5 }   # or a time

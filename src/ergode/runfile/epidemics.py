@@ -38,7 +38,8 @@ _OPTIONS: Readers = {
     "quantiles": Table.numbers,
     "output": partial(Table.choice, choices=get_args(Output)),
     "replicates": Table.replicates,
-    "seed": Table.integer,
+    "store": Table.path,
+    **dict.fromkeys(("seed", "chunk"), Table.integer),
     **dict.fromkeys(("step", "tolerance"), Table.number),
     **dict.fromkeys(
         ("method", "device", "precision", "strata", "transition", "pressure"), Table.text

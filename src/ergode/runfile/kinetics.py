@@ -21,7 +21,8 @@ TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
 _OPTIONS: Readers = {
     "times": Table.times,
-    "max_steps": Table.integer,
+    "store": Table.path,
+    **dict.fromkeys(("max_steps", "chunk"), Table.integer),
     "neutrino_losses": Table.boolean,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
     **dict.fromkeys(("temperature", "density", "pressure"), Table.one_or_more),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ergode.models.epidemic.attributes import ByAttribute
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import Calendar
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ergode.core import files, results
-from ergode.core.errors import ReadError
+from ergode.core.errors import PlanError, ReadError
 from ergode.plots import check_figure_path
 from ergode.readers.bounded import text_of
 from ergode.runfile.tables import Table
@@ -30,6 +30,11 @@ _ENGINES = {
 
 class Request(Protocol):
     """A checked request, from an engine's part of a run file."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Keyword arguments of the engine's call."""
+        ...
 
     @property
     def has_figure(self) -> bool:
@@ -89,6 +94,31 @@ class RunFile:
     figure: Path | None
     overwrite: bool
     options: Table
+
+    @property
+    def store(self) -> Path | None:
+        """The store of its finished parts, if there is one."""
+        found: Path | None = self.request.options.get("store")
+        return found
+
+    def divided(self, **options: Any) -> RunFile:
+        """The same run in parts: with the options `executor` and `store` of the engine's call.
+
+        Raises
+        ------
+        PlanError
+            It computes no ensemble.
+        """
+        output = self.request.options.get("output")
+        if self.engine == "density" or output == "probabilities":
+            what = "densities" if self.engine == "density" else output
+            raise PlanError(
+                f"{self.path.name}: {what} are not computed in parts; --resume and --scheduler are "
+                "for ensembles"
+            )
+        request: Any = self.request
+        request = replace(request, options={**request.options, **options})
+        return replace(self, request=request)
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Run it; errors name the file and the table of options."""

@@ -15,6 +15,7 @@ _MEASURES = {
     "vaccination": interventions.Vaccination,
     "isolation": interventions.Isolation,
     "contact-tracing": interventions.ContactTracing,
+    "testing": interventions.Testing,
 }
 TABLES = ("interventions", "importations", "layer_factors")
 
@@ -56,12 +57,15 @@ def _start(table: Table, key: str) -> float | date | Trigger:
     if not isinstance(table.values[key], dict):
         return table.moment(key)
     described = table.table(key)
-    described.only(["count", "level", "delay"])
+    described.only(["count", "level", "delay", "below"])
     count: Any = described.values.get("count")
     if not isinstance(count, list):
         count = described.text("count")
     with described.explaining():
-        return Trigger(count, described.integer("level"), described.number("delay", 0.0))
+        return Trigger(
+            count, described.integer("level"), described.number("delay", 0.0),
+            described.boolean("below", False),
+        )  # fmt: skip
 
 
 _SPECIAL = {"Trigger": _start, "Mapping": _reductions, "Exponential": _waning}

@@ -24,7 +24,8 @@ _OPTIONS: Readers = {
     **dict.fromkeys(("method", "device", "precision"), Table.text),
     **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
     "replicates": Table.replicates,
-    **dict.fromkeys(("seed", "max_steps"), Table.integer),
+    "store": Table.path,
+    **dict.fromkeys(("seed", "max_steps", "chunk"), Table.integer),
 }
 
 

@@ -11,14 +11,17 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
 from ergode.core.arguments import by_name, choice, integer, replicate_numbers, time_grid
+from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
+from ergode.core.whole import MEMBERS, decided, door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Layout, lay_out
 from ergode.stochastic import methods, outputs
+from ergode.stochastic.merge import merge_of
 from ergode.stochastic.runners import failures
 from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.steps import describe_steps, step_control
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
 
 
+@divisible("stochastic", replicates_of, merge_of)
 def simulate(
     network: ReactionNetwork,
     *,
@@ -48,6 +52,9 @@ def simulate(
     rounding: Literal["stochastic", "nearest", "down"] | None = None,
     max_firings: int = 10**9,
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Simulate realizations of a reaction network.
 
@@ -115,6 +122,14 @@ def simulate(
         the realization ends with the status ``TOO_MANY_STEPS``.
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the replicates on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Replicates of a part; the default is a 64th of them.
 
     Returns
     -------
@@ -205,7 +220,8 @@ def simulate(
     tables = build(
         network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
     )
-    request = methods.Request(device, total, max_firings, kind.wanted.log_first, control)
+    every = layout.count * decided(MEMBERS, len(numbers))
+    request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
     runner_on = partial(
         plan.runner, tables, grid=grid if kind.over_time else grid[-1:], begin=float(grid[0]),
@@ -214,6 +230,7 @@ def simulate(
     runner = runner_on(device=device)
     integers = plan.method.whole and not network.is_continuous.any()
     collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, integers)
+    door()
     runner.prepare(total, collect.wanted)
     with launch.Interruptible("realizations", "were simulated") as run:
         found = simulate_chunks(runner, collect, total, len(numbers), device, progress)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, results, whole
 from ergode.core.arguments import (
     check_range,
     check_switch,
@@ -20,8 +21,10 @@ from ergode.core.arguments import (
     time_grid,
 )
 from ergode.core.compiler.source import PRECISIONS, Precision
+from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_of
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
+from ergode.models.cut import axis_of_values
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import (
     REPLICATE,
@@ -33,6 +36,7 @@ from ergode.models.sweep import (
     replicated,
 )
 from ergode.trajectories.adaptive.outcome import Control
+from ergode.trajectories.arrays.delayed import history_functions
 from ergode.trajectories.arrays.watched import check_watched
 from ergode.trajectories.backward import (
     descends,
@@ -53,6 +57,7 @@ from ergode.trajectories.runs import (
     follow_arrays,
     follow_together,
     follow_wide,
+    refuse_rows,
 )
 from ergode.trajectories.tolerances import check_steps, check_tolerances
 
@@ -60,6 +65,19 @@ if TYPE_CHECKING:
     import xarray
 
 
+def _axis_of(arguments: Mapping[str, Any]) -> Axis:
+    """The replicates of a call, or else the slowest dim of its trajectories."""
+    if arguments["replicates"] is not None:
+        return replicates_of(arguments)
+    field = arguments["field"]
+    given = {name: arguments[name] for name in ("initial", "parameters")}
+    shapes = () if field.arrays is None else field.arrays.shapes
+    depths = {name: len(shape) for name, shape in zip(field.variables, shapes, strict=False)}
+    found = axis_of_values(given, TRAJECTORY, depths)
+    return found or Axis(TRAJECTORY, range(1), lambda start, stop: {})
+
+
+@divisible("trajectories", _axis_of)
 def integrate(
     field: VectorField,
     *,
@@ -86,6 +104,9 @@ def integrate(
     precision: Precision = "float64",
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
 ) -> xarray.Dataset:
     """Integrate ordinary, delay or stochastic differential equations for many values at once.
 
@@ -109,8 +130,10 @@ def integrate(
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
         field. Its value at ``times[0]`` may differ from the initial state. An
         `ergode.trajectories.History` may have jumps, or consist of samples. A DataArray with the
-        dims time and variable, such as the states of another run, is used as samples. The default
-        is a constant history.
+        dims time and variable, such as the states of another run, is used as samples. If variables
+        are arrays, ``history(i, t)``, with constants ``history(i, t, c)``, is the history of one
+        unknown, or it is a number; several arrays have a mapping. The default is a constant
+        history.
     method : str
         Without `step`, ``"auto"`` chooses ``"tsit5"``; trajectories that need more than 100,000
         steps are repeated with ``"rodas5p"``. With `step` it chooses ``"rk4"``. With noise it
@@ -124,7 +147,7 @@ def integrate(
         depend on momenta alone, those of momenta on positions and time. Which variables are
         positions is found from the field. Between two steps their states are cubic.
         The history is interpolated at order 6 for explicit methods of order 5 and 8, else at
-        order 4.
+        order 4; that of arrays by the dense output of the method, which then keeps its order.
 
         - ``"euler"``: Euler's method, of order 1; for comparison
         - ``"rk4"``: the classical Runge-Kutta method, of order 4; for the fastest fixed steps
@@ -157,17 +180,18 @@ def integrate(
           depend on the state
     step : float, optional
         Largest size of a fixed step [time]. Each trajectory uses the largest step up to this size
-        that divides all its delays; without delays, one that divides ``times[-1] - times[0]``. The
+        that divides all its delays; without delays, one that divides ``times[-1] - times[0]``. If
+        variables are arrays, steps divide the time between two sums of delays. The
         default is adaptive steps, which the tolerances control.
     rtol : float, optional
         Relative tolerance of adaptive steps; default 1e-6. It must be at least four times the
         machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with an error
         estimate (all but ``"rk4"`` and ``"euler"``) keep the error of a step, root mean square over
-        the variables, below ``atol + rtol * abs(state)``; with delays also the interpolation error
-        of the history. For ``"rk4"`` and ``"euler"``, steps are halved until the estimated global
-        error at every time is below this bound. The estimate is the difference between the results
-        of the last two step sizes, divided by ``2^order - 1``. Trajectories that do not reach the
-        bound have the status ``INACCURATE``.
+        the variables, below ``atol + rtol * abs(state)``; with delays of single variables also the
+        interpolation error of the history. For ``"rk4"`` and ``"euler"``, steps are halved until
+        the estimated global error at every time is below this bound. The estimate is the difference
+        between the results of the last two step sizes, divided by ``2^order - 1``. Trajectories
+        that do not reach the bound have the status ``INACCURATE``.
     atol : float, array_like, shape [variable_count], or mapping of str to float, optional
         Absolute tolerance; default 1e-9. A list gives one to each variable, ``[1e-9, 1e-3]``; a
         mapping to some, ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array
@@ -217,6 +241,14 @@ def integrate(
         methods for stiff equations, fields that are not plain arithmetic, and all GPU runs.
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the trajectories on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Trajectories of a part; the default is a 64th of them.
 
     Returns
     -------
@@ -290,14 +322,15 @@ def integrate(
         if field.arrays is None:  # the functions of arrays are reversed where they are called
             events, observables = reversed_events(events), reversed_observables(observables, model)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
-    first, numbers = 0, range(0)
+    first, numbers = whole.first_row(), range(0)
     if replicates is not None:
         numbers = replicate_numbers(replicates, 2**31)
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
-    if history is not None:
-        field.refuse_arrays("history")
-    known = initial_history(field, history, float(way * grid[0]), rows, layout.count)
+    past = history if field.arrays is None else None
+    known = initial_history(field, past, float(way * grid[0]), rows, layout.count)
+    if field.arrays is not None:
+        known = replace(known, functions=history_functions(field, history, float(grid[0])))
     check_range({**rows, "times": grid, **known.numbers, **field.numbers}, precision)
     delays = [delay for _, delay in field.delays if isinstance(delay, str)]
     common = have_common_step(delays, [rows[delay] for delay in delays])
@@ -305,6 +338,7 @@ def integrate(
         field, method, step, watched=bool(events or observables or every_step or dense_output),
         free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
+    refuse_rows(field, rows, history, chosen)
     control = Control(
         rtol=rtol,
         atol=tolerance,

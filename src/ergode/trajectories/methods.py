@@ -142,6 +142,8 @@ class Method(methods.Method):
         if field.arrays is not None:
             if not self.for_arrays:
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
+            if field.delays and (self.stiff or self.stabilised):
+                return "does not support delays of variables that are arrays; choose 'tsit5'"
             if apart and self.stiff:
                 return "does not support events and observables for variables that are arrays yet"
             if apart and step is None and not self.adapts:

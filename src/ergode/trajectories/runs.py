@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import devices, launch
+from ergode.core import devices, launch, whole
 from ergode.core.arguments import check_apart
 from ergode.core.compiler.source import Precision
 from ergode.core.formulation import Compile, Formulation
@@ -55,6 +55,29 @@ class Found(NamedTuple):
     values: dict[str, np.ndarray]  # further results by name, swept dimensions first
 
 
+def refuse_rows(
+    field: VectorField, rows: Mapping[str, np.ndarray], history: Any, chosen: Choice
+) -> None:
+    """Refuse to divide trajectories whose steps or method depend on each other.
+
+    Raises
+    ------
+    PlanError
+        See `core.whole.refuse_rows`.
+    """
+    if history is not None:
+        whole.refuse_rows("trajectories with a history are integrated together")
+    for _, delay in field.delays:
+        if isinstance(delay, str) and np.ptp(rows[delay]) > 0.0:
+            whole.refuse_rows(f"trajectories that differ in the delay '{delay}' share their steps")
+    stiff = chosen.method if chosen.method.stiff else chosen.otherwise
+    if stiff is not None and (field.arrays is not None or stiff.is_wide(field)):
+        whole.refuse_rows(
+            "stiff trajectories of arrays, or of more than 16 variables, share a matrix; name an "
+            "explicit method"
+        )
+
+
 def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found:
     """Integrate with fixed steps (`fixed`)."""
     tableau, known = chosen.method.tableau, problem.history
@@ -87,6 +110,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         "use fewer times or trajectories",
     )
     options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
+    options["history"] = problem.history.functions
     if chosen.is_fixed:
         # Step halving runs the kernel for fixed steps, once for every step size.
         equal = replace(control, step=control.step or 1.0)
@@ -112,7 +136,9 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
     steps: dict[str, Any] = {}
     if control.step is not None:
         span = float(grid[-1] - grid[0])
-        steps = {"steps": plan_steps(span, control.step, count, [], [])}
+        # No step is longer than a delay.
+        taus = [float(problem.rows[tau].min()) for _, tau in field.delays if isinstance(tau, str)]
+        steps = {"steps": plan_steps(span, min([control.step, *taus]), count, [], [])}
     initial, parameters = _columns(problem)
     may_be_stiff = (
         chosen.otherwise is not None and problem.device.target == "cpu" and not control.is_watched

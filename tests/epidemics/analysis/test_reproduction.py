@@ -143,6 +143,77 @@ def test_weights_attributes_and_directions(directed):
     assert reproduction(model, network).reproduction_number == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_nodes_that_differ_by_attributes(directed):
+    """Against the operator written out: infectious in I, and some of them after that in H."""
+    rng = np.random.default_rng(4)
+    ends = rng.integers(0, 60, (2, 300))
+    age, risk = rng.integers(0, 90, 60), rng.integers(0, 2, 60)
+    network = ergode.ContactNetwork.from_edges(
+        *ends, node_count=60, directed=directed, weights=rng.choice([0.5, 2.0], 300)
+    ).with_attributes(age=age, risk=risk)
+    leaving, severe, taking = np.array([0.2, 0.4, 0.9]), np.array([0.0, 0.7]), np.array([0.4, 1.5])
+    groups = [0, 20, 60]
+    model = ergode.CompartmentModel(
+        ["S", "I", "H", "R"],
+        [
+            ergode.Infection(
+                "S", "I", {"I": 0.2, "H": 0.1},
+                susceptibility=ergode.ByAttribute("risk", dict(enumerate(taking))),
+            )
+        ],
+        [
+            ergode.Progression(
+                "I",
+                ergode.ByAttribute("risk", {k: {"H": p, "R": 1 - p} for k, p in enumerate(severe)}),
+                ergode.ByAttribute(
+                    "age", [ergode.Exponential(rate=r) for r in leaving], groups=groups
+                ),
+            ),
+            ergode.Progression("H", "R", ergode.Exponential(rate=0.5)),
+        ],
+    )  # fmt: skip
+    source = np.repeat(np.arange(60), network.degrees())
+    target = network.targets
+    weights = network.weights * taking[risk[target]]
+    out = leaving[np.searchsorted(groups, age, side="right") - 1][source]
+    follows = (target[:, None] == source[None, :]) & (source[:, None] != target[None, :])
+
+    def radius(r, scale=1.0):
+        first, second = 0.2 * scale * weights, 0.1 * scale * weights
+        later = severe[risk][source] * second / (second + 0.5 + r)
+        chance = (first + out * later) / (first + out + r)
+        return np.abs(np.linalg.eigvals(follows * chance[None, :])).max()
+
+    found = reproduction(model, network)
+    assert found.reproduction_number == pytest.approx(radius(0.0), rel=1e-6)
+    assert radius(found.growth_rate) == pytest.approx(1.0, rel=1e-6)
+    step = 1e-5
+    slope = np.log(radius(-step) / radius(step)) / (2 * step)
+    assert found.generation_time == pytest.approx(slope, rel=1e-6)
+    wished = scaled_to(model, network, reproduction_number=2.5)
+    scale = wished.infections[0].transmission_rate["I"] / 0.2
+    assert radius(0.0, scale) == pytest.approx(2.5, rel=1e-6)
+
+
+def test_an_attribute_that_makes_no_difference_changes_nothing():
+    network = REGULAR.with_attributes(half=np.arange(400) % 2)
+    stay = ergode.LogNormal(mean=7.5, median=5)
+    plain = reproduction(sir(0.3, stay), network)
+    by_half = reproduction(sir(0.3, ergode.ByAttribute("half", {0: stay, 1: stay})), network)
+    assert by_half.reproduction_number == pytest.approx(plain.reproduction_number, rel=1e-9)
+    assert by_half.growth_rate == pytest.approx(plain.growth_rate, rel=1e-7)
+    # Of two groups that meet each other only, the radius is a geometric mean.
+    first, second = np.divmod(np.arange(36), 6)
+    pair = ergode.ContactNetwork.from_edges(first, 6 + second).with_attributes(
+        half=np.arange(12) // 6
+    )
+    stays = {0: ergode.Exponential(rate=0.1), 1: ergode.Exponential(rate=0.7)}
+    found = reproduction(sir(0.3, ergode.ByAttribute("half", stays)), pair)
+    chances = [0.3 / 0.4, 0.3 / 1.0]
+    assert found.reproduction_number == pytest.approx(5 * np.sqrt(np.prod(chances)), rel=1e-6)
+
+
 def test_networks_that_end_and_that_alternate():
     import networkx
 

@@ -226,7 +226,7 @@ def test_measures_act_on_whom_they_should():
         si, contacts, initial={"I": source}, times=days, method="markov-leap", step=0.4, seed=3,
         device="cpu", strata="half", layer_factors={"home": ergode.Calendar([0, 5], [1.5, 0.2], 7)},
         interventions=[
-            ergode.LayerClosure("school", reduction=0.75, start=4.3, duration=6),
+            ergode.LayerClosure("school", reduction=0.75, start=4.3, stop=10.3),
             ergode.Vaccination(efficacy=0.6, start=12, among="half"),
         ],
     )  # fmt: skip
@@ -287,7 +287,15 @@ def test_a_leap_says_what_it_leaves_out(model, contacts):
         ({"output": "line_list"}, "keeps no line lists"),
         ({"interventions": [ergode.Isolation("I")]}, "Isolation changes whom a node infects while"),
         (
+            {"interventions": [ergode.Testing({"I": 1})]},
+            "Testing changes whom a node infects while",
+        ),
+        (
             {"interventions": [ergode.LayerClosure(start=ergode.Trigger("I", 5))]},
+            "a trigger fires at an exact time",
+        ),
+        (
+            {"interventions": [ergode.LayerClosure(stop=ergode.Trigger("I", 5))]},
             "a trigger fires at an exact time",
         ),
         (

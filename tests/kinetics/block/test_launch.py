@@ -102,6 +102,34 @@ def test_a_reactor_by_a_block_is_the_one_by_a_thread():
     np.testing.assert_allclose(found.fastest_heating, expected.fastest_heating, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
+def test_nuclei_at_constant_pressure_by_a_block_are_those_by_a_thread():
+    """Weak rates and a density that follow from amounts: two parts beside the sparse matrix."""
+    weak = ergode.models.reactions.rates.WeakTable([3, 9], [7, 10], [[5.0, 5.5], [5.5, 6.0]])
+    reactions = [*CARBON.reactions, ergode.Reaction("mg24 -> na24", rate_constant=weak)]
+    odd = ergode.Species("na24", mass_number=24, charge_number=11,
+                         thermochemistry=ergode.Nucleus(-8.4))  # fmt: skip
+    network = ergode.ReactionNetwork([*CARBON.species, odd], reactions)
+    mechanism, zones, launch = launch_of(
+        network, {"c12": 1.0}, 32, "rodas4", temperature=4e9, density=1e7,
+        heating="constant-pressure",
+    )  # fmt: skip
+    grid = np.array([0.0, 1e-9, 1e-6])
+    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
+    block.run(
+        *launch.arguments(
+            zones.history, grid, np.zeros((1, launch.scratch_count)), np.zeros(1, np.int32), found
+        )
+    )  # fmt: skip
+    options = Options(METHODS["rodas4"].runner, 1e-2, None, True, 60)
+    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    assert expected.status.item() == 0 and expected.amounts[0, -1, -1] > 4.5e9
+    assert expected.amounts[0, -1, 2] > 1e-3 / 24
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-6, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("method", "dynamic"),
     [("rodas4", False), ("rodas4", True), ("asymptotic", False), (EXPLICIT[3], True)],
@@ -132,12 +160,13 @@ def test_block_kernels_compile(method, dynamic):
 
 
 @pytest.mark.exhaustive
-def test_a_block_kernel_of_stars_compiles():
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_a_block_kernel_of_stars_compiles(heating):
     """Nuclei that heat themselves, with pairs and neutrino losses."""
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    conditions = {"temperature": 3e9, "density": 1e7, "heating": "constant-volume"}
+    conditions = {"temperature": 3e9, "density": 1e7, "heating": heating}
     _, zones, launch = launch_of(CARBON, {"c12": 1.0}, 32, "rodas4", **conditions)
     bindings = dict(launch.kernel.bindings) | {STATE: HELMHOLTZ, NEUTRINOS: True}
     kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)

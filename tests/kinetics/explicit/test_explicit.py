@@ -152,7 +152,7 @@ def test_the_error_of_zones_is_stated_one_by_one(monkeypatch):
     assert np.isnan(failed["error_estimate"]).all()
     few = dataclasses.replace(METHODS["rodas4"], max_steps=2)
     monkeypatch.setitem(METHODS, "rodas4", few)
-    with pytest.warns(ergode.AccuracyWarning, match="in 2 of 2 zones the estimated error .* inf"):
+    with pytest.warns(ergode.AccuracyWarning, match="in 2 of 2 zones .rodas4. failed"):
         unknown = integrate(linear(RATES), method="quasi-steady-state", **options)
     assert np.isinf(unknown["error_estimate"]).all()
 

@@ -57,8 +57,8 @@ def test_a_cell_that_grows_and_divides():
     """
     g, birth = 0.7, 20.0
     cycle = np.log(2) / g
-    times = [0.0, 20 * cycle, 20.5 * cycle]
-    result = run(growing(g, birth), times, replicates=20_000)
+    times = [0.0, 9 * cycle, 9.5 * cycle]  # 2^-9 of the begin is left
+    result = run(growing(g, birth), times, replicates=4000)
     x = result["amount"].values[..., 0]
     for k, mean in ((2, birth / g * np.sqrt(2)),):
         expected = stats.poisson.pmf(np.arange(150), mean)
@@ -188,9 +188,9 @@ def test_stiff_equations():
         ],
         continuous=["Y"],
     )  # fmt: skip
-    result = run(network, [0, 1, 8], replicates=4000)
+    result = run(network, [0, 1, 8], replicates=500)
     off = abs(result["amount"][..., 1] - result["amount"][..., 0]).values
-    assert (off > 1e-3).sum() < 12  # a firing is rarely within 1e-5 before a time of the result
+    assert (off > 1e-3).sum() < 4  # a firing is rarely within 1e-5 before a time of the result
     counts = np.bincount(result["amount"].values[:, 2, 0].astype(int))
     mean = 10 * (1 - np.exp(-8))
     assert chi_square(counts, stats.poisson.pmf(np.arange(60), mean)) > LEVEL

@@ -23,13 +23,15 @@ def cuda_kernel(field, method, count, precision, **options):
     cpu = resolve("cpu")
     place = SimpleNamespace(
         put=cpu.put, empty=cpu.empty, zeros=cpu.zeros, get=cpu.get, target="cuda", core_count=132,
-        memory_bytes=2**36,
+        memory_bytes=2**36, available_bytes=lambda: 2**36,
     )  # fmt: skip
     runner = Runner(field, METHODS[method], control_of(options), times=np.array([0.0, 1.0]),
                     device=place, precision=precision)  # fmt: skip
     followers = CUDAFollowers(runner, count)
     columns = np.ones((field.size, 2)), np.ones((len(field.parameters), 2))
-    run = runner.arguments(*columns, None, slice(0, 2))
+    step = runner.control.step
+    steps = None if step is None else plan_steps(1.0, step, 2, [], [])
+    run = runner.arguments(*columns, steps, slice(0, 2))
     out = runners.out_of(Outcome.empty(2, field.size, runner.control, 2, precision))
     return followers, (run, out, followers.workspace(2, 2))
 
@@ -82,7 +84,7 @@ def outcome_on_host(
         monkeypatch.setattr(runners, "_SHARED_BYTES", 0)
     place = SimpleNamespace(put=np.asarray, empty=lambda *a: np.full(a[0], np.nan, a[1]),
                             zeros=np.zeros, target="cuda", core_count=2,
-                            memory_bytes=2**36)  # fmt: skip
+                            memory_bytes=2**36, available_bytes=lambda: 2**36)  # fmt: skip
     control = control_of(options)
     runner = Runner(field, METHODS[method], control, times=times, device=place,
                     precision="float64", **noise)  # fmt: skip

@@ -390,7 +390,7 @@ REFUSED = {
     "does not support events": {
         "events": [ergode.trajectories.ZeroCrossing(crossing)], "method": "rodas5p"
     },
-    "history takes fields of single variables": {"history": crossing},
+    "history is given, but the vector field has no delays": {"history": crossing},
     "initial of 'x' has shape (39,); expected a number, (40,)": {"initial": {"x": np.ones(39)}},
     "initial of 'x'[3] is inf": {"initial": {"x": np.where(np.arange(40) == 3, np.inf, 1.0)}},
     "initial has no value for 'x'": {"initial": {}},

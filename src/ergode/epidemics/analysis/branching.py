@@ -29,7 +29,7 @@ for compartmental epidemic models", J. R. Soc. Interface 7, 873 (2010).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -160,24 +160,57 @@ class ByWeight:
     """
 
     def __init__(self, transform: Transform, weights: np.ndarray) -> None:
-        self._transform = transform
+        self.transform = transform
         self.kinds, self._kind = np.unique(weights, return_inverse=True)
 
     def __call__(self, r: complex, scale: float = 1.0) -> np.ndarray:
         """Transform of each arc at the rate `r`, with weights times `scale`."""
         weights = self.kinds * scale
         if weights.size <= _KNOTS:
-            return self._transform(r, weights)[self._kind]
+            return self.transform(r, weights)[self._kind]
         from scipy.interpolate import CubicSpline
 
         positive = weights > 0
         logs = np.log(weights[positive])
         knots = np.linspace(logs[0], logs[-1], _KNOTS)
-        values = self._transform(r, np.exp(knots))
+        values = self.transform(r, np.exp(knots))
         by_kind = np.zeros(weights.size, values.dtype)
         finite = np.isfinite(values).all()
         by_kind[positive] = CubicSpline(knots, values)(logs) if finite else np.inf
         return by_kind[self._kind]
+
+
+class ByClass:
+    """A function of the weight and of the class of the source, for many arcs.
+
+    Parameters
+    ----------
+    transforms : sequence of function
+        ``transform(r, weights)`` for each class.
+    weights : ndarray of float, shape [arc_count]
+    of_arcs : ndarray of int, shape [arc_count] or [1]
+        Class of the source of each arc.
+    """
+
+    def __init__(
+        self, transforms: Sequence[Transform], weights: np.ndarray, of_arcs: np.ndarray
+    ) -> None:
+        self.count = len(weights)
+        self.parts: list[tuple[np.ndarray | slice, ByWeight]] = []
+        if len(transforms) == 1:
+            self.parts.append((slice(None), ByWeight(transforms[0], weights)))
+            return
+        for number, one in enumerate(transforms):
+            mine = np.flatnonzero(of_arcs == number)
+            if mine.size:
+                self.parts.append((mine, ByWeight(one, weights[mine])))
+
+    def __call__(self, r: complex, scale: float = 1.0) -> np.ndarray:
+        """Transform of each arc at the rate `r`, with weights times `scale`."""
+        found = np.zeros(self.count, complex if isinstance(r, complex) else float)
+        for mine, part in self.parts:
+            found[mine] = part(r, scale)
+        return found
 
 
 class Branching:
@@ -186,17 +219,23 @@ class Branching:
     Parameters
     ----------
     arcs : Arcs
-    transform : function
-        As for `ByWeight`.
+    transforms : sequence of function
+        As for `ByClass`.
+    of_node : ndarray of int, shape [node_count] or [1]
+        Class of each node.
     """
 
-    def __init__(self, arcs: Arcs, transform: Transform) -> None:
+    def __init__(self, arcs: Arcs, transforms: Sequence[Transform], of_node: np.ndarray) -> None:
         self.arcs = arcs
-        self.factors = ByWeight(transform, arcs.weights)
-        self._transform = transform
+        of_arcs = of_node if len(transforms) == 1 else of_node[arcs.sources]
+        self.factors = ByClass(transforms, arcs.weights, of_arcs)
         self._carries = arcs.weights > 0
-        kinds = self.factors.kinds
-        self._only = kinds[-1:] if (kinds > 0).sum() == 1 else None
+        # If all arcs that carry anything are alike, one number takes the place of all factors.
+        self._only: np.ndarray | None = None
+        if len(self.factors.parts) == 1:
+            ((_, alike),) = self.factors.parts
+            self._transform = alike.transform
+            self._only = alike.kinds[-1:] if (alike.kinds > 0).sum() == 1 else None
         self._x = np.full(arcs.count, 1.0 / max(arcs.count, 1))
 
     def radius(self, r: float = 0.0, scale: float = 1.0) -> float:

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.transitions import Infection
 from ergode.models.holding_times.families import (
@@ -102,23 +103,32 @@ def infected_of(model: CompartmentModel, infected: str | None) -> str:
     return infected or entered[0]
 
 
-def stages_of(model: CompartmentModel, infected: str) -> tuple[Stage, ...]:
+def stages_of(
+    model: CompartmentModel, infected: str, entry: Mapping[Any, int] | None = None
+) -> tuple[Stage, ...]:
     """Stages of a node that enters the compartment `infected`, that one first.
+
+    `entry` tells, by `ByAttribute.division`, which entries of the model are the node's.
 
     Raises
     ------
     ModelError
-        Such nodes also cause infections that lead elsewhere, or a part of the model differs between
-        nodes by more than factors on its rates.
+        Such nodes also cause infections that lead elsewhere.
     """
-    _check_alike(model)
+
+    def own(given: Any) -> Any:
+        if isinstance(given, ByAttribute):
+            return given.entries[(entry or {})[given.division]]
+        return given
+
     susceptible = model.infections[0].susceptible
     after = {p.compartment: p for p in model.progressions}
     ends = {i.susceptible for i in model.infections}
     names = [infected]
     for name in names:
         if name in after and name not in ends:
-            names += [one for one in after[name].branches if one not in names]
+            split = own(after[name].to)
+            names += [one for one in split if split[one] > 0 and one not in names]
     from_susceptible = [i for i in model.infections if i.susceptible == susceptible]
     for one in from_susceptible:
         if one.infected != infected and any(one.transmission_rate.get(n, 0.0) > 0 for n in names):
@@ -131,30 +141,15 @@ def stages_of(model: CompartmentModel, infected: str) -> tuple[Stage, ...]:
     for name in names:
         progression = after.get(name) if name not in ends else None
         branches = np.zeros(len(names))
+        holding_time = None
         if progression is not None:
-            for target, probability in progression.branches.items():
-                branches[names.index(target)] = probability
+            holding_time = own(progression.holding_time)
+            for target, probability in own(progression.to).items():
+                if probability > 0:
+                    branches[names.index(target)] = probability
         changes, rates = _rates(causes, name)
-        holding_time = progression.holding_time if progression is not None else None
-        assert holding_time is None or isinstance(holding_time, HoldingTime)
         found.append(Stage(holding_time, changes, rates, branches))
     return tuple(found)
-
-
-def _check_alike(model: CompartmentModel) -> None:
-    """Refuse parts of a model that differ between nodes."""
-    for p in model.progressions:
-        if not (isinstance(p.holding_time, HoldingTime) and isinstance(p.to, Mapping)):
-            raise ModelError(
-                f"the progression out of '{p.compartment}' differs between nodes; a reproduction "
-                "number needs one holding time and one branching for all"
-            )
-    for i in model.infections:
-        if getattr(i, "susceptibility", None) or getattr(i, "infectivity", None):
-            raise ModelError(
-                f"the infection {i.susceptible} -> {i.infected} has factors of its own; a "
-                "reproduction number needs susceptibility and infectivity of the model"
-            )
 
 
 def _rates(causes: list[Infection], name: str) -> tuple[np.ndarray, np.ndarray]:

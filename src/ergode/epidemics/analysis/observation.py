@@ -11,7 +11,7 @@ from ergode.core.arguments import as_numbers, integer, is_finite_number
 from ergode.core.errors import ModelError
 from ergode.epidemics.analysis.contact import discounted_survival
 from ergode.epidemics.analysis.summary import incidence
-from ergode.models.epidemic.interventions import Calendar
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.holding_times.families import HoldingTime
 
 if TYPE_CHECKING:

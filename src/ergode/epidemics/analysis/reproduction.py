@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy as np
 from ergode.core.arguments import is_finite_number
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
-from ergode.epidemics.analysis.branching import Arcs, Branching, ByWeight
+from ergode.epidemics.analysis.branching import Arcs, Branching, ByClass
 from ergode.epidemics.analysis.contact import infected_of, stages_of, transform
+from ergode.epidemics.shared.progression import classes_of
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.contact_network import ContactNetwork
@@ -76,7 +78,8 @@ def reproduction(
 
     They are those of the first generations, while nearly all nodes are susceptible and nothing
     intervenes: from the transmission of an infected node to each contact, by any holding times,
-    branching, profiles, weights and node attributes, and from who is in contact with whom.
+    branching, profiles, weights and node attributes, and from who is in contact with whom. Holding
+    times and branching may differ between nodes (`ByAttribute`).
 
     On a large random network they are exact: with given degrees the reproduction number is the
     transmissibility times the mean excess degree, ``E[k (k - 1)] / E[k]``. In households, classes
@@ -238,7 +241,7 @@ def scaled_to(
 
 def _branching(
     model: CompartmentModel, contacts: ContactNetwork, infected: str | None
-) -> tuple[Branching, ByWeight]:
+) -> tuple[Branching, ByClass]:
     """The operator of early generations, and the transform along each arc of the network."""
     if not isinstance(model, CompartmentModel):
         raise ModelError(f"model is {type(model).__name__}; expected a CompartmentModel")
@@ -247,15 +250,20 @@ def _branching(
             f"contacts is {type(contacts).__name__}; a reproduction number needs a ContactNetwork, "
             "whose contacts last"
         )
-    stages = stages_of(model, infected_of(model, infected))
+    entered, classes = infected_of(model, infected), classes_of(model, contacts)
+    transforms = [
+        partial(
+            transform, stages_of(model, entered, {d: int(e[k]) for d, e in classes.entry.items()})
+        )
+        for k in range(classes.class_count)
+    ]
     weights = arc_weights(model, contacts)
     plain = np.ones(contacts.arc_count) if weights is None else np.asarray(weights, float)
     arcs = Arcs(contacts.offsets, contacts.targets, plain, mirrored=not contacts.directed)
-
-    def of_contact(r: complex, weights: np.ndarray) -> np.ndarray:
-        return transform(stages, r, weights)
-
-    return Branching(arcs, of_contact), ByWeight(of_contact, plain)
+    of_arcs = classes.of_node
+    if classes.class_count > 1:
+        of_arcs = np.repeat(classes.of_node, contacts.degrees())
+    return Branching(arcs, transforms, classes.of_node), ByClass(transforms, plain, of_arcs)
 
 
 def _growth(branching: Branching, number: float, generation: float) -> float:

@@ -118,7 +118,7 @@ def sellke_cpu(
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
-        np.empty(compartment_count + 1, np.int64), np.empty(plan_size, real), np.empty(1, real),
+        np.empty(compartment_count + 1, np.int64), np.empty(2 * plan_size, real), np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
@@ -187,11 +187,12 @@ def _begin(queue, tables, nodes, cases, run):
     first = tables.interventions.start
     for k in range(starts.size):
         starts[k] = first[k]
-        if HAS_TRACING:
+    if HAS_TRACING:
+        for k in range(tables.interventions.kind.size):
             for node in range(compartment.size):
                 for part in range(3):
                     nodes.quarantine[k, node, part] = -NEVER
-    nodes.moved_at[0] = NEVER
+    nodes.decided[0] = 0.0
     nodes.work[0] = 0
     nodes.work[1] = 0
     if LISTING:
@@ -237,7 +238,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
 
     Returns whether none is left.
     """
-    moved_at, stays = nodes.moved_at, nodes.stay
+    decided, stays = nodes.decided, nodes.stay
     while True:
         if not has_room(queue, room):
             return False
@@ -247,9 +248,8 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         nodes.work[0] += 1
         event = _event_at(queue, slot, nodes)
         # After all moves of a moment, so that their order does not matter.
-        if HAS_TRIGGERS and moved_at[0] < event.time:
-            pull_triggers(tables.interventions, nodes.starts, nodes.population, moved_at[0])
-            moved_at[0] = NEVER
+        if HAS_TRIGGERS and decided[0] < event.time:
+            pull_triggers(tables.interventions, nodes.starts, nodes.population, decided, event.time)
         kind, node = event.kind, event.node
         ends_with_stay = kind == CONTACT or kind == PROGRESS
         if ends_with_stay and stays[node] != event.stay and not event.is_over:
@@ -407,7 +407,7 @@ def _note_move(event, move, entry, tables, nodes, cases, run):
         moves[at, compartment] += 1
     population[old] -= 1
     population[compartment] += 1
-    nodes.moved_at[0] = event.time
+    nodes.decided[0] = event.time
 
 
 def _enter(queue, event, move, entry, tables, nodes, run):
@@ -445,7 +445,7 @@ def _enter(queue, event, move, entry, tables, nodes, run):
             np.uint32(0), np.int64(0),
         )  # fmt: skip
     if HAS_TRACING:
-        await_detection(queue, tables, node, stays[node], compartment, entry, run)
+        await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
 
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):

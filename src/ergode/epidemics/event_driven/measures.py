@@ -8,23 +8,28 @@ from ergode.core.compiler.language import real
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import push
 from ergode.epidemics.event_driven.state import DETECTION, NEVER, QUARANTINE
-from ergode.epidemics.shared.clock import at_moment, later
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
-from ergode.epidemics.shared.options import LAYERED
-from ergode.epidemics.shared.transmission import TRACING_KIND, triggered_start
+from ergode.epidemics.shared.detection import next_detection
+from ergode.epidemics.shared.options import HAS_SCREENING, LAYERED
+from ergode.epidemics.shared.transmission import TRACING_KIND, detects
+from ergode.epidemics.shared.triggers import decide
+
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
+# ruff: noqa: SIM102
 
 
-def pull_triggers(plan, starts, population, time):
-    """Start the interventions whose trigger count has reached its level."""
-    for k in range(plan.kind.size):
-        trigger = plan.trigger[k]
-        if trigger >= 0 and starts[k] == NEVER:
-            count = 0
-            for c in range(population.size):
-                if plan.trigger_counts[trigger, c] != 0:
-                    count += population[c]
-            if count >= plan.trigger_level[trigger]:
-                starts[k] = triggered_start(plan, trigger, time)
+def pull_triggers(plan, starts, population, decided, time):
+    """Start and stop measures after the moves of all moments before a time.
+
+    `decided` [1] is the next moment after whose moves a measure may start or stop.
+    """
+    while decided[0] < time:
+        moment = real(decided[0])
+        following = real(NEVER)
+        for k in range(plan.kind.size):
+            following = min(following, decide(plan, starts, k, population, moment))
+        decided[0] = following
 
 
 def put_in_quarantine(quarantine, moments, k, node, time, lasts):
@@ -53,38 +58,64 @@ def left_by_quarantine(plan, quarantine, source, target, time):
     return left
 
 
-def await_detection(queue, tables, node, stay, compartment, time, run):
-    """Queue the detection of a node that entered a compartment, if it will be detected."""
-    plan, end = tables.interventions, tables.end
+def await_detection(queue, tables, node, stay, compartment, time, leaves, run):
+    """Queue the first detection of a node that entered a compartment, which it `leaves`."""
+    plan = tables.interventions
     for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
-            w0, w1, w2, w3 = draw_words(
-                run.seed,
-                run.replicate,
-                node,
-                TRACING,
-                np.uint32(k) | np.uint32(np.uint32(stay) << 8),
+        if plan.kind[k] == TRACING_KIND:
+            _queue_detection(
+                queue, tables, np.int64(k), compartment, time, 0, leaves, node, stay, run
             )
-            moment = at_moment(tables.moments, time + plan.delay[k])
-            if uniform(w0, w1) <= plan.fraction[k] and moment < end:
-                push(
-                    queue, run.per_time, moment, np.int64(DETECTION), node, np.int64(k), stay,
-                    np.uint32(0), np.int64(0),
-                )  # fmt: skip
+
+
+def _queue_detection(queue, tables, k, compartment, last, number, leaves, node, stay, run):
+    moment = next_detection(
+        tables, k, compartment, last, np.int64(number), leaves, node, stay, run.seed, run.replicate
+    )
+    if moment < tables.end:
+        push(
+            queue, run.per_time, moment, np.int64(DETECTION), node, k, stay,
+            np.uint32(number + 1), np.int64(0),
+        )  # fmt: skip
 
 
 def detect(queue, contacts, tables, nodes, event, run):
     """Quarantine a detected case and those of its contacts that are traced."""
+    plan, node, k, stay, time = (
+        tables.interventions, event.node, event.arc, event.stay, event.time
+    )  # fmt: skip
+    if HAS_SCREENING:
+        if plan.rate[k] > 0.0:  # the next test of this stay, which no infection ends
+            _queue_detection(
+                queue, tables, k, np.int64(nodes.compartment[node]), time, np.int64(event.key),
+                nodes.until[node], node, stay, run,
+            )  # fmt: skip
+    if not detects(plan, nodes.starts, k, time):
+        return
+    own_delay = plan.traced[k, 4]
+    if own_delay > 0.0:
+        _queue_quarantine(queue, tables, node, k, time + own_delay, run)
+    else:
+        put_in_quarantine(
+            nodes.quarantine, tables.moments, k, node, time, plan.traced[k, 2]
+        )  # fmt: skip
+    if plan.traced[k, 0] > 0.0:
+        _trace(queue, contacts, tables, node, k, stay, time, run)
+
+
+def _queue_quarantine(queue, tables, node, k, time, run):
+    moment = at_moment(tables.moments, time)
+    if moment < tables.end:
+        push(
+            queue, run.per_time, moment, np.int64(QUARANTINE), node, k, np.int32(0),
+            np.uint32(0), np.int64(0),
+        )  # fmt: skip
+
+
+def _trace(queue, contacts, tables, node, k, stay, time, run):
+    """Queue the quarantine of the contacts of a detected case that are traced."""
     offsets, targets, layers = contacts.offsets, contacts.targets, contacts.layer
     meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
-    end, quarantine = tables.end, nodes.quarantine
-    node, k, stay, time = event.node, event.arc, event.stay, event.time
-    start = nodes.starts[k]
-    if not (time >= start and later(time) - start < plan.duration[k]):
-        return
-    tracing, delay = plan.traced[k, 0], plan.traced[k, 1]
-    put_in_quarantine(quarantine, tables.moments, k, node, time, plan.traced[k, 2])
-    found_at = at_moment(tables.moments, time + delay)
     for arc in range(offsets[node], offsets[node + 1]):
         target = np.int64(targets[arc])
         layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
@@ -94,8 +125,5 @@ def detect(queue, contacts, tables, nodes, event, run):
             np.uint32(k) | np.uint32(np.uint32(stay) << 8) | np.uint32(0x80000000),
         )  # fmt: skip
         met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
-        if met and uniform(w0, w1) <= tracing and found_at < end:
-            push(
-                queue, run.per_time, found_at, np.int64(QUARANTINE), target, k, np.int32(0),
-                np.uint32(0), np.int64(0),
-            )  # fmt: skip
+        if met and uniform(w0, w1) <= plan.traced[k, 0]:
+            _queue_quarantine(queue, tables, target, k, time + plan.traced[k, 1], run)

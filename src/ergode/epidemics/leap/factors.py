@@ -61,8 +61,9 @@ def factors_of(
     spans: list[tuple[str | None, float, float, float]] = []
     for one in closures:
         start = 0.0 if one.start is None else float(one.start) - begin  # type: ignore[arg-type]
-        spans.append((one.layer, start, start + one.duration, 1.0 - one.reduction))
-        changes |= {start, start + one.duration}
+        stop = start + one.duration_from(begin + start)
+        spans.append((one.layer, start, stop, 1.0 - one.reduction))
+        changes |= {start, stop}
     for calendar in scenario.layer_factors.values():
         moments = np.asarray(calendar.changes)
         if calendar.period is not None:

@@ -22,6 +22,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.random import IMPORTATION, draw_words, exponential, integer_below, uniform
 from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.shared.names import compartment_index
 from ergode.epidemics.shared.sweep import (
     SWEPT,
     PointGroup,
@@ -30,7 +31,6 @@ from ergode.epidemics.shared.sweep import (
     point_of,
     replicate_of,
 )
-from ergode.epidemics.shared.transmission import compartment_index
 from ergode.models.epidemic.attributes import Network, factor_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
 

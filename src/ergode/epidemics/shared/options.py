@@ -20,7 +20,9 @@ HAS_CALENDARS = option(True)
 HAS_INTERVENTIONS = option(True)
 """Whether there are interventions of any kind."""
 HAS_TRACING = option(True)
-"""Whether one of them is contact tracing."""
+"""Whether one of them is testing or contact tracing."""
+HAS_SCREENING = option(False)
+"""Whether nodes are tested at a rate."""
 HAS_SEVERITY = option(False)
 """Whether a vaccination makes branches less likely."""
 HAS_WANING = option(False)

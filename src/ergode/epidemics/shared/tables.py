@@ -22,6 +22,7 @@ from ergode.epidemics.shared.options import (
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
     HAS_MOMENTS,
+    HAS_SCREENING,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -33,7 +34,7 @@ from ergode.epidemics.shared.options import (
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import ContactTracing, Trigger
+from ergode.models.epidemic.interventions import ContactTracing, Testing, Trigger
 from ergode.models.holding_times.empirical import Empirical
 from ergode.models.holding_times.families import Deterministic
 from ergode.models.networks.computed import ComputedNetwork
@@ -124,9 +125,16 @@ def tables_of(
         TEMPORAL: scenario.meetings is not None,
         HAS_CALENDARS: changing,
         HAS_INTERVENTIONS: bool(scenario.interventions),
-        HAS_TRACING: any(isinstance(i, ContactTracing) for i in scenario.interventions),
+        HAS_TRACING: any(isinstance(i, ContactTracing | Testing) for i in scenario.interventions),
+        HAS_SCREENING: any(
+            isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
+        ),
         **transmission.vaccine_bindings(scenario.interventions),
-        HAS_TRIGGERS: any(isinstance(i.start, Trigger) for i in scenario.interventions),
+        HAS_TRIGGERS: any(
+            isinstance(moment, Trigger)
+            for i in scenario.interventions
+            for moment in (i.start, i.stop)
+        ),
         HAS_IMPORTATIONS: bool(scenario.importations),
         HAS_MOMENTS: moments.size > 0,
         HAS_STRATA: scenario.stratum is not None,
@@ -155,7 +163,7 @@ def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
 
     There are none if the lengths of both have continuous distributions.
     """
-    tracing = any(isinstance(one, ContactTracing) for one in scenario.interventions)
+    tracing = any(isinstance(one, ContactTracing | Testing) for one in scenario.interventions)
     atoms = any(
         isinstance(one, Deterministic | Empirical)
         for p in model.progressions

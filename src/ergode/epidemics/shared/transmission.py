@@ -15,26 +15,28 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.elementary import exp, next_up
+from ergode.core.math.elementary import exp
 from ergode.core.math.random import BRANCHING, INTERVENTION, draw_words, uniform
 from ergode.epidemics.shared.clock import later
+from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_INTERVENTIONS,
     HAS_SEVERITY,
+    HAS_TRIGGERS,
     HAS_WANING,
 )
 from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
+from ergode.epidemics.shared.triggers import triggers_of
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
-    ALL_CONTACTS,
-    CASES,
-    Calendar,
     ContactTracing,
     Intervention,
     Isolation,
     LayerClosure,
+    Testing,
     Trigger,
     Vaccination,
 )
@@ -71,7 +73,7 @@ class Interventions(NamedTuple):
     """Interventions, one row each."""
 
     kind: Any  # int32 [intervention_count]
-    start: Any  # real; infinite if a trigger starts it
+    start: Any  # starts and then stops, real [2 x intervention_count]; infinite until one is known
     duration: Any
     fraction: Any
     reduction: Any
@@ -82,11 +84,12 @@ class Interventions(NamedTuple):
     compartment: Any  # int32; -1 for none
     group: Any  # row of `members`, int32; -1 for all nodes
     members: Any  # uint8 [group_count, node_count]
-    traced: Any  # probabilities and times of tracing, real [intervention_count, 4]
-    trigger: Any  # row of the next three, int32; -1 for none
-    trigger_counts: Any  # compartments, and at the end cases, uint8 [trigger_count, compartments+1]
-    trigger_level: Any  # int64 [trigger_count]
-    trigger_delay: Any  # real [trigger_count]
+    positive: Any  # probability of a detection, real [intervention_count, compartment_count]
+    rate: Any  # of tests of each node, real [intervention_count]; 0 for tests at entry
+    # Probability of tracing, time to the quarantine of contacts, its duration, lookback, and time
+    # to the quarantine of the node itself, real [intervention_count, 5].
+    traced: Any
+    triggers: Any  # see `shared.triggers`
     severity: Any  # reductions of branches, real [intervention_count, compartment_count]
     waning_rate: Any  # of exponential decay, real [intervention_count]; 0 for none
     # A row of a table of waning is waning_first[i] : waning_first[i + 1], int32.
@@ -180,16 +183,6 @@ def calendars_of(
     )  # fmt: skip
 
 
-def layer_index(contacts: ContactNetwork, name: str, where: str) -> int:
-    """Position of a layer by name."""
-    if name == ALL_CONTACTS and not contacts.layers:
-        return 0
-    if name not in contacts.layers:
-        known = ", ".join(contacts.layers) or "none"
-        raise ModelError(f"{where} names the layer '{name}', but the network has {known}")
-    return contacts.layers.index(name)
-
-
 def interventions_of(
     interventions: Sequence[Intervention],
     model: CompartmentModel,
@@ -210,10 +203,12 @@ def interventions_of(
         for name in ("start", "duration", "fraction", "reduction", "source_reduction", "delay",
                      "rollout")
     }  # fmt: skip
-    columns["start"][:] = np.inf
-    kind, trigger = np.zeros(count, np.int32), np.full(count, -1, np.int32)
+    columns["start"] = np.full(2 * count, np.inf, precision)
+    kind = np.zeros(count, np.int32)
     layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
-    traced = np.zeros((count, 4), precision)
+    traced = np.zeros((count, 5), precision)
+    positive = np.zeros((count, len(model.compartments)), precision)
+    rate = np.zeros(count, precision)
     severity = np.zeros((count, len(model.compartments)), precision)
     waning_rate, waning_first = np.zeros(count, precision), np.zeros(count + 1, np.int32)
     change: list[float] = []
@@ -226,16 +221,16 @@ def interventions_of(
         if value > 0
     }
     members: list[np.ndarray] = []
-    triggers: list[Trigger] = []
     for row, one in enumerate(interventions):
         where = f"interventions[{row}]"
-        if isinstance(one.start, Trigger):
-            trigger[row] = len(triggers)
-            triggers.append(one.start)
-        else:
-            columns["start"][row] = 0.0 if one.start is None else one.start - begin
         for name in ("duration", "fraction", "reduction", "delay", "rollout"):
             columns[name][row] = getattr(one, name, 0.0)
+        if not isinstance(one.start, Trigger):
+            start = begin if one.start is None else float(one.start)
+            columns["start"][row] = start - begin
+            columns["duration"][row] = one.duration_from(start)
+        elif one.stop is not None and not isinstance(one.stop, Trigger):
+            columns["start"][count + row] = one.stop - begin
         among = getattr(one, "among", None)
         if among is not None:
             group[row] = len(members)
@@ -266,22 +261,23 @@ def interventions_of(
                 )
         if isinstance(one, ContactTracing):
             kind[row] = TRACING_KIND
-            columns["fraction"][row] = one.detection
+            positive[row, compartment[row]] = one.detection
             columns["delay"][row] = one.detection_delay
-            traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback
+            traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback, 0.0
+        elif isinstance(one, Testing):
+            kind[row] = TRACING_KIND
+            columns["delay"][row] = 0.0
+            traced[row] = 0.0, 0.0, one.isolation, 0.0, one.delay
+            rate[row] = one.rate or 0.0
+            for name, value in one.sensitivity.items():
+                positive[row, _testable(model, name, where)] = one.fraction * value
         waning_first[row + 1 :] = len(change)
-    counts = np.zeros((max(1, len(triggers)), len(model.compartments) + 1), np.uint8)
-    for row, one_trigger in enumerate(triggers):
-        for name in one_trigger.counted:
-            last = len(model.compartments)
-            counts[row, last if name == CASES else compartment_index(model, name, "a trigger")] = 1
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, group=group,
-        members=np.array(members or [np.zeros(1)], np.uint8), traced=traced, trigger=trigger,
-        trigger_counts=counts,
-        trigger_level=np.array([t.level for t in triggers] or [2**62], np.int64),
-        trigger_delay=np.array([t.delay for t in triggers] or [0.0], precision),
-        severity=severity, waning_rate=waning_rate, waning_first=waning_first,
+        members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
+        rate=rate, traced=traced,
+        triggers=triggers_of(interventions, model, precision), severity=severity,
+        waning_rate=waning_rate, waning_first=waning_first,
         waning_change=np.array(change or [0.0], precision),
         waning_factor=np.array(factor or [1.0], precision),
     )  # fmt: skip
@@ -296,6 +292,17 @@ def vaccine_bindings(interventions: Sequence[Intervention]) -> dict[Any, bool]:
     if any(one.waning is not None for one in given):
         found[HAS_WANING] = True
     return found
+
+
+def _testable(model: CompartmentModel, name: str, where: str) -> int:
+    """Position of a compartment in which tests may be positive."""
+    index = compartment_index(model, name, where)
+    if any(name == infection.susceptible for infection in model.infections):
+        raise ModelError(
+            f"{where} has a sensitivity of '{name}', from which an infection leads; tests find "
+            "nodes in other compartments only"
+        )
+    return index
 
 
 def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where: str) -> None:
@@ -314,24 +321,6 @@ def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where
                 )
     if not found:
         raise ModelError(f"{where} reduces the severity '{name}', which is no branch of the model")
-
-
-def compartment_index(model: CompartmentModel, name: str, where: str) -> int:
-    """Position of a compartment by name."""
-    if name not in model.index:
-        raise ModelError(
-            f"{where} names the unknown compartment '{name}'; the model has "
-            + ", ".join(model.compartments)
-        )
-    return model.index[name]
-
-
-def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
-    """A node attribute by name."""
-    if name not in contacts.attributes:
-        known = ", ".join(contacts.attributes) or "none"
-        raise ModelError(f"{where} needs the node attribute '{name}'; the network has {known}")
-    return np.asarray(contacts.attributes[name])
 
 
 # ---- device functions
@@ -354,12 +343,22 @@ def calendar_factor(calendars, calendar, time):
     return calendars.factor[low - 1]
 
 
-def triggered_start(interventions, trigger, time):
-    """Start of an intervention whose trigger reached its threshold at `time`.
+def is_in_force(interventions, starts, row, time):
+    """Whether a measure is in force at a time.
 
-    Events at that moment itself are not affected.
+    `starts` [2 x intervention_count] are the starts of measures, and then their stops, as known at
+    that time.
     """
-    return max(time + interventions.trigger_delay[trigger], next_up(time))
+    age = time - starts[row]
+    given = age >= 0.0 and age < interventions.duration[row]
+    if HAS_TRIGGERS:
+        given = given and time < starts[row + interventions.kind.size]
+    return given
+
+
+def detects(interventions, starts, row, moment):
+    """Whether a measure detects cases at a moment."""
+    return moment >= starts[row] and is_in_force(interventions, starts, row, later(moment))
 
 
 def _draws(row, node, stay, seed, replicate):
@@ -496,17 +495,15 @@ class Source(NamedTuple):
 def remaining(interventions, starts, time, layer, source, target, seed, replicate):
     """Fraction of the rate along an arc that remains under interventions, except quarantine.
 
-    `starts` [intervention_count] are the starts of the interventions as known now.
+    For `starts` see `is_in_force`.
     """
     left = real(1.0)
     for row in range(interventions.kind.size):
-        age = time - starts[row]
-        if not age >= 0.0:
+        if not time >= starts[row]:
             continue
         kind = interventions.kind[row]
-        duration = interventions.duration[row]
         if kind == CLOSURE_KIND:
-            if age < duration and (
+            if is_in_force(interventions, starts, row, time) and (
                 interventions.layer[row] < 0 or interventions.layer[row] == layer
             ):
                 left *= 1.0 - interventions.reduction[row]
@@ -520,7 +517,7 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
         elif kind == _ISOLATION:
             group = interventions.group[row]
             if (
-                age < duration
+                is_in_force(interventions, starts, row, time)
                 and source.compartment == interventions.compartment[row]
                 and time >= source.since + interventions.delay[row]
                 and (group < 0 or interventions.members[group, source.node] != 0)

@@ -79,10 +79,10 @@ def windows_cpu(
         np.empty((room, watched), np.int32), np.empty(watched, np.int32), np.zeros(1, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
-        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, plan_size), real),
+        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, 2 * plan_size), real),
         np.empty((1, tables.stages.order.size + 1), np.int32), np.empty((1, plan_size), bits),
         np.empty((1, plan_size), np.int32), np.empty((1, plan_size), np.int32),
-        np.empty((1, plan_size, BINS), np.int32),
+        np.empty((1, plan_size), np.int32), np.empty((1, plan_size, BINS), np.int32),
     )  # fmt: skip
     epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, seed)
     queue = np.empty((2, node_count), np.int64)
@@ -199,7 +199,7 @@ def _cut_at_triggers(epidemic, odd, begin, stop, width, node_count):
     plan, triggers, paths = epidemic.tables.interventions, epidemic.triggers, epidemic.paths
     only = np.int64(0)
     for k in range(plan.kind.size):
-        going = begin_search(plan, triggers, only, k, begin, stop)
+        going = begin_search(plan, triggers, odd, only, k, begin, stop)
         while going:
             final = window_end(triggers, odd, only, width, epidemic.tables.end)
             for node in range(node_count):
@@ -371,7 +371,7 @@ def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thr
         if begins:
             begin = triggers.begin[odd, row]
             found = begin < end and begin_search(
-                plan, triggers, row, which, begin, window_stop(begin, width, end)
+                plan, triggers, odd, row, which, begin, window_stop(begin, width, end)
             )
         else:
             found = narrow_search(triggers, odd, row, which)

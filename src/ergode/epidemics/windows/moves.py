@@ -30,6 +30,7 @@ from ergode.epidemics.windows.state import (
     set_stay,
     since_of,
     stay_of,
+    until_of,
 )
 from ergode.epidemics.windows.tracing import await_detection, carry_out
 from ergode.epidemics.windows.triggers import BINS
@@ -113,7 +114,7 @@ def _enter(epidemic, results, place, move, stay):
     if HAS_TRACING:
         await_detection(
             tables, epidemic.tracing, position, node, compartment, time - move.age,
-            stay + np.int32(1), epidemic.seed, place.replicate,
+            until_of(paths, position), stay + np.int32(1), epidemic.seed, place.replicate,
         )  # fmt: skip
 
 
@@ -127,8 +128,8 @@ def begin_node(epidemic, position, node, replicate):
             tracing.until[k, position] = bits(0)
         if tables.stages.kind[tables.base] >= 0:
             await_detection(
-                tables, tracing, position, node, np.int64(tables.base), real(0.0), np.int32(1),
-                seed, replicate,
+                tables, tracing, position, node, np.int64(tables.base), real(0.0),
+                until_of(epidemic.paths, position), np.int32(1), seed, replicate,
             )  # fmt: skip
 
 
@@ -140,6 +141,7 @@ def begin_clock(tables, triggers, slot, node_count):
         triggers.cut[odd, slot] = never
     for k in range(triggers.starts.shape[1]):
         triggers.starts[slot, k] = tables.interventions.start[k]
+    for k in range(triggers.rank.shape[1]):
         triggers.rank[slot, k] = np.int32(0)
         if HAS_TRIGGERS:
             for at in range(BINS):

@@ -192,9 +192,10 @@ def cuda_buffers(
         empty(position_count, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
-        empty((2, count), precision), empty((2, count), word), empty((count, plan), precision),
+        empty((2, count), precision), empty((2, count), word), empty((count, 2 * plan), precision),
         empty((count, tables.stages.order.size + 1), np.int32), empty((count, plan), word),
         empty((count, plan), np.int32), empty((count, plan), np.int32),
+        empty((count, plan), np.int32),
         empty((count, plan, BINS if bindings[HAS_TRIGGERS] else 1), np.int32),
     )  # fmt: skip
     tracing = TracingState(

@@ -1,4 +1,4 @@
-"""Contact tracing by windows of time: quarantine of a node at any moment.
+"""Testing and contact tracing by windows of time: quarantine of a node at any moment.
 
 A node that enters a compartment is detected after a delay, and after a second delay its contacts
 are put in quarantine (`event_driven.kernel`).  The times of entry determine all of this, so
@@ -18,17 +18,22 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.random import TRACING, draw_words, uniform
-from ergode.epidemics.shared.clock import at_moment, later
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
-from ergode.epidemics.shared.options import LAYERED, TEMPORAL
-from ergode.epidemics.shared.transmission import TRACING_KIND
+from ergode.epidemics.shared.detection import next_detection
+from ergode.epidemics.shared.options import HAS_SCREENING, LAYERED, TEMPORAL
+from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
+from ergode.epidemics.shared.transmission import TRACING_KIND, detects
 from ergode.epidemics.windows.atomics import raise_to
 from ergode.epidemics.windows.state import destination, moves_of, stay_of
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 
+_NEVER = float("inf")
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
+_DETECTED = np.int32(1 << 30)  # in a mark
+_STAYS = np.int32((1 << 22) - 1)
 
 
 class TracingState(NamedTuple):
@@ -37,17 +42,11 @@ class TracingState(NamedTuple):
     until: Any  # end of the quarantine of each node, bits [intervention, place]
     # Pending detections [room, place]:
     moment: Any  # real
-    mark: Any  # intervention, and above it the stay for which the node was detected; int32
+    # Intervention, above it the stay for which the node is detected, and above that whether the
+    # measure was in force then, once that is known; int32.
+    mark: Any
     count: Any  # int32 [place]
     room: Any  # room that is needed, int32 [1]
-
-
-def is_detected(plan, k, node, stay, seed, replicate):
-    """Whether a case that entered its compartment with a stay is detected."""
-    w0, w1, w2, w3 = draw_words(
-        seed, replicate, node, TRACING, np.uint32(k) | np.uint32(np.uint32(stay) << 8)
-    )
-    return uniform(w0, w1) <= plan.fraction[k]
 
 
 def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
@@ -60,84 +59,120 @@ def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
     return met and uniform(w0, w1) <= plan.traced[k, 0]
 
 
-def in_force(plan, starts, k, moment):
-    """Whether cases are detected by a measure at a moment."""
-    return moment >= starts[k] and later(moment) - starts[k] < plan.duration[k]
-
-
 def may_trace_before(tables, compartment, entered, stop):
     """Whether contacts of a node may be in quarantine before `stop` for a move of it."""
     plan = tables.interventions
     for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
+        if plan.positive[k, compartment] > 0.0 and plan.traced[k, 0] > 0.0:
             moment = at_moment(tables.moments, entered + plan.delay[k])
             if at_moment(tables.moments, moment + plan.traced[k, 1]) < stop:
                 return True
     return False
 
 
-def _holds(epidemic, starts, k, delay, e, position, node, moves, target, time, replicate):
-    """Whether one of a node's detections holds a node in quarantine at a time.
+class _Held(NamedTuple):
+    """A node that a detection of a case may put in quarantine."""
 
-    That node is the detected node if `e` is negative, else the other end of the incoming arc `e`.
+    arc: Any  # incoming arc from the case; negative if it is the case itself
+    node: Any
+    delay: Any  # from the detection to the quarantine
+    time: Any  # at which the quarantine is looked at
+
+
+def _holds(epidemic, starts, k, held, position, node, moves, replicate):
+    """Whether one of a node's detections holds a node in quarantine.
+
     The first `moves` moves of the node's path are used.
     """
-    arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
-    tracing, plan, seed = epidemic.tracing, tables.interventions, epidemic.seed
-    waiting = np.int64(tracing.count[position])
-    for d in range(waiting + moves):
-        stay = np.int32(0)
-        moment = real(0.0)
-        found = False
-        if d < waiting:
-            mark = tracing.mark[d, position]
-            found = (mark & 0xFF) == k
-            stay = np.int32(mark >> 8)
-            moment = tracing.moment[d, position]
-        else:
-            j = d - waiting
-            if destination(paths, j, position) == plan.compartment[k]:
-                stay = np.int32(stay_of(paths, position) + np.int32(j) + np.int32(1))
-                moment = at_moment(tables.moments, paths.time[j, position] + plan.delay[k])
-                found = is_detected(plan, k, node, stay, seed, replicate)
-        begin = at_moment(tables.moments, moment + delay)
-        until = at_moment(tables.moments, begin + plan.traced[k, 2])
-        if found and begin < time and until > time:
-            if in_force(plan, starts, k, moment):
-                if e < 0:
-                    return True
-                layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
-                number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
-                entity = contact_entity(
-                    node, target, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
-                )
-                if is_traced(
-                    plan, tables.meetings, k, number, entity, stay, moment, seed, replicate
-                ):
-                    return True
+    tables, paths, tracing = epidemic.tables, epidemic.paths, epidemic.tracing
+    seed = epidemic.seed
+    for d in range(np.int64(tracing.count[position])):
+        mark = tracing.mark[d, position]
+        if (mark & 0xFF) == k:
+            stay = np.int32((mark >> 8) & _STAYS)
+            if _holds_from(
+                epidemic, starts, k, held, node, stay, tracing.moment[d, position],
+                (mark & _DETECTED) != 0, replicate,
+            ):  # fmt: skip
+                return True
+    for j in range(moves):
+        stay = np.int32(stay_of(paths, position) + np.int32(j) + np.int32(1))
+        compartment = destination(paths, j, position)
+        last = real(paths.time[j, position])
+        leaves = real(_NEVER)
+        if HAS_SCREENING:
+            if plan_tests(tables.interventions, k, compartment):
+                leaves = real(
+                    at_moment(
+                        tables.moments,
+                        last
+                        + holding_time_of_stay(
+                            tables.stages, compartment,
+                            stay_index(compartment, stay - np.int32(1)), seed, replicate, node,
+                        ),
+                    )
+                )  # fmt: skip
+        number = np.int64(0)
+        while True:
+            moment = next_detection(
+                tables, k, compartment, last, number, leaves, node, stay, seed, replicate
+            )
+            if not at_moment(tables.moments, moment + held.delay) < held.time:
+                break
+            if _holds_from(epidemic, starts, k, held, node, stay, moment, False, replicate):
+                return True
+            last = moment
+            number += 1
+    return False
+
+
+def plan_tests(plan, k, compartment):
+    """Whether a measure tests nodes in a compartment at a rate."""
+    return plan.rate[k] > 0.0 and plan.positive[k, compartment] > 0.0
+
+
+def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate):
+    """Whether the detection of a case at a moment holds a node in quarantine.
+
+    `known` says that the measure was in force at that moment.
+    """
+    arcs, tables, plan = epidemic.arcs, epidemic.tables, epidemic.tables.interventions
+    begin = at_moment(tables.moments, moment + held.delay)
+    until = at_moment(tables.moments, begin + plan.traced[k, 2])
+    if begin < held.time and until > held.time:
+        if known or detects(plan, starts, k, moment):
+            e = np.int64(held.arc)
+            if e < 0:
+                return True
+            layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
+            number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
+            entity = contact_entity(
+                node, held.node, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
+            )
+            return is_traced(
+                plan, tables.meetings, k, number, entity, stay, moment, epidemic.seed, replicate
+            )
     return False
 
 
 def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
-    arcs, tracing = epidemic.arcs, epidemic.tracing
+    arcs, tracing, plan = epidemic.arcs, epidemic.tracing, epidemic.tables.interventions
     position = shift + node
     if from_bits(bits(tracing.until[k, position])) > time:
         return True
-    if _holds(
-        epidemic, starts, k, real(0.0), np.int64(-1), position, node, moves, node, time, replicate
-    ):
+    own = _Held(np.int64(-1), np.int64(node), real(plan.traced[k, 4]), real(time))
+    if _holds(epidemic, starts, k, own, position, node, moves, replicate):
         return True
-    delay = epidemic.tables.interventions.traced[k, 1]
-    for e in range(arcs.first[node], arcs.first[node + 1]):
-        source = np.int64(arcs.source[e])
-        other = shift + source
-        count = moves_of(epidemic.paths, other)
-        if tracing.count[other] > 0 or count > 0:
-            if _holds(
-                epidemic, starts, k, delay, np.int64(e), other, source, count, node, time, replicate
-            ):
-                return True
+    if plan.traced[k, 0] > 0.0:
+        for e in range(arcs.first[node], arcs.first[node + 1]):
+            source = np.int64(arcs.source[e])
+            other = shift + source
+            count = moves_of(epidemic.paths, other)
+            if tracing.count[other] > 0 or count > 0:
+                held = _Held(np.int64(e), np.int64(node), real(plan.traced[k, 1]), real(time))
+                if _holds(epidemic, starts, k, held, other, source, count, replicate):
+                    return True
     return False
 
 
@@ -174,20 +209,29 @@ def left_by_own_quarantine(epidemic, starts, shift, node, moves, time, replicate
 # ---- between windows
 
 
-def await_detection(tables, tracing, position, node, compartment, entered, stay, seed, replicate):
-    """Keep the detection of a node that entered a compartment, if it will be detected."""
+def await_detection(
+    tables, tracing, position, node, compartment, entered, leaves, stay, seed, replicate
+):  # fmt: skip
+    """Keep the detections of a node that entered a compartment, which it `leaves`."""
     plan = tables.interventions
     for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
-            moment = at_moment(tables.moments, entered + plan.delay[k])
-            if moment < tables.end and is_detected(plan, k, node, stay, seed, replicate):
+        if plan.kind[k] == TRACING_KIND:
+            last = real(entered)
+            number = np.int64(0)
+            while True:
+                last = next_detection(
+                    tables, k, compartment, last, number, leaves, node, stay, seed, replicate
+                )
+                if not last < tables.end:
+                    break
                 at = np.int64(tracing.count[position])
                 if at < tracing.moment.shape[0]:
-                    tracing.moment[at, position] = moment
+                    tracing.moment[at, position] = last
                     tracing.mark[at, position] = np.int32(k) | np.int32(np.int32(stay) << 8)
                     tracing.count[position] = np.int32(at + 1)
                 else:
                     raise_to(tracing.room, 0, np.int32(at + 1))
+                number += 1
 
 
 def _hold(tracing, k, position, until):
@@ -207,12 +251,17 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
     for d in range(count):
         moment, mark = tracing.moment[d, position], tracing.mark[d, position]
         k = np.int64(mark & 0xFF)
-        forced = in_force(plan, starts, k, moment)
+        # A measure may have stopped since the detection.
+        forced = (mark & _DETECTED) != 0 or detects(plan, starts, k, moment)
         begin = at_moment(tables.moments, moment + plan.traced[k, 1])
-        if moment < end and forced:
-            until = at_moment(tables.moments, moment + plan.traced[k, 2])
-            _hold(tracing, k, position, until)
-        if begin < end and forced:
+        if moment < end:
+            if not forced:
+                continue
+            mark = np.int32(mark | _DETECTED)
+        own = at_moment(tables.moments, moment + plan.traced[k, 4])
+        if own < end:
+            _hold(tracing, k, position, at_moment(tables.moments, own + plan.traced[k, 2]))
+        if begin < end and plan.traced[k, 0] > 0.0:
             for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
                 target = np.int64(arcs.targets[arc])
                 layer = np.int64(arcs.layer_out[arc]) if LAYERED else np.int64(0)
@@ -220,12 +269,12 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
                     node, target, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
                 )
                 if is_traced(
-                    plan, tables.meetings, k, np.int64(arc), entity, mark >> 8, moment, seed,
-                    replicate,
+                    plan, tables.meetings, k, np.int64(arc), entity, (mark >> 8) & _STAYS, moment,
+                    seed, replicate,
                 ):  # fmt: skip
                     until = at_moment(tables.moments, begin + plan.traced[k, 2])
                     _hold(tracing, k, position - node + target, until)
-        if begin >= end:
+        if max(begin, own) >= end:
             tracing.moment[kept, position] = moment
             tracing.mark[kept, position] = mark
             kept += 1

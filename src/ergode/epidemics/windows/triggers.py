@@ -1,10 +1,12 @@
 """Triggers by windows of time: the window and the moment at which a count reaches its threshold.
 
-A trigger is pulled at the first moment after whose moves its count is at the threshold.  If a
-window begins with a count d below the threshold, the d-th arrival in the counted compartments is
-the earliest possible moment.  So the window is cut short just after that arrival, which an exact
+A trigger is pulled at the first moment after whose moves its condition holds (`shared.triggers`).
+If a window begins with a count d below the threshold, the d-th arrival in the counted compartments
+is the earliest possible moment.  So the window is cut short just after that arrival, which an exact
 search over the bit patterns of times finds.  Then either the count is at the threshold, and the
-measure begins, or it is d' below, and the next window searches for its d'-th arrival.
+measure begins, or it is d' below, and the next window searches for its d'-th arrival.  If the count
+must fall, departures take the place of arrivals.  A window is also cut short at the moment from
+which on a trigger is awaited.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
 from ergode.epidemics.shared.options import HAS_TRIGGERS
-from ergode.epidemics.shared.transmission import triggered_start
+from ergode.epidemics.shared.triggers import awaited, decide, is_met, short_of_level
 from ergode.epidemics.windows.atomics import add, lower_to
 from ergode.epidemics.windows.state import destination, is_infection, moves_of
 
@@ -33,12 +35,13 @@ class TriggerState(NamedTuple):
 
     begin: Any  # begin of the window, real [2, row]: even and odd windows
     cut: Any  # time at which it is cut short, bits [2, row]
-    starts: Any  # of interventions, real [row, intervention]
+    starts: Any  # of interventions, and then their stops, real [row, 2 x intervention]
     population: Any  # nodes in each compartment and, last, cases: int32 [row, compartments + 1]
     # The search for an arrival, by intervention:
     low: Any  # lower bound of its time, bits [row, intervention]
     shift: Any  # width of a bin in bits, int32
     rank: Any  # rank of the arrival after `low`; zero without a search, int32
+    watched: Any  # trigger that counts; the lowest bit is set if departures do, int32
     arrivals: Any  # int32 [row, intervention, BINS]
 
 
@@ -67,29 +70,32 @@ def window_end(triggers, odd, row, width, end):
 
 
 def pull_triggers(plan, triggers, row, begin):
-    """Start the interventions whose count was at its threshold when a window began."""
+    """Start and stop the measures whose triggers say so when a window begins."""
     for k in range(plan.kind.size):
-        trigger = plan.trigger[k]
-        if trigger >= 0 and triggers.starts[row, k] == _NEVER:
-            if _short_of_level(plan, triggers, row, trigger) <= 0:
-                triggers.starts[row, k] = triggered_start(plan, trigger, next_down(begin))
+        decide(plan, triggers.starts[row], k, triggers.population[row], next_down(begin))
 
 
-def _short_of_level(plan, triggers, row, trigger):
-    count = np.int64(0)
-    for c in range(triggers.population.shape[1]):
-        if plan.trigger_counts[trigger, c] != 0:
-            count += triggers.population[row, c]
-    return np.int64(plan.trigger_level[trigger]) - count
-
-
-def begin_search(plan, triggers, row, k, begin, stop):
+def begin_search(plan, triggers, odd, row, k, begin, stop):
     """Begin the search for the arrival that may pull a trigger; return whether there is one."""
-    trigger = plan.trigger[k]
     triggers.rank[row, k] = np.int32(0)
-    if trigger < 0 or triggers.starts[row, k] != _NEVER:
+    trigger, since = awaited(plan, triggers.starts[row], k)
+    if trigger < 0:
         return False
-    rank = _short_of_level(plan, triggers, row, trigger)
+    if since >= begin:
+        if since < stop:
+            cut_window(triggers, odd, row, next_up(since))
+        return False
+    falls = plan.triggers.below[trigger] != 0
+    ends = np.int64(plan.triggers.stop[k])
+    if ends >= 0 and ends != trigger:
+        # It does not start while the condition of its stop holds.
+        if is_met(plan.triggers, trigger, triggers.population[row]):
+            trigger = ends
+            falls = plan.triggers.below[ends] == 0
+    rank = short_of_level(plan.triggers, trigger, triggers.population[row])
+    if falls:
+        rank = 1 - rank
+    triggers.watched[row, k] = np.int32(2 * trigger + np.int64(falls))
     low = bits(to_bits(real(begin)))
     span = bits(bits(to_bits(real(stop))) - low)
     shift = np.int32(0)
@@ -107,18 +113,20 @@ def count_arrivals(plan, triggers, paths, row, position, compartment, stop):
     moves = moves_of(paths, position)
     for k in range(plan.kind.size):
         if triggers.rank[row, k] > 0:
-            trigger = plan.trigger[k]
-            cases = plan.trigger_counts[trigger, triggers.population.shape[1] - 1]
+            trigger = triggers.watched[row, k] >> 1
+            falls = (triggers.watched[row, k] & 1) != 0
+            counts = plan.triggers.counts
+            cases = counts[trigger, triggers.population.shape[1] - 1]
             low = triggers.low[row, k]
             shift = bits(triggers.shift[row, k])
             here = compartment
             for j in range(moves):
                 to = destination(paths, j, position)
-                gain = np.int32(plan.trigger_counts[trigger, to]) - np.int32(
-                    plan.trigger_counts[trigger, here]
-                )
+                gain = np.int32(counts[trigger, to]) - np.int32(counts[trigger, here])
                 if is_infection(paths, j, position):
                     gain += np.int32(cases)
+                if falls:
+                    gain = -gain
                 here = to
                 time = paths.time[j, position]
                 word = bits(to_bits(real(time)))

@@ -11,13 +11,7 @@ interpolated by
 
 where p and q are sums of the U_i.
 
-Screening and weak rates (see `screening`) depend on the sums E = sum of Z_i Y_i and Q = sum of
-Z_i^2 Y_i, which couple all nuclei. Their part of J, df/dE Z^T + df/dQ (Z^2)^T, has rank two. Only
-the matrix without that part, W_0, is factorised:
-
-    W x = b:    x = W_0^-1 b + w c,    w = W_0^-1 (df/dE, df/dQ),    (I - v w) c = v W_0^-1 b
-
-where v has the rows Z and Z^2 (M. A. Woodbury, 1950).
+Parts of J that couple all nuclei are kept out of the factorised matrix (see `low_rank`).
 
 The step is written once, for a thread on the CPU and a block or a thread on CUDA (see
 `thread_group`). `core.math.rosenbrock` has the coefficients of the methods.
@@ -39,6 +33,12 @@ from ergode.kinetics.block.elimination import TILE, block_factorize, block_solve
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
+from ergode.kinetics.implicit.low_rank import (
+    add_dilution,
+    add_electrons,
+    column_at,
+    dilution_of,
+)
 from ergode.kinetics.implicit.step_control import (
     fastest_heating,
     fill_output,
@@ -50,11 +50,13 @@ from ergode.kinetics.implicit.step_control import (
     time_after,
 )
 from ergode.kinetics.implicit.system import (
+    Isobar,
     add_temperature_rate,
     change_at,
     coefficients,
     density_of,
     fill_slopes,
+    isobar_of,
     keep_slopes,
     put_slopes,
     put_temperature_column,
@@ -66,6 +68,7 @@ from ergode.kinetics.implicit.system import (
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
     HEATING,
+    MOLECULES,
     PLASMA,
     REVERSIBLE,
     THIRD_BODIES,
@@ -102,8 +105,8 @@ class StepVectors(NamedTuple):
         dy/dt at the current stage; right-hand side and solution.
     in_time : ndarray, shape [variable_count]
         Derivative of dy/dt with respect to time.
-    columns : ndarray, shape [2 * variable_count]
-        df/dE and df/dQ, then w.
+    columns : ndarray, shape [3 * variable_count]
+        df/dE and df/dQ, then w; and df/d ln rho of nuclei, then W_0^-1 times it.
     stages : ndarray, shape [stage_count * variable_count]
     matrix : ndarray, shape [entry_count]
         The negative Jacobian, then its factors.
@@ -162,7 +165,7 @@ class Turns(NamedTuple):
     Attributes
     ----------
     warmer, denser : int
-        Perturbed temperature, and perturbed density.
+        Perturbed temperature, and perturbed density at constant pressure.
     charged : int
         Perturbed sum of charges; the next turn perturbs the sum of squared charges.
     later, last : int
@@ -240,7 +243,7 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count):
     barrier()
 
 
-def put_conditions(system, method, workspace, vectors, history, turn, turns, step):
+def put_conditions(system, method, workspace, vectors, history, turn, turns, step, isobar):
     """Compute the coefficients of a turn; returns temperature and density."""
     rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
     stage = turn - turns.last
@@ -253,8 +256,9 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     times, below = history.times, step.below
     hot = temperature_of(times, history.temperature, below, until, at, new, species_count)
     dense = density_of(
-        times, history.density, below, until, at, new, species_count, workspace.reduced
-    )
+        system.thermo, times, history.density, below, until, at, new, species_count, isobar,
+        workspace.reduced,
+    )  # fmt: skip
     if HEATING == PRESSURE and turn == turns.denser:
         dense *= 1.0 + _MORE
     anew = True
@@ -289,6 +293,8 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
                 trial[i] /= _WARMER * y[count - 1]
             if HEATING == PRESSURE and turn == denser:
                 trial[i] /= _MORE
+                if not MOLECULES:
+                    vectors.columns[2 * count + i] = trial[i]
             if PLASMA and charged <= turn < charged + 2:
                 vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
             if turn == later:
@@ -296,19 +302,24 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
         barrier()
         if HEATING != FIXED and turn == warmer:
             put_temperature_column(system, vectors, trial)
-        if HEATING == PRESSURE and turn == denser:
+        if HEATING == PRESSURE and MOLECULES and turn == denser:
             subtract_dilution(system, vectors, workspace.reduced, y, trial)
 
 
-def solve_stage(system, method, workspace, vectors, stage, turns, h):
+def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
     """Solve for a stage; `vectors.trial` is dy/dt at its amounts."""
     first, stride = thread_rank(), thread_count()
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
     electrons, squares = 1.0, 1.0
     if PLASMA:
         electrons, squares = charges(system.thermo.charge, vectors.y, workspace.reduced)
-    # Before the first stage, solve for the two columns w of electrons.
-    for column in no_unroll(range(turns.charged - turns.later if stage == 0 else 0, 1)):
+    # Before the first stage, solve for the columns w: that of the density, and two of electrons.
+    fewest = turns.charged - turns.later
+    if HEATING == PRESSURE and not MOLECULES:
+        fewest = -3
+    for column in no_unroll(range(fewest if stage == 0 else 0, 1)):
+        if (column == -1 or column == -2) and not PLASMA:
+            continue
         barrier()
         for i in no_unroll(range(first, count, stride)):
             total = 0.0
@@ -317,16 +328,17 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h):
             total = total / h + (trial[i] if stage > 0 else vectors.change[i])
             if DYNAMIC and turns.last == turns.later:
                 total += method.gammas[stage] * h * vectors.in_time[i]
-            if PLASMA and column < 0:
-                total = vectors.columns[(column + 2) * count + i]
+            if column < 0:
+                total = vectors.columns[column_at(column) * count + i]
             trial[i] = total
         solve_trial(system, workspace, vectors)
-        if PLASMA:
-            if column < 0:
-                for i in no_unroll(range(first, count, stride)):
-                    vectors.columns[(column + 2) * count + i] = trial[i]
-            else:
-                add_electrons(system, workspace, vectors, electrons, squares)
+        if HEATING == PRESSURE and not MOLECULES and column > -3:
+            add_dilution(system, workspace, vectors, dilution)
+        if column < 0:
+            for i in no_unroll(range(first, count, stride)):
+                vectors.columns[column_at(column) * count + i] = trial[i]
+        elif PLASMA:
+            add_electrons(system, workspace, vectors, electrons, squares)
     for i in no_unroll(range(first, count, stride)):
         U[stage * count + i] = trial[i]
 
@@ -352,6 +364,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     before, speed, ago = 0.0, 0.0, 0.0
     after_reject, ends, sound, finite = False, False, True, True
     hot, dense = 0.0, 0.0
+    dilution = 0.0, 0.0
+    isobar = isobar_of(system.thermo, history.density[0], y, workspace.reduced)
     while place < grid.size:
         if taken + repeated >= max_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
@@ -361,7 +375,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             if DYNAMIC:
                 step = StepTime(below, since, last, h)
                 hot, dense = put_conditions(
-                    system, method, workspace, vectors, history, turn, turns, step
+                    system, method, workspace, vectors, history, turn, turns, step, isobar
                 )
             change_at(system, workspace, new, trial)
             capacity = 0.0
@@ -388,12 +402,14 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     keep_slopes(system.rates, workspace)
                 if HEATING != FIXED:
                     put_temperature_row(system, workspace, vectors, hot, dense, y, change, capacity)
+                    dilution = dilution_of(system, workspace, y, hot, dense)
+                    isobar = Isobar(isobar.pressure, dense)
             elif stage <= 0:
                 put_direction(system, workspace, vectors, turn, turns, dense, h)
             if stage == 0:
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
-                solve_stage(system, method, workspace, vectors, stage, turns, h)
+                solve_stage(system, method, workspace, vectors, stage, turns, h, dilution)
         part = finish_step(method, system.absolute, rtol, vectors)
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
@@ -418,22 +434,6 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
     return DONE, taken, repeated, defect, peak
-
-
-def add_electrons(system, workspace, vectors, electrons, squares):
-    """Correct the solution for the dependence of coefficients on electrons (see the module)."""
-    charge, columns, x = system.thermo.charge, vectors.columns, vectors.trial
-    count = system.absolute.size
-    a, b = charges(charge, x, workspace.reduced)
-    aa, ba = charges(charge, columns[0:count], workspace.reduced)
-    ab, bb = charges(charge, columns[count : 2 * count], workspace.reduced)
-    a, aa, ab = a / electrons, 1.0 - aa / electrons, -ab / electrons
-    b, ba, bb = b / squares, -ba / squares, 1.0 - bb / squares
-    determinant = aa * bb - ab * ba
-    by_electrons = (a * bb - b * ab) / determinant
-    by_squares = (b * aa - a * ba) / determinant
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
-        x[i] += by_electrons * columns[i] + by_squares * columns[count + i]
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -463,7 +463,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         np.empty(count),
         np.empty(count + 1),
         np.empty(count),
-        np.empty(2 * count) if PLASMA else nothing,
+        np.empty(3 * count) if PLASMA or HEATING == PRESSURE else nothing,
         np.empty(method.m.size * count),
         np.empty(system.plan.column.size + 1),
         np.empty(count),
@@ -515,7 +515,7 @@ def partial_count(system: BlockSystem) -> int:
 
 def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kinds: int) -> int:
     """Numbers that a block keeps in device memory."""
-    numbers = slot_count + 2 * reaction_count + kinds + 3 * system.pivot.size
+    numbers = slot_count + 2 * reaction_count + kinds + 4 * system.pivot.size
     return numbers + system.flows.value_count
 
 
@@ -548,7 +548,7 @@ def integrate_block(
     saved = slopes + rates.order.size
     partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     volumes = partners + species
-    columns = volumes + 2 * count
+    columns = volumes + 3 * count
     workspace = Workspace(
         mine[0:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
         mine[partners:volumes], shared[f : f + species],

@@ -1,9 +1,12 @@
 """Rates of change and Jacobian of a zone.
 
 The variables are the specific amounts of all species and, if the zone heats itself, its
-temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt, less what neutrinos carry off; at
-constant pressure the density
-follows from the ideal gas and c_p dT/dt = -sum of h_i dY_i/dt.
+temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt, less what neutrinos carry off. At
+constant pressure c_p dT/dt = -sum of h_i dY_i/dt, and the density follows: of molecules by the
+ideal gas, of nuclei by the equation of state.
+
+The density couples all nuclei, by its derivatives with respect to their sum and the sum of their
+charges. As a column times a row it is beside the sparse part of the Jacobian (see `rosenbrock`).
 
 Derivatives with respect to amounts are exact, also those of coefficients with collision partners.
 Derivatives with respect to temperature, time, density and sums of charges are finite differences:
@@ -14,7 +17,7 @@ Functions are written once, for a thread and for a block of threads (see `thread
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +37,12 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.equation_of_state import response
+from ergode.kinetics.physics.equation_of_state import (
+    density_at,
+    pressure_of,
+    response,
+    response_at_pressure,
+)
 from ergode.kinetics.physics.neutrinos import neutrino_losses_of
 from ergode.kinetics.physics.rates import (
     base_coefficients,
@@ -45,7 +53,7 @@ from ergode.kinetics.physics.rates import (
 )
 from ergode.kinetics.physics.screening import charges, plasma_coefficients
 from ergode.kinetics.physics.third_bodies import collision_partners, third_bodies
-from ergode.kinetics.tables import FIXED, NONNEGATIVE, PRESSURE, VOLUME, Complexes, System, Terms
+from ergode.kinetics.tables import FIXED, NONNEGATIVE, PRESSURE, Complexes, System, Terms
 from ergode.models.constants import GAS_CONSTANT
 
 
@@ -56,9 +64,9 @@ def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[
     pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
     # Third bodies, and a density computed from amounts, couple every species with every other.
     # A temperature alone adds one row and one column.
-    if heating == PRESSURE or mechanism.has_third_bodies:
+    if (heating == PRESSURE and mechanism.molecular) or mechanism.has_third_bodies:
         pattern[:] = True
-    elif heating == VOLUME:
+    elif heating != FIXED:
         pattern[-1], pattern[:, -1] = True, True
     return pattern, terms
 
@@ -153,8 +161,39 @@ def temperature_of(times, temperatures, below, last, since, y, species_count):
     return y[species_count]
 
 
-def density_of(times, densities, below, last, since, y, species_count, reduced):
+class Isobar(NamedTuple):
+    """Of nuclei at constant pressure; zeros for all others.
+
+    Attributes
+    ----------
+    pressure : float
+        The pressure that the zone keeps [dyn/cm2].
+    density : float
+        Density at the start of the step, from which the search for another begins [g/cm3].
+    """
+
+    pressure: float
+    density: float
+
+
+def isobar_of(thermo, density, y, reduced):
+    """The isobar of a zone with this density."""
+    if HEATING != PRESSURE or MOLECULES:
+        return Isobar(0.0, 0.0)
+    barrier()
+    nuclei, electrons = matter(thermo, y, reduced)
+    hot = y[thermo.charge.size]
+    return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
+
+
+def density_of(thermo, times, densities, below, last, since, y, species_count, isobar, reduced):
     """Density [g/cm3]: given, or from the pressure."""
+    if HEATING == PRESSURE and not MOLECULES:
+        nuclei, electrons = matter(thermo, y, reduced)
+        barrier()
+        return density_at(
+            thermo.electrons, isobar.pressure, y[species_count], nuclei, electrons, isobar.density
+        )
     given = history_at(times, densities, below, last, since)
     if HEATING == PRESSURE:
         amount = 0.0
@@ -200,7 +239,7 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
         capacity = total_of(part, workspace.reduced, 0)
     else:
         nuclei, electrons = matter(thermo, y, workspace.reduced)
-        capacity, per_nucleus, per_electron = response(
+        capacity, per_nucleus, per_electron = response_of_zone(
             thermo.electrons, temperature, density, nuclei, electrons
         )
         for i in no_unroll(range(first, count, stride)):
@@ -208,13 +247,22 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
     released = 0.0
     for i in no_unroll(range(first, count, stride)):
         released -= found[i] * change[i]
-    released = total_of(released, workspace.reduced, 1)
+    # The slot that was not used last.
+    released = total_of(released, workspace.reduced, 1 if MOLECULES else 0)
     if first == 0:
         if NEUTRINOS:
             released -= neutrino_losses_of(temperature, density, nuclei, electrons)
         change[count] = released / capacity
     barrier()
     return capacity
+
+
+def response_of_zone(table, temperature, density, nuclei, electrons):
+    """`response`, or `response_at_pressure` where the pressure is kept."""
+    if HEATING == PRESSURE:
+        found = response_at_pressure(table, temperature, density, nuclei, electrons)
+        return found[0], found[1], found[2]
+    return response(table, temperature, density, nuclei, electrons)
 
 
 def matter(thermo, y, reduced):
@@ -296,7 +344,9 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
         for which in range(2):
             n = nuclei * (1.0 + _SHARE) if which == 0 else nuclei
             e = electrons * (1.0 + _SHARE) if which == 1 else electrons
-            heat, per_nucleus, per_electron = response(thermo.electrons, temperature, density, n, e)
+            heat, per_nucleus, per_electron = response_of_zone(
+                thermo.electrons, temperature, density, n, e
+            )
             more = -(excess + per_nucleus * more_nuclei + per_electron * more_electrons) / heat
             if NEUTRINOS:
                 more -= neutrino_losses_of(temperature, density, n, e) / heat

@@ -86,6 +86,7 @@ def rates_of(
     slots = _Slots(len(table))
     third_bodies = _ThirdBodies()
     weak: dict[int, WeakTable] = {}
+    captures: list[int] = []
     reverse: list[tuple[int, int]] = []
     forwards: dict[tuple[Any, ...], list[int]] = {}
     for k in range(len(table)):
@@ -109,6 +110,11 @@ def rates_of(
                 "a rate constant of concentrations has no meaning there"
             )
         if isinstance(rate, DetailedBalance):
+            if isinstance(rate.forward, Reaclib) and rate.forward.electrons:
+                raise ModelError(
+                    f"reaction '{table.name_of(k)}' has DetailedBalance with the capture of an "
+                    "electron, whose equilibrium depends on electrons"
+                )
             key = _key(table, k, forward=False)
             reverse.append((k, _forward(table, k, key, rate, forwards)))
             continue
@@ -124,11 +130,18 @@ def rates_of(
             weak[k] = rate
         elif isinstance(rate, Reaclib | Arrhenius | float):
             slots.add(k, rate)
+            if isinstance(rate, Reaclib) and rate.electrons:
+                captures.append(k)
         else:
             raise ModelError(
                 f"reaction '{table.name_of(k)}' has a {type(rate).__name__} coefficient, which "
                 "ergode.kinetics does not support"
             )
+    if captures and any(one.charge_number is None for one in network.species):
+        raise ModelError(
+            f"reaction '{table.name_of(captures[0])}' captures an electron, but a species has no "
+            "charge_number"
+        )
     flat = [item for slot in slots.items for item in slot]
     rows = np.array(third_bodies.rows, np.uint32).reshape(-1, 4)
     changes = [net[forward] for _, forward in reverse]
@@ -154,7 +167,7 @@ def rates_of(
         _starts(changes),
         np.array([i for change in changes for i in change], np.uint32),
         np.array([v for change in changes for v in change.values()], np.float64),
-        _plasma_of(network, reactant, reverse, weak, screening),
+        _plasma_of(network, reactant, reverse, weak, captures, screening),
     )  # fmt: skip
 
 
@@ -218,6 +231,7 @@ def _plasma_of(
     reactant: Sequence[tuple[int, ...]],
     reverse: Sequence[tuple[int, int]],
     weak: Mapping[int, WeakTable],
+    captures: Sequence[int],
     screening: int,
 ) -> Plasma:
     """Charged reactants of each reaction, for screening, and tables of weak rates."""
@@ -249,6 +263,7 @@ def _plasma_of(
         np.array(shape, np.uint32).reshape(-1, 2).T.copy(),
         _starts(numbers),
         np.array([x for one in numbers for x in one], np.float64),
+        np.array(captures, np.uint32),
     )
 
 

@@ -63,7 +63,8 @@ class Mechanism:
     def has_plasma(self) -> bool:
         """Whether coefficients depend on electrons and on the charges of nuclei."""
         plasma = self.rates.plasma
-        return plasma.group_start.size > 1 or plasma.weak_reaction.size > 0
+        weak = plasma.weak_reaction.size + plasma.capture.size
+        return plasma.group_start.size > 1 or weak > 0
 
     def used(self, heating: bool) -> tuple[Rates, Thermodynamics]:
         """Tables in which arrays that kernels of this network never read are ``()``.

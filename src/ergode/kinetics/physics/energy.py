@@ -20,12 +20,13 @@ def relative_error(gained: np.ndarray, released: np.ndarray, thermal: np.ndarray
 
 
 def nuclear_energy_error(thermal: np.ndarray, released: np.ndarray) -> np.ndarray:
-    """Of nuclei at constant volume, shape [zone_count].
+    """Of nuclei, shape [zone_count].
 
     Parameters
     ----------
     thermal, released : ndarray, shape [zone_count, time_count]
-        Internal energy without rest masses, and energy released [erg/g].
+        Internal energy without rest masses, or the enthalpy at constant pressure, and energy
+        released [erg/g].
     """
     return relative_error(thermal - thermal[:, :1], released, thermal[:, 0])
 

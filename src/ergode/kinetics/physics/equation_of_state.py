@@ -6,7 +6,9 @@ Derivatives are finite differences. At constant volume
 
     (du/dT) dT/dt = - sum of (m_i + du/dn + Z_i du/de) dY_i/dt
 
-with m_i the mass excess of a nucleus [erg/mol].
+with m_i the mass excess of a nucleus [erg/mol]. At constant pressure the density follows from
+temperature and amounts, and u + P / rho takes the place of u: with w = (du/drho - P / rho^2) /
+(dP/drho), every derivative of u above becomes that of u less w times that of P.
 
 ``"ideal"`` has nuclei, electrons and radiation: u = 1.5 R T (n + e) + a T^4 / rho. ``"degenerate"``
 has Chandrasekhar's cold electrons at any density. The thermal energy of electrons interpolates, by
@@ -29,7 +31,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.core.compiler.language import UserFunction, option
+from ergode.core.compiler.language import UserFunction, no_unroll, noinline_cpu, option
+from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.math.elementary import exp, log
@@ -51,7 +54,7 @@ _GRAIN = 4096  # smallest number of pressures for a thread
 
 
 @dataclass(frozen=True)
-class EquationOfState:
+class EquationOfState(HoldsFunctions):
     """An equation of state by functions of the user.
 
     Parameters
@@ -165,6 +168,31 @@ def _matter_kernel(state: str | EquationOfState) -> kernels.Kernel:
     return kernels.for_each(_matter, bindings=bindings_of_state(state))
 
 
+def densities_at_pressure(
+    state: str | EquationOfState,
+    temperature: np.ndarray,
+    density: np.ndarray,
+    amounts: np.ndarray,
+    charge: np.ndarray,
+) -> np.ndarray:
+    """Densities [zone, time] of zones that keep their first pressure [g/cm3].
+
+    `density` is that of the first time, shape [zone]; `amounts` have the shape
+    [zone, time, species].
+    """
+    found = np.empty(temperature.shape)
+    devices.resolve("cpu").run(
+        _densities_kernel(state), len(found), table_of(state), temperature, density,
+        amounts.sum(axis=-1), amounts @ charge, found,
+    )  # fmt: skip
+    return found
+
+
+@lru_cache(maxsize=8)
+def _densities_kernel(state: str | EquationOfState) -> kernels.Kernel:
+    return kernels.for_each(_densities, bindings=bindings_of_state(state))
+
+
 _PAIRS_MATTER = 0.1
 """Share of pairs in the heat capacity above which a warning is given."""
 
@@ -223,6 +251,7 @@ STATE = option(IDEAL)
 _COMPTON_DENSITY = 1.0 / (math.pi**2 * COMPTON**3 * AVOGADRO)  # (m c / hbar)^3 / pi^2 [mol/cm3]
 _MOMENTUM = (3.0 / _COMPTON_DENSITY) ** (1.0 / 3.0)  # Fermi momentum [m c] at 1 mol/cm3
 _STEP = 3e-5
+_MOST_ITERATIONS = 60
 
 
 def ideal_energy(temperature, density, nuclei, electrons):
@@ -320,6 +349,88 @@ def response(table, temperature, density, nuclei, electrons):
     above = internal_energy(table, temperature, density, nuclei, electrons + shift)
     below = internal_energy(table, temperature, density, nuclei, least)
     return capacity, per_nucleus, (above - below) / (electrons + shift - least)
+
+
+def _response_of_pressure(table, temperature, density, nuclei, electrons):
+    """Derivatives of the pressure by temperature, density, nuclei, electrons; du/drho."""
+    if STATE == HELMHOLTZ:
+        found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
+        return found[7], found[8], found[9], found[10], found[4]
+    shift = _STEP * temperature
+    above = pressure_of(table, temperature + shift, density, nuclei, electrons)
+    below = pressure_of(table, temperature - shift, density, nuclei, electrons)
+    by_temperature = (above - below) / (2.0 * shift)
+    shift = _STEP * (nuclei + electrons)
+    above = pressure_of(table, temperature, density, nuclei + shift, electrons)
+    below = pressure_of(table, temperature, density, nuclei - shift, electrons)
+    by_nuclei = (above - below) / (2.0 * shift)
+    least = max(electrons - shift, 0.0)
+    above = pressure_of(table, temperature, density, nuclei, electrons + shift)
+    below = pressure_of(table, temperature, density, nuclei, least)
+    by_electrons = (above - below) / (electrons + shift - least)
+    shift = _STEP * density
+    above = internal_energy(table, temperature, density + shift, nuclei, electrons)
+    below = internal_energy(table, temperature, density - shift, nuclei, electrons)
+    by_density = stiffness(table, temperature, density, nuclei, electrons)
+    return by_temperature, by_density, by_nuclei, by_electrons, (above - below) / (2.0 * shift)
+
+
+def stiffness(table, temperature, density, nuclei, electrons):
+    """(dP/drho)_T [erg/g]."""
+    if STATE == HELMHOLTZ:
+        return helmholtz(table, temperature, density, nuclei, electrons, 1.0)[8]
+    shift = _STEP * density
+    above = pressure_of(table, temperature, density + shift, nuclei, electrons)
+    below = pressure_of(table, temperature, density - shift, nuclei, electrons)
+    return (above - below) / (2.0 * shift)
+
+
+@noinline_cpu
+def response_at_pressure(table, temperature, density, nuclei, electrons):
+    """As `response`, at constant pressure; and d ln rho per added mole of both [g/mol]."""
+    capacity, per_nucleus, per_electron = response(table, temperature, density, nuclei, electrons)
+    by_temperature, by_density, by_nuclei, by_electrons, expansion = _response_of_pressure(
+        table, temperature, density, nuclei, electrons
+    )
+    pressure = pressure_of(table, temperature, density, nuclei, electrons)
+    work = (expansion - pressure / (density * density)) / by_density
+    return (
+        capacity - work * by_temperature, per_nucleus - work * by_nuclei,
+        per_electron - work * by_electrons, -by_nuclei / (density * by_density),
+        -by_electrons / (density * by_density),
+    )  # fmt: skip
+
+
+@noinline_cpu
+def density_at(table, pressure, temperature, nuclei, electrons, guess):
+    """Density at which matter has a pressure [g/cm3], by Newton's method.
+
+    NaN if no density has it.
+    """
+    density = guess
+    for _ in no_unroll(range(_MOST_ITERATIONS)):
+        missing = pressure - pressure_of(table, temperature, density, nuclei, electrons)
+        slope = density * stiffness(table, temperature, density, nuclei, electrons)
+        step = missing / slope
+        if not (slope > 0.0 and abs(step) < math.inf):
+            return math.nan
+        density *= exp(min(max(step, -1.0), 1.0))
+        # The error of the next iterate is the square of this step.
+        if abs(step) < 1e-8:
+            return density
+    return math.nan
+
+
+def _densities(place, table, temperature, start, nuclei, electrons, found):
+    # A row is a zone, whose pressure is that of its first time.
+    n, e, rho = nuclei[place, 0], electrons[place, 0], start[place]
+    kept = pressure_of(table, temperature[place, 0], rho, n, e)
+    for k in range(temperature.shape[1]):
+        n, e = nuclei[place, k], electrons[place, k]
+        rho = density_at(table, kept, temperature[place, k], n, e, rho)
+        found[place, k] = rho
+        if not rho > 0.0:
+            rho = start[place]
 
 
 def _matter(place, table, temperature, density, nuclei, electrons, pressure, energy):

@@ -76,7 +76,7 @@ def helmholtz(table, temperature, density, nuclei, electrons, interacts):
     tuple
         Pressure [dyn/cm2], energy [erg/g] and entropy [erg/(g K)]; the derivatives of the energy by
         temperature, density, and the amounts of nuclei and of electrons, and those of the pressure
-        by temperature and density.
+        in the same order.
     """
     t, n, e = temperature, nuclei, max(electrons, 0.0)
     heat = GAS_CONSTANT * t
@@ -103,7 +103,9 @@ def helmholtz(table, temperature, density, nuclei, electrons, interacts):
         density * GAS_CONSTANT * (n + e * push + n * (coupled - slope) / 3.0) + 4.0 / 3.0 * cube
     )
     pressure_dense = heat * (n + e * stiffness + n * (coupled + slope / 3.0) / 3.0)
+    pressure_nuclei = density * heat * (1.0 + coupled / 3.0 - 5.0 / 9.0 * slope)
+    pressure_electrons = density * heat * (stiffness + by_charge / 3.0)
     return (
         pressure, energy, entropy, capacity + 4.0 * cube / density, by_density, by_nuclei,
-        by_electrons, pressure_hot, pressure_dense,
+        by_electrons, pressure_hot, pressure_dense, pressure_nuclei, pressure_electrons,
     )  # fmt: skip

@@ -16,6 +16,7 @@ balance follows its screened forward reaction, so screening does not move the eq
 
 Rates of electron captures and beta decays depend on temperature and on the electron density
 rho Y_e. They are interpolated bilinearly in logarithms, and constant beyond the edge of the table.
+Captures without a table, as REACLIB has them, are proportional to rho Y_e.
 
 E. E. Salpeter: Aust. J. Phys. 7, 373 (1954);
 A. I. Chugunov, H. E. DeWitt: Phys. Rev. C 80, 014611 (2009), eqs. (6)-(12), (23)-(25), (A3), (A4);
@@ -28,7 +29,7 @@ import math
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, ELEMENTARY_CHARGE, REDUCED_PLANCK
 
@@ -64,6 +65,10 @@ def plasma_coefficients(plasma, temperature, density, electrons, squares, slots,
         slots[plasma.weak_reaction[w]] = exp(
             _on_table(plasma, w, log(density * electrons), log(temperature))
         )
+    if plasma.capture.size > 0:
+        for w in range(first, plasma.capture.size, stride):
+            slots[plasma.capture[w]] *= density * electrons
+        barrier()  # captures by two nuclei are also screened
     if plasma.method == WEAK:
         strength = AVOGADRO * density * (squares + electrons)
         strength = (4.0 * _PI * strength * (_LENGTH / temperature) ** 3) ** 0.5

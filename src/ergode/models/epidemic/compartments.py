@@ -19,7 +19,8 @@ import numpy as np
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.models.epidemic.attributes import ByAttribute
-from ergode.models.epidemic.interventions import CASES, Calendar
+from ergode.models.epidemic.calendars import Calendar
+from ergode.models.epidemic.interventions import CASES
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times.families import HoldingTime
 

@@ -1,7 +1,8 @@
-"""Calendar dates, and days since the date of time zero, the origin."""
+"""Times as users give them: numbers, or calendar dates that become days since the origin."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import fields, replace
@@ -60,6 +61,43 @@ def _is_date(value: Any) -> bool:
     if isinstance(value, str):
         return _TEXT.fullmatch(value) is not None
     return isinstance(value, date | np.datetime64)
+
+
+def number_of(
+    owner: str, name: str, value: Any, least: float = 0.0, most: float = math.inf
+) -> float:
+    """`value` as a float in [least, most]."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{owner}: {name} is {value!r}; expected a number") from None
+    if not least <= number <= most:
+        limits = f"between {least:g} and {most:g}" if math.isfinite(most) else f"{least:g} or more"
+        raise ModelError(f"{owner}: {name} is {value!r}; expected a number, {limits}")
+    return number
+
+
+def moment_of(owner: str, name: str, value: Any) -> Moment:
+    """A finite or infinite time, or a date."""
+    dates = dates_of(f"{owner}: {name}", value)
+    if dates is not None and dates.ndim == 0:
+        return dates[()]
+    if isinstance(value, str):
+        raise ModelError(
+            f"{owner}: {name} is {value!r}; expected a number, or a date such as '2026-03-01'"
+        )
+    return number_of(owner, name, value, -math.inf)
+
+
+def moments_of(owner: str, name: str, values: Any) -> np.ndarray:
+    """A list of times or of dates."""
+    dates = dates_of(f"{owner}: {name}", values)
+    return np.atleast_1d(np.asarray(values, float) if dates is None else dates)
+
+
+def as_tuple(moments: np.ndarray) -> tuple[Any, ...]:
+    """Times as a tuple of floats, dates as a tuple of dates."""
+    return tuple(moments) if moments.dtype.kind == "M" else tuple(moments.tolist())
 
 
 def origin_of(origin: Any, times: Any) -> Any:

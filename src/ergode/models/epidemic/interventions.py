@@ -1,7 +1,7 @@
-"""Interventions, importations, and transmission factors that follow a calendar.
+"""Interventions and importations.
 
-An intervention starts at a given time, or when a `Trigger` fires.  It lowers the rate of some
-transmissions.  It never uses future events.
+An intervention starts and stops at given times, or when a `Trigger` says so.  It lowers the rate of
+some transmissions.  It never uses future events.
 """
 
 from __future__ import annotations
@@ -9,53 +9,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
-from ergode.models.epidemic.dates import Moment, dates_of, text_of
+from ergode.models.epidemic.calendars import Calendar
+from ergode.models.epidemic.dates import (
+    Moment,
+    as_tuple,
+    moment_of,
+    moments_of,
+    number_of,
+    text_of,
+)
 from ergode.models.holding_times.families import Exponential
 
 CASES = "cases"
 ALL_CONTACTS = ""  # the one layer of a network without named layers
 
 
-def _number(owner: str, name: str, value: Any, least: float = 0.0, most: float = math.inf) -> float:
-    """`value` as a float in [least, most]."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{owner}: {name} is {value!r}; expected a number") from None
-    if not least <= number <= most:
-        limits = f"between {least:g} and {most:g}" if math.isfinite(most) else f"{least:g} or more"
-        raise ModelError(f"{owner}: {name} is {value!r}; expected a number, {limits}")
-    return number
-
-
-def _moment(owner: str, name: str, value: Any) -> Moment:
-    """A finite or infinite time, or a date."""
-    dates = dates_of(f"{owner}: {name}", value)
-    if dates is not None and dates.ndim == 0:
-        return dates[()]
-    if isinstance(value, str):
-        raise ModelError(
-            f"{owner}: {name} is {value!r}; expected a number, or a date such as '2026-03-01'"
-        )
-    return _number(owner, name, value, -math.inf)
-
-
-def _moments(owner: str, name: str, values: Any) -> np.ndarray:
-    """A list of times or of dates."""
-    dates = dates_of(f"{owner}: {name}", values)
-    return np.atleast_1d(np.asarray(values, float) if dates is None else dates)
-
-
 @dataclass(frozen=True)
 class Trigger:
-    """The first time at which a count of nodes reaches a threshold.
+    """A count of nodes that reaches a threshold, or falls below it.
+
+    A measure with a trigger for its `start` and another for its `stop` starts and stops again and
+    again.  It does not start while the condition of its `stop` holds.  Counts are compared after
+    all events of a moment, and from the moment on at which the last start or stop took effect.
 
     Parameters
     ----------
@@ -65,18 +46,27 @@ class Trigger:
     level : int
         Threshold of the count.
     delay : float
-        Delay from reaching the threshold to the start of the intervention [time].
+        Delay from reaching the threshold to the start or stop of the intervention [time].
+    below : bool
+        Whether the count must be below the threshold; otherwise at the threshold or above.
 
     Examples
     --------
     >>> import ergode
     >>> ergode.Trigger("cases", 5).counted
     ('cases',)
+
+    Schools close at 50 infectious nodes, and open when there are fewer than 10, again and again:
+
+    >>> closure = ergode.LayerClosure(
+    ...     "school", start=ergode.Trigger("I", 50), stop=ergode.Trigger("I", 10, below=True)
+    ... )
     """
 
     count: str | Sequence[str]
     level: int
     delay: float = 0.0
+    below: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.level, bool) or not isinstance(self.level, int | np.integer):
@@ -87,7 +77,26 @@ class Trigger:
             )
         if self.level < 1:
             raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
-        object.__setattr__(self, "delay", _number("Trigger", "delay", self.delay))
+        check_switch("Trigger", "below", self.below)
+        object.__setattr__(self, "delay", number_of("Trigger", "delay", self.delay))
+
+    @property
+    def condition(self) -> str:
+        """The condition in words."""
+        return f"{' + '.join(self.counted)} {'<' if self.below else '>='} {self.level}"
+
+    def overlaps(self, other: Trigger) -> bool:
+        """Whether one count has to be above a level and below a higher one."""
+        if set(self.counted) != set(other.counted) or self.below == other.below:
+            return False
+        above, below = (other, self) if self.below else (self, other)
+        return above.level < below.level
+
+    def implies(self, other: Trigger) -> bool:
+        """Whether the condition of `other` holds wherever this one holds."""
+        if set(self.counted) != set(other.counted) or self.below != other.below:
+            return False
+        return self.level <= other.level if self.below else self.level >= other.level
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -104,20 +113,56 @@ class Intervention:
     start : float, date or Trigger, optional
         Start [time, on the axis of ``times``]; the default is the beginning of the simulation.
         A date, such as ``"2026-03-16"``, goes with the `origin` of the simulation.
+    stop : float, date or Trigger, optional
+        Stop, instead of a duration.  If `start` and `stop` are triggers, the measure starts and
+        stops again and again; otherwise it does so once.  A vaccination has no stop.
     """
 
     start: Moment | Trigger | None = field(default=None, kw_only=True)
+    stop: Moment | Trigger | None = field(default=None, kw_only=True)
 
     def _check(self, **bounds: tuple[float, float]) -> None:
         owner = type(self).__name__
-        if self.start is not None and not isinstance(self.start, Trigger):
-            start = _moment(owner, "start", self.start)
-            if isinstance(start, float) and not math.isfinite(start):
-                raise ModelError(f"{owner}: start is {start}; expected a finite time or a Trigger")
-            object.__setattr__(self, "start", start)
+        for name in ("start", "stop"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Trigger):
+                moment = moment_of(owner, name, value)
+                if isinstance(moment, float) and not math.isfinite(moment):
+                    raise ModelError(
+                        f"{owner}: {name} is {moment}; expected a finite time or a Trigger"
+                    )
+                object.__setattr__(self, name, moment)
         for name, (least, most) in bounds.items():
-            value = _number(owner, name, getattr(self, name), least, most)
+            value = number_of(owner, name, getattr(self, name), least, most)
             object.__setattr__(self, name, value)
+        if self.stop is not None:
+            self._check_stop(owner)
+
+    def _check_stop(self, owner: str) -> None:
+        start, stop = self.start, self.stop
+        if math.isfinite(getattr(self, "duration", math.inf)):
+            raise ModelError(f"{owner}: it has a stop and a duration; expected one of them")
+        if isinstance(start, Trigger) and isinstance(stop, Trigger):
+            if start.implies(stop):
+                raise ModelError(
+                    f"{owner}: it never starts: while {start.condition}, {stop.condition} stops it"
+                )
+            if start.overlaps(stop):
+                raise ModelError(
+                    f"{owner}: {start.condition} starts it and {stop.condition} stops it, and both "
+                    "may hold together; expected thresholds that exclude this"
+                )
+        # Of a date and a number, the later one is known with the origin alone.
+        elif type(start) is type(stop) and stop < start:  # type: ignore[operator]
+            raise ModelError(
+                f"{owner}: it stops at {text_of(stop)}, before it starts at {text_of(start)}"
+            )
+
+    def duration_from(self, start: float) -> float:
+        """Duration of the measure if it starts at a time, unless a trigger stops it."""
+        if self.stop is None or isinstance(self.stop, Trigger):
+            return float(getattr(self, "duration", math.inf))
+        return float(self.stop) - start
 
 
 _SHARE = (0.0, 1.0)
@@ -136,8 +181,8 @@ class LayerClosure(Intervention):
         Fraction by which transmission in the layer is reduced, 0 to 1.
     duration : float
         Duration of the closure [time].
-    start : float or Trigger, optional
-        Start of the closure.
+    start, stop : float, date or Trigger, optional
+        Start of the closure, and its stop instead of a duration.
 
     Examples
     --------
@@ -216,13 +261,15 @@ class Vaccination(Intervention):
             delay=_SPAN, duration=_SPAN,
         )  # fmt: skip
         check_switch("Vaccination", "leaky", self.leaky)
+        if self.stop is not None:
+            raise ModelError("Vaccination: it has no stop; expected a rollout and a duration")
         if not isinstance(self.severity, Mapping):
             raise ModelError(
                 f"Vaccination: severity is {self.severity!r}; expected compartments and their "
                 "reductions, such as {'H': 0.8}"
             )
         reduced = {
-            name: _number("Vaccination", f"severity of '{name}'", value, *_SHARE)
+            name: number_of("Vaccination", f"severity of '{name}'", value, *_SHARE)
             for name, value in self.severity.items()
         }
         object.__setattr__(self, "severity", reduced)
@@ -266,8 +313,8 @@ class Isolation(Intervention):
         Duration of the measure after its start [time].
     among : str, optional
         Name of a node attribute: only nodes with a nonzero value are isolated.
-    start : float or Trigger, optional
-        Start of the measure.
+    start, stop : float, date or Trigger, optional
+        Start of the measure, and its stop instead of a duration.
     """
 
     compartment: str
@@ -310,8 +357,8 @@ class ContactTracing(Intervention):
         In a temporal network: contacts older than this are not traced [time].
     duration : float
         Duration of the measure after its start [time].
-    start : float or Trigger, optional
-        Start of the measure.
+    start, stop : float, date or Trigger, optional
+        Start of the measure, and its stop instead of a duration.
     """
 
     compartment: str
@@ -329,6 +376,79 @@ class ContactTracing(Intervention):
             detection=_SHARE, detection_delay=_SPAN, tracing=_SHARE, tracing_delay=_SPAN,
             quarantine=_SPAN, reduction=_SHARE, lookback=_SPAN, duration=_SPAN,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Testing(Intervention):
+    """Test nodes, and isolate those whose test is positive.
+
+    Without a `rate` nodes are tested once, when they enter a compartment, for example at the onset
+    of symptoms.  With a `rate` each node is tested at random times, again and again.  A test is
+    positive with a probability that depends on the node's compartment.  After a delay the node is
+    isolated; it then transmits less and is less susceptible.
+
+    Parameters
+    ----------
+    sensitivity : mapping of str to float
+        Probability that a test is positive, by the compartment of the node; zero in all others.
+        Tests of nodes that an infection may reach are always negative.
+    fraction : float
+        Without a `rate`: probability that a node is tested when it enters one of the compartments.
+    rate : float, optional
+        Rate of a Poisson process of tests of each node [1 / time].
+    delay : float
+        Time from the test to the isolation [time].
+    isolation : float
+        Duration of an isolation [time].  A positive test meanwhile prolongs it.
+    reduction : float
+        Fraction by which isolation reduces transmission from and to a node.
+    duration : float
+        Duration of the measure after its start [time].
+    among : str, optional
+        Name of a node attribute: only nodes with a nonzero value are tested.
+    start, stop : float, date or Trigger, optional
+        Start of the measure, and its stop instead of a duration.  Tests happen in between.
+
+    Examples
+    --------
+    A test a week on average, which finds infectious nodes best:
+
+    >>> import ergode
+    >>> screening = ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10)
+
+    Half of those who fall ill are tested:
+
+    >>> clinics = ergode.Testing({"I": 0.8}, fraction=0.5, delay=2, isolation=10)
+    """
+
+    sensitivity: Mapping[str, float]
+    fraction: float = 1.0
+    rate: float | None = None
+    delay: float = 0.0
+    isolation: float = math.inf
+    reduction: float = 1.0
+    duration: float = math.inf
+    among: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check(fraction=_SHARE, delay=_SPAN, isolation=_SPAN, reduction=_SHARE, duration=_SPAN)
+        if not isinstance(self.sensitivity, Mapping) or not self.sensitivity:
+            raise ModelError(
+                f"Testing: sensitivity is {self.sensitivity!r}; expected compartments and the "
+                "probabilities of a positive test, such as {'I': 0.9}"
+            )
+        checked = {
+            name: number_of("Testing", f"sensitivity of '{name}'", value, *_SHARE)
+            for name, value in self.sensitivity.items()
+        }
+        object.__setattr__(self, "sensitivity", checked)
+        if self.rate is not None:
+            rate = number_of("Testing", "rate", self.rate)
+            if not 0 < rate < math.inf:
+                raise ModelError(f"Testing: rate is {rate!r}; expected a finite number above zero")
+            if self.fraction != 1.0:
+                raise ModelError("Testing: it has a fraction and a rate; expected one of them")
+            object.__setattr__(self, "rate", rate)
 
 
 @dataclass(frozen=True)
@@ -370,12 +490,12 @@ class Importation:
         if (self.rate is None) == (self.times is None):
             raise ModelError("Importation: expected either a rate or times")
         if self.rate is not None:
-            rate = _number("Importation", "rate", self.rate)
+            rate = number_of("Importation", "rate", self.rate)
             if not math.isfinite(rate):
                 raise ModelError(f"Importation: rate is {rate!r}; expected a finite number")
             object.__setattr__(self, "rate", rate)
             for name in ("start", "stop"):
-                value = _moment("Importation", name, getattr(self, name))
+                value = moment_of("Importation", name, getattr(self, name))
                 object.__setattr__(self, name, value)
             # Of a date and a number, the later one is known with the origin alone.
             if type(self.start) is type(self.stop) and self.stop < self.start:
@@ -386,92 +506,12 @@ class Importation:
         elif (self.start, self.stop) != (-math.inf, math.inf):
             raise ModelError("Importation: start and stop go with a rate, not with times")
         if self.times is not None:
-            moments = np.sort(_moments("Importation", "times", self.times))
+            moments = np.sort(moments_of("Importation", "times", self.times))
             if moments.ndim != 1 or not np.isfinite(moments).all():
                 raise ModelError("Importation: times must be a list of finite numbers")
-            object.__setattr__(self, "times", _as_tuple(moments))
+            object.__setattr__(self, "times", as_tuple(moments))
 
     @property
     def moments(self) -> tuple[float, ...]:
         """Times of the contacts, if they were given."""
         return () if self.times is None else tuple(np.asarray(self.times).tolist())
-
-
-def _as_tuple(moments: np.ndarray) -> tuple[Any, ...]:
-    return tuple(moments) if moments.dtype.kind == "M" else tuple(moments.tolist())
-
-
-@dataclass(frozen=True)
-class Calendar:
-    """A piecewise constant factor, optionally periodic.
-
-    Parameters
-    ----------
-    changes : array_like
-        Times of changes, ascending [time, on the axis of ``times``], or dates.
-    factors : array_like
-        Value from each change on, zero or more. Before the first change the first value holds, or
-        with a `period` the last value.
-    period : float, optional
-        Period of the factor: changes lie between 0 and `period`, and time is taken modulo it.
-
-    Examples
-    --------
-    Weekdays and weekends, in days, if time 0 is the start of a Monday:
-
-    >>> import ergode
-    >>> ergode.Calendar([0, 5], [1.0, 0.2], period=7).at([2.5, 6.0, 7.0]).tolist()
-    [1.0, 0.2, 1.0]
-    """
-
-    changes: Sequence[Any]
-    factors: Sequence[float]
-    period: float | None = None
-
-    def __post_init__(self) -> None:
-        changes = _moments("Calendar", "changes", self.changes)
-        factors = np.atleast_1d(np.asarray(self.factors, float))
-        if changes.ndim != 1 or changes.shape != factors.shape or not changes.size:
-            raise ModelError(
-                f"Calendar: {changes.size} changes and {factors.size} factors; expected equal"
-            )
-        if not np.isfinite(changes).all() or (changes[1:] <= changes[:-1]).any():
-            raise ModelError("Calendar: changes must be finite and ascend")
-        if not (np.isfinite(factors) & (factors >= 0)).all():
-            raise ModelError("Calendar: factors must be finite, zero or more")
-        if self.period is not None:
-            period = _number("Calendar", "period", self.period)
-            if not (math.isfinite(period) and period > 0):
-                raise ModelError(f"Calendar: period is {period!r}; expected a time above zero")
-            if changes.dtype.kind == "M":
-                raise ModelError("Calendar: its changes are dates; expected no period")
-            if changes[0] < 0 or changes[-1] >= period:
-                raise ModelError("Calendar: changes must lie between 0 and the period")
-            if changes[0] > 0:  # the value at the end of the previous period
-                changes, factors = np.append(0.0, changes), np.append(factors[-1], factors)
-            object.__setattr__(self, "period", period)
-        object.__setattr__(self, "changes", _as_tuple(changes))
-        object.__setattr__(self, "factors", tuple(factors.tolist()))
-
-    @property
-    def has_dates(self) -> bool:
-        """Whether its changes are dates."""
-        return isinstance(self.changes[0], np.datetime64)
-
-    def at(self, times: ArrayLike) -> np.ndarray:
-        """The factor at some times; at dates, where its changes are dates."""
-        moments = _moments("Calendar", "times", times).reshape(np.shape(times))
-        if (moments.dtype.kind == "M") != self.has_dates:
-            raise ModelError("Calendar: changes and times must both be dates, or both numbers")
-        if self.period is not None:
-            moments = np.mod(moments, self.period)
-        found = np.searchsorted(self.changes, moments, side="right") - 1
-        return np.asarray(self.factors)[np.maximum(found, 0)]
-
-
-def calendar_of(given: Any) -> Any:
-    """A series of pandas or xarray, whose index is times or dates, as a Calendar; others as is."""
-    given = given.to_series() if hasattr(given, "to_series") and hasattr(given, "dims") else given
-    if hasattr(given, "index") and hasattr(given, "to_numpy"):
-        return Calendar(given.index.to_numpy(), given.to_numpy())
-    return given

@@ -11,7 +11,7 @@ import numpy as np
 from ergode.core.arguments import is_finite_number
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, factors_by
-from ergode.models.epidemic.interventions import Calendar
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.holding_times.families import HoldingTime
 
 _TOLERANCE = 1e-9  # of the sum of branching probabilities

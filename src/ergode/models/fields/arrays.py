@@ -47,7 +47,7 @@ class ArrayField:
     functions : tuple of function
         One for each variable, ``rate(i, ..., t, y, p)``, or with constants ``(..., p, c)``; or
         where `in_place` the only one, ``rhs(t, y, dy, p)``.  `y` is an array where `is_single`, and
-        else a tuple of arrays; `c` is a tuple.
+        else a tuple of arrays; `c` is a tuple.  With delays `yd`, a tuple of arrays, follows `y`.
     in_place, is_single : bool
     dims : tuple of tuple of str
         Dims of each variable in results.
@@ -59,6 +59,8 @@ class ArrayField:
         The constants by name.
     noise : tuple of function
         One for each variable, ``amplitude(i, ..., t, y, p)``; () without noise.
+    delays : tuple of (int, int)
+        Of each delay the number of its variable, and of the parameter that is the delay.
     is_backward : bool
         Whether derivatives are with respect to reversed time.
     """
@@ -73,6 +75,7 @@ class ArrayField:
     recorded: dict[str, Interpolant]
     data: Mapping[str, Any]
     noise: tuple[FunctionType, ...] = ()
+    delays: tuple[tuple[int, int], ...] = ()
     is_backward: bool = False
 
     @cached_property
@@ -99,7 +102,10 @@ class ArrayField:
         data = [(one.shape, one.dtype.str, hashlib.sha256(one.tobytes()).hexdigest())
                 for one in self.constants]  # fmt: skip
         texts = [bundle.formula_text(function) for function in (*self.functions, *self.noise)]
-        return json.dumps([self.names, self.shapes, self.in_place, self.is_single, data, texts])
+        late = [self.delays] if self.delays else []
+        return json.dumps(
+            [self.names, self.shapes, self.in_place, self.is_single, data, texts, *late]
+        )
 
     def views(self, state: np.ndarray) -> list[np.ndarray]:
         """The variables of a flat `state`, shape [..., unknown], each in its shape."""
@@ -110,8 +116,13 @@ class ArrayField:
 
     def reader(self, parameter_count: int) -> Reader:
         """What checks further functions of the arrays."""
-        shapes = dict(zip(self.names, self.shapes, strict=True))
-        return Reader(shapes, self.is_single, parameter_count, self.data)
+        late = [v for v, _ in self.delays]
+        return Reader(self.by_name, self.is_single, parameter_count, self.data, late)
+
+    @property
+    def by_name(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each variable."""
+        return dict(zip(self.names, self.shapes, strict=True))
 
     def also(self, recorded: Mapping[str, Interpolant]) -> ArrayField:
         """The same arrays in a run that evaluates these interpolants as well."""
@@ -135,7 +146,7 @@ class ArrayField:
 
 def array_field(
     variables: Any, parameters: Sequence[str], component: Any, rhs: Any, constants: Any,
-    diffusion: Any = None,
+    diffusion: Any = None, delays: Sequence[tuple[str, Any]] = (),
 ) -> ArrayField:  # fmt: skip
     """The array variables of a `VectorField`, checked.
 
@@ -149,19 +160,25 @@ def array_field(
     is_single = not isinstance(variables, Mapping)
     shapes = _shapes(variables)
     data = _constants(constants, {*shapes, *parameters})
-    reader = Reader(shapes, is_single, len(parameters), data)
+    names = list(shapes)
+    late = tuple((names.index(name), [*parameters].index(tau)) for name, tau in delays)
+    reader = Reader(shapes, is_single, len(parameters), data, [v for v, _ in late])
     if rhs is not None:
         functions: tuple[FunctionType, ...] = (reader.in_place(rhs),)
         dims = tuple(_INDICES[: len(shape)] for shape in shapes.values())
     else:
-        given = _by_variable("component", component, shapes, is_single)
+        given = by_variable("component", component, shapes, is_single)
         functions, dims = zip(*(reader.component(one, name, f"component of '{name}'")
                                 for name, one in given.items()), strict=True)  # fmt: skip
     noise: tuple[FunctionType, ...] = ()
     if diffusion is not None:
-        given = _by_variable("diffusion", diffusion, shapes, is_single)
+        given = by_variable("diffusion", diffusion, shapes, is_single)
         noise = tuple(
-            _constant_noise(one, [*_INDICES[: len(shapes[name])], "t", "y", *reader.last], name)
+            constant(
+                one,
+                [*_INDICES[: len(shapes[name])], "t", "y", *reader.last],
+                f"diffusion of '{name}'",
+            )
             if isinstance(one, int | float | np.number)
             else reader.component(one, name, f"diffusion of '{name}'")[0]
             for name, one in given.items()
@@ -169,8 +186,13 @@ def array_field(
     values = tuple(one.table if isinstance(one, Interpolant) else one for one in data.values())
     return ArrayField(
         tuple(shapes), tuple(shapes.values()), functions, rhs is not None, is_single,
-        _distinct(shapes, dims, parameters), values, reader.recorded, data, noise,
+        _distinct(shapes, dims, parameters), values, reader.recorded, data, noise, late,
     )  # fmt: skip
+
+
+def names_of_arrays(variables: Any) -> list[str]:
+    """Names of the array variables of a `VectorField`, checked."""
+    return list(_shapes(variables))
 
 
 class Reader:
@@ -186,11 +208,12 @@ class Reader:
 
     def __init__(
         self, shapes: Mapping[str, tuple[int, ...]], is_single: bool, parameter_count: int,
-        data: Mapping[str, Any],
+        data: Mapping[str, Any], late: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self._shapes, self._is_single, self._data = shapes, is_single, data
+        self._late = {"yd": len(late)} if late else {}
         self.last = {"p": parameter_count, **({"c": 0} if data else {})}
-        self._trial = _Trial(shapes, is_single, parameter_count, data)
+        self._trial = _Trial(shapes, is_single, parameter_count, data, late)
         self.recorded: dict[str, Interpolant] = {}
 
     def component(
@@ -198,23 +221,36 @@ class Reader:
     ) -> tuple[FunctionType, tuple[str, ...]]:
         """A function of one unknown of an array, and the names of its indices."""
         indices = _INDICES[: len(self._shapes[name])]
-        expected = {**dict.fromkeys(indices), "t": None, "y": None, **self.last}
+        expected = {**dict.fromkeys(indices), "t": None, "y": None, **self._late, **self.last}
         check_function(function, expected, None, what, tries=False)
         made, function, own = self._compiled(function, expected, what, len(indices))
         self._trial.component(function, name, what)
         return made, own
 
+    def history(self, function: Any, name: str, begin: float) -> FunctionType:
+        """A function of the history of an array, ``history(i, t)``, before the time `begin`."""
+        what = f"history of '{name}'"
+        indices = _INDICES[: len(self._shapes[name])]
+        arguments = [*indices, "t", *[one for one in self.last if one == "c"]]
+        if isinstance(function, int | float | np.number):
+            return constant(function, arguments, what)
+        expected = dict.fromkeys(arguments)
+        check_function(function, expected, None, what, tries=False)
+        made, function, _ = self._compiled(function, expected, what, len(indices))
+        self._trial.history(function, name, what, begin)
+        return made
+
     def in_place(self, function: Any) -> FunctionType:
         """A function that sets all derivatives."""
-        made, function, _ = self._compiled(function, {"t": None, "y": 0, "dy": 0, **self.last},
-                                           "rhs")  # fmt: skip
+        expected = {"t": None, "y": 0, **self._late, "dy": 0, **self.last}
+        made, function, _ = self._compiled(function, expected, "rhs")
         _check_in_place(function, "dy")
         self._trial.whole(function)
         return made
 
     def of_state(self, function: Any, what: str) -> FunctionType:
         """A function of the whole state, ``g(t, y, p)``, that returns a number."""
-        expected = {"t": None, "y": None, **self.last}
+        expected = {"t": None, "y": None, **self._late, **self.last}
         check_function(function, expected, None, what, tries=False)
         made, function, _ = self._compiled(function, expected, what)
         self._trial.of_state(function, what)
@@ -268,7 +304,7 @@ def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _by_variable(
+def by_variable(
     what: str, given: Any, shapes: Mapping[str, Any], is_single: bool
 ) -> dict[str, Any]:
     """A function of each variable, by the variable's name."""
@@ -286,12 +322,17 @@ def _by_variable(
     return {name: given[name] for name in shapes}
 
 
-def _constant_noise(value: Any, arguments: Sequence[str], name: str) -> FunctionType:
-    """A function that returns the number given as the amplitude of a variable's noise."""
+def constant(value: Any, arguments: Sequence[str], what: str) -> FunctionType:
+    """A function that returns the number given in its place.
+
+    Raises
+    ------
+    ModelError
+        The number is not finite.
+    """
     if isinstance(value, bool) or not abs(value) <= sys.float_info.max:
-        raise ModelError(f"diffusion of '{name}' is {value!r}; expected a function or a finite "
-                         "number")  # fmt: skip
-    text = f"def constant_noise({', '.join(arguments)}):\n    return {float(value)!r}\n"
+        raise ModelError(f"{what} is {value!r}; expected a function or a finite number")
+    text = f"def constant({', '.join(arguments)}):\n    return {float(value)!r}\n"
     return function_from_text(text, {})
 
 
@@ -449,10 +490,12 @@ class _Trial:
 
     def __init__(
         self, shapes: Mapping[str, tuple[int, ...]], is_single: bool, parameter_count: int,
-        constants: Mapping[str, Any],
+        constants: Mapping[str, Any], late: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.shapes, self.is_single, self.data = shapes, is_single, constants
         self.state = self._views(0.5, False)
+        arrays = [self.state] if is_single else [*vars(self.state).values()]
+        self.late = (tuple(arrays[v] for v in late),) if late else ()
         self.p = (0.5,) * parameter_count
         tables = (one for one in constants.values() if isinstance(one, Interpolant))
         self.t = next((float(one.times[0]) for one in tables), 0.5)
@@ -471,16 +514,30 @@ class _Trial:
         for place in _places(self.shapes[name]):
             if perf_counter() > self.until:
                 return
-            value = self._call(function, what, place, (*place, self.t, self.state, self.p, *self.c))
+            arguments = (*place, self.t, self.state, *self.late, self.p, *self.c)
+            value = self._call(function, what, place, arguments)
             if value is not None and not isinstance(value, int | float | np.number):
                 raise ModelError(f"{what} returns {value!r}; expected a number")
+
+    def history(self, function: FunctionType, name: str, what: str, begin: float) -> None:
+        """Try the history of an array where it ends: it must be finite."""
+        self.until = perf_counter() + _PATIENCE
+        for place in _places(self.shapes[name]):
+            if perf_counter() > self.until:
+                return
+            value = self._call(function, what, place, (*place, begin, *self.c), math.nan)
+            if not (isinstance(value, int | float | np.number) and np.isfinite(value)):
+                raise ModelError(
+                    f"{what} at {place[0] if len(place) == 1 else place} is {value!r} at the time "
+                    f"{begin:g}; expected a finite number"
+                )
 
     def whole(self, function: FunctionType) -> None:
         """Try a function that fills an array of derivatives."""
         if not self._is_small:
             return
         slopes = self._views(math.nan, True)
-        arguments = (self.t, self.state, slopes, self.p, *self.c)
+        arguments = (self.t, self.state, *self.late, slopes, self.p, *self.c)
         if self._call(function, "rhs", (), arguments, 0.0) is None:
             return
         views = {next(iter(self.shapes)): slopes} if self.is_single else vars(slopes)
@@ -494,7 +551,8 @@ class _Trial:
     def of_state(self, function: FunctionType, what: str) -> None:
         """Try a function of the whole state."""
         if self._is_small:
-            value = self._call(function, what, (), (self.t, self.state, self.p, *self.c))
+            arguments = (self.t, self.state, *self.late, self.p, *self.c)
+            value = self._call(function, what, (), arguments)
             if value is not None and not isinstance(value, int | float | np.number):
                 raise ModelError(f"{what} returns {value!r}; expected a number")
 

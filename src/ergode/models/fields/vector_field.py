@@ -15,7 +15,7 @@ from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.core.notebook import card
-from ergode.models.fields.arrays import ArrayField, array_field
+from ergode.models.fields.arrays import ArrayField, array_field, names_of_arrays
 from ergode.models.fields.correlation import correlation_of
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.functions import check_function
@@ -44,26 +44,30 @@ class VectorField(HoldsFunctions):
         Names of the parameters.
     delays : sequence of (str, str or Delay)
         Pairs of a variable and the parameter that is its delay [time], or an `ergode.Delay` that
-        depends on the state.
+        depends on the state. With `component` or `rhs` the variable is an array, the delay is a
+        parameter, and the functions take ``yd`` after ``y``: ``yd[k]`` is the delayed array of the
+        k-th pair, so that ``yd[0][i - 1]`` is a delayed neighbour.
     diffusion : function, float or mapping of str to function or float, optional
         Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
         with a Wiener process for every variable, in the sense of Ito. It returns the g_i [variable
         / time^(1/2)]. Where a g_i depends on another variable or on a delayed value, trajectories
         need ``method="euler-maruyama"``. With `component` or `rhs` every unknown has a Wiener
         process: ``amplitude(i, t, y, p)`` has the form of `component`, or is a number. If
-        `variables` is a mapping, there is one for each name.
+        `variables` is a mapping, there is one for each name. It cannot be combined with delays.
     correlation : array_like, shape [variable_count, variable_count], optional
         Correlations of the Wiener processes; the default is independence. A correlation of 1 is one
         process in two variables.
     component : function or mapping of str to function, optional
-        Instead of `function`, for arrays of any size: ``rate(i, t, y, p)`` returns the derivative
-        of ``y[i]``. It has an index for every dimension, and `y` is the array. If `variables` is a
-        mapping, there is a function for each name, and `y` has the arrays by name: ``y.u[i, j]``.
-        Periodic neighbours are ``y[i - 1]`` and ``y[(i + 1) % n]``; clamped ones are
-        ``y[max(i - 1, 0)]`` and ``y[min(i + 1, n - 1)]``. Indices must stay within the array; a
-        trial call raises an error for those it finds.
+        Instead of `function`, for arrays of any size: ``rate(i, t, y, p)``, or with delays
+        ``rate(i, t, y, yd, p)``, returns the derivative of ``y[i]``. It has an index for every
+        dimension, and `y` is the array. If `variables` is a mapping, there is a function for each
+        name, and `y` has the arrays by name: ``y.u[i, j]``. Periodic neighbours are ``y[i - 1]``
+        and ``y[(i + 1) % n]``; clamped ones are ``y[max(i - 1, 0)]`` and
+        ``y[min(i + 1, n - 1)]``. Indices must stay within the array; a trial call raises an error
+        for those it finds.
     rhs : function, optional
-        Instead of `function`: ``rhs(t, y, dy, p)`` sets every element of ``dy`` in its own loops.
+        Instead of `function`: ``rhs(t, y, dy, p)``, or with delays ``rhs(t, y, yd, dy, p)``, sets
+        every element of ``dy`` in its own loops.
         `y` and `dy` are as for `component`.
     constants : mapping of str to array_like or Interpolant, optional
         Data for `component` and `rhs`, which then take one more argument: ``c.A[i, j]``,
@@ -106,7 +110,7 @@ class VectorField(HoldsFunctions):
         if not self.variables:
             raise ModelError("variables is empty; a vector field has at least one variable")
         self._check_shared()
-        object.__setattr__(self, "delays", tuple(map(self._delay, self.delays)))
+        object.__setattr__(self, "delays", tuple(self._delay(one) for one in self.delays))
         tuples = {"y": self.variables, "yd": self.delays, "p": self.parameters}
         if not self.delays:
             del tuples["yd"]
@@ -127,16 +131,21 @@ class VectorField(HoldsFunctions):
 
     def _check_arrays(self) -> None:
         """Check a field whose variables are arrays."""
-        others = {
-            "function": self.function, "correlation": self.correlation,
-            "delays": self.delays or None,
-        }  # fmt: skip
+        others = {"function": self.function, "correlation": self.correlation}
         for what, given in others.items():
             if given is not None:
                 kind = "component" if self.component is not None else "rhs"
                 raise ModelError(f"{what} and {kind} are both given; a field by {kind} has no "
                                  f"{what} yet")  # fmt: skip
+        if self.delays and self.diffusion is not None:
+            raise ModelError(
+                "delays and diffusion are both given; variables that are arrays have no noise with "
+                "delays yet"
+            )
         object.__setattr__(self, "_given", self.variables)
+        # With a parameter for each, before the functions are tried with them.
+        known = names_of_arrays(self.variables)
+        object.__setattr__(self, "delays", tuple(self._delay(one, known) for one in self.delays))
         arrays = self.arrays
         assert arrays is not None
         object.__setattr__(self, "variables", arrays.names)
@@ -149,8 +158,9 @@ class VectorField(HoldsFunctions):
             return None
         given = vars(self)["_given"]
         return array_field(
-            given, self.parameters, self.component, self.rhs, self.constants, self.diffusion
-        )
+            given, self.parameters, self.component, self.rhs, self.constants, self.diffusion,
+            self.delays,
+        )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -175,14 +185,20 @@ class VectorField(HoldsFunctions):
                 f"{what} takes fields of single variables, and '{self.variables[0]}' is an array"
             )
 
-    def _delay(self, pair: Any) -> tuple[str, str | Delay]:
+    def _delay(self, pair: Any, arrays: Sequence[str] | None = None) -> tuple[str, str | Delay]:
+        """A checked delay; `arrays` are the names of variables that are arrays."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ModelError(
                 f"delays has {pair!r}; expected pairs of a variable and the parameter that is its "
                 "delay, such as ('y', 'tau')"
             )
         variable, delay = pair
-        named = [(variable, self.variables, "variable")]
+        named = [(variable, self.variables if arrays is None else arrays, "variable")]
+        if isinstance(delay, Delay) and arrays is not None:
+            raise ModelError(
+                f"delay of '{variable}' depends on the state; delays of variables that are arrays "
+                "are parameters"
+            )
         if isinstance(delay, Delay):
             lengths = {"t": None, "y": len(self.variables), "p": len(self.parameters)}
             check_function(delay.function, lengths, None, f"delay of '{variable}'")

@@ -34,6 +34,9 @@ class Reaclib(RateCoefficient):
         Resonant and non-resonant parts.
     prefactor : float
         Product of 1 / n! over the reactant species: 0.5 for two equal reactants.
+    electrons : bool
+        Whether the reaction captures an electron: k is then multiplied by the density of electrons,
+        rho times Y_e [mol/cm3].
 
     References
     ----------
@@ -48,6 +51,7 @@ class Reaclib(RateCoefficient):
 
     sets: tuple[tuple[float, ...], ...]
     prefactor: float = 1.0
+    electrons: bool = False
 
     def __post_init__(self) -> None:
         sets = tuple(tuple(float(a) for a in one) for one in self.sets)

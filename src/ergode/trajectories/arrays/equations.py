@@ -1,13 +1,14 @@
 """The equations of a field of arrays: the derivative of every unknown from the whole state.
 
-The state of a trajectory is one row of unknowns, a concatenation of all arrays.  `rate_of`,
-`noise_of` and `arranged` are generated for a field (see `bindings_of_arrays`).  A kernel reads the
-shapes at run time, so that one kernel serves all sizes.
+The state of a trajectory is one row of unknowns, a concatenation of all arrays.  With delays, the
+delayed values follow in the same row (see `past`).  `rate_of`, `noise_of` and `arranged` are
+generated for a field (see `bindings_of_arrays`).  A kernel reads the shapes at run time, so that
+one kernel serves all sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -31,7 +32,11 @@ ARRAYS = option(1)  # number of arrays
 IN_PLACE = option(False)  # whether one function sets all derivatives
 BACKWARD = option(False)  # whether time runs the other way
 
-arranged = option()  # arranged(y, begins, shapes): the arrays as views of a row of unknowns
+LATE = option(0)  # number of delays
+# arranged(y, begins, shapes): the arrays as views of a row of unknowns; with delays a pair, of them
+# and of the delayed arrays
+arranged = option()
+arranged_slopes = option()  # arranged_slopes(dy, begins, shapes): views of a row of derivatives
 rate_of = option()  # rate_of(v, row, j, t, y, p, c, shapes): derivative of an unknown of array v
 NOISY = option(False)  # whether every unknown has a Wiener process
 noise_of = option()  # as `rate_of`: amplitude of the noise of an unknown
@@ -69,7 +74,7 @@ share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
 
 
 def _fill(t, y, p, run, slopes):
-    fill(t, y, arranged(slopes, run.begins, run.shapes), p, run.constants)
+    fill(t, y, arranged_slopes(slopes, run.begins, run.shapes), p, run.constants)
     if BACKWARD:
         for i in range(slopes.shape[0]):
             slopes[i] = -slopes[i]
@@ -81,7 +86,7 @@ def _values_cpu(of_noise, group, t, state, p, run, values):
     if IN_PLACE and not of_noise:
         _fill(t, y, p, run, values)
     elif not IN_PLACE or NOISY:
-        n = state.shape[0]
+        n = run.begins[ARRAYS]
         first = BLOCK * edge(group.rank, group.size, 0, blocks_in(n))
         last = min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n)))
         for v in unroll(range(ARRAYS)):
@@ -180,7 +185,8 @@ def bindings_of_arrays(field: ArrayField, parameter_count: int) -> dict[Any, Any
     texts = tuple(formula_text(one) for one in functions)
     numbers = tuple(len(shape) for shape in field.shapes)
     shapes = ("in place",) if field.in_place else numbers
-    kind = field.is_single, bool(field.constants), field.is_backward
+    late = tuple(v for v, _ in field.delays)
+    kind = field.is_single, bool(field.constants), field.is_backward, late
     key = texts, shapes, numbers, *kind, parameter_count
     return _written(key, _Functions(functions, texts))
 
@@ -200,21 +206,30 @@ class _Functions:
 
 @lru_cache(maxsize=128)
 def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
-    _, shapes, numbers, is_single, has_constants, is_backward, parameter_count = key
+    _, shapes, numbers, is_single, has_constants, is_backward, late, parameter_count = key
     names: dict[str, Any] = {"window": window, "real": real}
     count = 1 if "in place" in shapes else len(numbers)
     names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions[:count])}
     noise = given.functions[count:]
     names |= {f"noise_{v}": UserFunction(one) for v, one in enumerate(noise)}
-    parts = [
-        f"window(y, begins[{v}], ({''.join(f'shapes[{v}, {d}], ' for d in range(number))}))"
-        for v, number in enumerate(numbers)
-    ]
-    # In a tuple: numba lets a function without reference counts return no array but an argument.
-    whole = f"({''.join(f'{part}, ' for part in parts)})"
-    y, dy = ("y[0]", "dy[0]") if is_single else ("y", "dy")
+
+    def views(places: Sequence[int], arrays: Sequence[int]) -> str:
+        # In a tuple: an array itself may be returned only where it is an argument (numba).
+        parts = [
+            f"window(y, begins[{place}], "
+            f"({''.join(f'shapes[{v}, {d}], ' for d in range(numbers[v]))})), "
+            for place, v in zip(places, arrays, strict=True)
+        ]
+        return f"({''.join(parts)})"
+
+    every = range(len(numbers))
+    own, dy = views(every, every), "dy[0]" if is_single else "dy"
     if is_single and numbers[0] == 1:
-        whole, y, dy = "y", "y", "dy"
+        own, dy = "y", "dy"
+    whole, (y, yd) = own, _state_in_functions(numbers, is_single, late)
+    if late:
+        after = range(len(numbers) + 1, len(numbers) + 1 + len(late))
+        whole = f"({views(every, every)}, {views(after, late)})"
     rows = "".join(f"rows[{k}, column], " for k in range(parameter_count))
     bindings: dict[Any, Any] = {
         ARRAYS: len(numbers),
@@ -226,28 +241,51 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
 
     def by_unknown(name: str) -> Any:
         """``<name>_of(v, row, j, ...)``, the function of an unknown of array v."""
-        text = f"def {name}_of(v, row, j, t, y, p, c, shapes):\n"
-        for v, number in enumerate(numbers):
-            index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
-            call = f"return {minus}real({name}_{v}({index}, {minus}t, {y}, p{c}))\n"
-            last = v == len(numbers) - 1
-            text += f"    {call}" if last else f"    if v == {v}:\n        {call}"
-        return _function(text, names)
+        calls = by_array(
+            numbers,
+            lambda v, index: f"{minus}real({name}_{v}({index}, {minus}t, {y}{yd}, p{c}))",
+        )
+        return _function(f"def {name}_of(v, row, j, t, y, p, c, shapes):\n{calls}", names)
 
+    if late:
+        bindings[LATE] = len(late)
     if noise:
         bindings |= {NOISY: True, noise_of: by_unknown("noise")}
     if "in place" in shapes:
-        text = f"def fill(t, y, dy, p, c):\n    rate_0({minus}t, {y}, {dy}, p{c})\n"
+        text = f"def fill(t, y, dy, p, c):\n    rate_0({minus}t, {y}{yd}, {dy}, p{c})\n"
         backward = {BACKWARD: True} if is_backward else {}
-        return bindings | {IN_PLACE: True, fill: _function(text, names), **backward}
+        slopes = f"def arranged_slopes(y, begins, shapes):\n    return {own}\n"
+        return bindings | {
+            IN_PLACE: True, fill: _function(text, names),
+            arranged_slopes: _function(slopes, names), **backward,
+        }  # fmt: skip
     return bindings | {rate_of: by_unknown("rate")}
 
 
+def by_array(numbers: Sequence[int], call: Callable[[int, str], str]) -> str:
+    """Lines that return ``call(v, index)`` of array v, from ``row, j`` as one to three indices."""
+    text = ""
+    for v, number in enumerate(numbers):
+        index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
+        line = f"return {call(v, index)}\n"
+        text += f"    {line}" if v == len(numbers) - 1 else f"    if v == {v}:\n        {line}"
+    return text
+
+
 def names_in_functions(field: ArrayField) -> tuple[str, str, str]:
-    """What a generated call writes for the state, for constants, and before a time."""
-    is_row = field.is_single and len(field.shapes[0]) == 1
-    y = "y[0]" if field.is_single and not is_row else "y"
+    """What a generated call writes for the state and delays, for constants, and before a time."""
+    numbers = tuple(len(shape) for shape in field.shapes)
+    y = "".join(_state_in_functions(numbers, field.is_single, field.delays))
     return y, ", c" if field.constants else "", "-" if field.is_backward else ""
+
+
+def _state_in_functions(
+    numbers: Sequence[int], is_single: bool, late: Sequence[Any]
+) -> tuple[str, str]:
+    """The state, and with delays the delayed arrays, as arguments of a generated call."""
+    if late:
+        return "y[0][0]" if is_single else "y[0]", ", y[1]"
+    return "y[0]" if is_single and numbers[0] > 1 else "y", ""
 
 
 def _function(text: str, names: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.barriers import barrier_block, barrier_cpu, barrier_grid, edge
+from ergode.core.barriers import barrier_cpu, edge
 from ergode.core.compiler.language import (
     ByTarget,
     cuda,
@@ -28,7 +28,6 @@ from ergode.core.compiler.language import (
     option,
     real,
     unroll,
-    window,
 )
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.control import (
@@ -40,29 +39,36 @@ from ergode.trajectories.adaptive.control import (
 )
 from ergode.trajectories.arrays.equations import (
     BLOCK,
-    Group,
+    LATE,
     blocks_in,
     evaluate,
     parameters_of,
     share,
 )
+from ergode.trajectories.arrays.past import (
+    begin_past,
+    breaking_point,
+    largest_step,
+    recall,
+    remember,
+    steps_between,
+)
 from ergode.trajectories.fixed.kernel import locate
-from ergode.trajectories.steppers.equations import EPSILON, is_finite
+from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
-from ergode.trajectories.steppers.inside_step import INTERVALS, NOT_A_NUMBER, dense_weights
+from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER, dense_weights
 from ergode.trajectories.steppers.noise import SCHEME
-from ergode.trajectories.steppers.observing import SEEN
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
 TOO_MANY_STEPS = np.uint8(Status.TOO_MANY_STEPS)
 STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
+NO_ROOM = np.uint8(Status.NO_ROOM)  # for the history of delays: the ring has too few slots
 
 TOGETHER = 64.0  # times are equal if they differ by at most this many float spacings
 
 END = 2  # row of the state at the end of a step; rows 0 and 1 are for stages
-_WARPS = 32  # most warps of a block
 
 
 class Run(NamedTuple):
@@ -93,6 +99,7 @@ class Run(NamedTuple):
     origin: Any  # real: first time
     last: Any  # real: last time
     since: Any  # real: events and observables before this time are ignored
+    delays: Any  # `past.Delays`
 
 
 class Out(NamedTuple):
@@ -108,7 +115,7 @@ class Out(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Workspace of a group."""
+    """Workspace of a group.  With delays, the delayed values follow the unknowns of a state."""
 
     y: Any  # real [unknown]: state at the beginning of a step
     stage: Any  # real [3, unknown]: states of stages, and at the end of a step
@@ -120,6 +127,7 @@ class Workspace(NamedTuple):
     g: Any  # real [function, 3, node]: watched functions at the nodes of a step, their slopes, and
     # further numbers (see `inside_step`)
     s: Any  # real: accumulators of observables
+    past: Any  # `past.Past`
 
 
 # ---- barriers and sums
@@ -133,6 +141,7 @@ barrier = option(barrier_cpu)
 """``barrier(group size, words)`` waits for all threads of the group."""
 IN_BLOCK = option(False)  # on CUDA, whether a group has more than one thread
 IN_GRID = option(False)  # and more than one block
+ROWS = option()  # rows of slopes: stages, the end of the step, extra stages; without a matrix
 IN_SHARED = option(0)  # what a block has in shared memory: 1 the states of stages, 2 everything
 STABILISED = option(False)  # whether stages follow from the spectral radius (see `stabilised`)
 spectral_radius = option()  # spectral_radius(group, t, begins, p, run, w)
@@ -153,7 +162,7 @@ RECENT = 25  # steps that a spectral radius is good for
 
 def _sums_cpu(group, term, h, rtol, atol, w):
     """Two sums of squares over all unknowns; `term` selects the squares (see `_squares`)."""
-    n = w.y.size
+    n = w.k.shape[1]
     blocks = blocks_in(n)
     for block in range(
         edge(group.rank, group.size, 0, blocks), edge(group.rank + 1, group.size, 0, blocks)
@@ -177,7 +186,7 @@ def _sums_cpu(group, term, h, rtol, atol, w):
 def _sums_cuda(group, term, h, rtol, atol, w):
     """Two sums of squares over all unknowns; every thread receives them."""
     first, second = real(0.0), real(0.0)
-    for i in share(group, w.y.size):
+    for i in share(group, w.k.shape[1]):
         part = _squares(term, i, h, rtol, atol, w)
         first += part[0]
         second += part[1]
@@ -244,17 +253,20 @@ def _squares(term, i, h, rtol, atol, w):
 @no_refcount
 def follow(me, group, run, out, w):
     """Integrate one trajectory; all threads of its group call this together."""
-    n = w.y.size
+    n = w.k.shape[1]
     p = parameters_of(run.parameters, me)
     for i in share(group, n):
         w.y[i] = run.initial[i, me]
     if group.rank == 0:
         out.status[me] = DONE
+    if LATE > 0:
+        begin_past(me, w.past)
+        recall(group, run.origin, run.origin, p, run, w.y, w.past)
     barrier(group.size, w.words)
     evaluate(group, run.origin, w.y, p, run, w.k[0])
     if WATCHED:
         begin_watching(me, group, p, run, out, w)
-    if ADAPTS or WATCHED:
+    if ADAPTS or WATCHED or LATE > 0:
         outcome, taken, rejected = _chosen_steps(me, group, p, run, out, w)
     else:
         outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
@@ -299,7 +311,7 @@ def _equal_steps(me, group, p, run, out, w):
 
 
 def _chosen_steps(me, group, p, run, out, w):
-    n = w.y.size
+    n = w.k.shape[1]
     for i in share(group, n):
         out.states[0, i, me] = w.y[i]
     t, last = run.origin, run.last
@@ -311,14 +323,21 @@ def _chosen_steps(me, group, p, run, out, w):
     outcome = DONE
     radius, age = real(0.0), RECENT
     base, number, count = t, np.int64(0), run.counts[me]  # of steps of one size
+    largest = largest_step(run.largest if ADAPTS else run.sizes[me], p) if LATE > 0 else run.largest
     while t < last and outcome == DONE:
-        if ADAPTS:
-            near = TOGETHER * EPSILON * abs(t)
-            while knot < run.knots.size and run.knots[knot] <= t + near:
+        if ADAPTS or LATE > 0:
+            near, before = TOGETHER * EPSILON * abs(t), knot
+            while _knot(knot, me, run) <= t + near:
                 knot += 1
-            goal = min(run.knots[knot], last) if knot < run.knots.size else last
-            if taken + rejected == 0:
-                h = min(_first_step(group, t, goal - t, p, run, w), run.largest)
+            goal = min(_knot(knot, me, run), last)
+            if LATE > 0 and knot > before and taken > 0:  # the slope may jump
+                recall(group, t, 0.5 * (t + goal), p, run, w.y, w.past)
+                barrier(group.size, w.words)
+                evaluate(group, t, w.y, p, run, w.k[0])
+            if ADAPTS and taken + rejected == 0:
+                h = min(_first_step(group, t, goal - t, p, run, w), largest)
+            if not ADAPTS and (knot > before or taken == 0):
+                base, number, count = t, np.int64(0), steps_between(t, goal, largest)
         if STABILISED:
             if age >= RECENT:
                 radius = spectral_radius(group, t, taken + rejected == 0, p, run, w)
@@ -333,6 +352,9 @@ def _chosen_steps(me, group, p, run, out, w):
             is_whole = h * (1.0 + 64.0 * EPSILON) < left
             t1 = t + h if is_whole else goal
             size = t1 - t  # the time that passes: far from zero, times are coarse
+        elif LATE > 0:
+            size = (goal - base) / real(count)
+            t1 = fma(real(number + 1), size, base) if number + 1 < count else goal
         else:
             h = run.sizes[me]
             t1, size = next_equal_step(t, h, base, number, count, run)
@@ -347,10 +369,15 @@ def _chosen_steps(me, group, p, run, out, w):
             kept = log_error <= 0.0
         t2 = t1
         if kept:
+            completed, has_room = False, True
+            if LATE > 0:
+                if len(EXTRA_C) > 0:
+                    complete(group, t, size, p, run, w)
+                    completed = True
+                has_room = remember(group, taken, t, size, t1, p, run, w.y, w.k, w.past)
             if WATCHED:
                 t2, cursor, outcome = look(me, group, t, size, t1, cursor, p, run, out, w)
             else:
-                completed = False
                 while cursor < run.times.size and run.times[cursor] <= t1:
                     at_end = run.times[cursor] == t1
                     if len(EXTRA_C) > 0 and not completed and not at_end:
@@ -359,6 +386,8 @@ def _chosen_steps(me, group, p, run, out, w):
                     x = real(1.0) if at_end else (run.times[cursor] - t) / size
                     save(me, group, cursor, x, size, out, w)
                     cursor += 1
+            if not has_room and t1 < last and outcome == DONE:
+                outcome = NO_ROOM
             _commit(group, w)
             taken += 1
         else:
@@ -367,12 +396,15 @@ def _chosen_steps(me, group, p, run, out, w):
         if ADAPTS:
             way = t2 - t
             h = next_size(
-                h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, run.largest
+                h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, largest
             )
             previous = max(log_error, real(SMALLEST)) if kept else previous
             last_step_rejected = not kept
         else:
-            base, number, count = after_equal_step(t1, t2, h, base, number, count, run)
+            if LATE > 0:
+                number += 1
+            else:
+                base, number, count = after_equal_step(t1, t2, h, base, number, count, run)
             if len(C) == 1:  # the next step has no stage before its end
                 barrier(group.size, w.words)
         t = t2 if kept else t
@@ -386,6 +418,13 @@ def _chosen_steps(me, group, p, run, out, w):
             out.states[cursor, i, me] = real(NOT_A_NUMBER)
         cursor += 1
     return outcome, taken, rejected
+
+
+def _knot(knot, me, run):
+    """Time number `knot` that no step of a trajectory crosses; infinity after the last."""
+    if LATE > 0:
+        return breaking_point(knot, me, run)
+    return run.knots[knot] if knot < run.knots.size else real(INFINITY)
 
 
 def next_equal_step(t, h, base, number, count, run):
@@ -408,11 +447,13 @@ def after_equal_step(t1, t2, h, base, number, count, run):
 def _first_step(group, t, span, p, run, w):
     """A step to begin with (see `adaptive.control.first_step`)."""
     state, slope = sums(group, _BEGIN, span, run.rtol, run.atol, w)
-    per = 1.0 / real(w.y.size)
+    per = 1.0 / real(w.k.shape[1])
     d1 = math.sqrt(slope * per)
     h = probing_step(math.sqrt(state * per), d1, span)
-    for i in share(group, w.y.size):
+    for i in share(group, w.k.shape[1]):
         w.stage[0, i] = fma(h, w.k[0, i], w.y[i])
+    if LATE > 0:
+        recall(group, t + h, fma(real(0.5), h, t), p, run, w.stage[0], w.past)
     barrier(group.size, w.words)
     evaluate(group, t + h, w.stage[0], p, run, w.k[1])
     change = sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
@@ -430,7 +471,7 @@ def _take_stages(group, t, h, t1, radius, p, run, w):
 
 
 def _tableau_stages(group, t, h, t1, p, run, w):
-    n = w.y.size
+    n = w.k.shape[1]
     for s in range(1, len(C) + 1):
         time = t1
         row = END
@@ -445,6 +486,8 @@ def _tableau_stages(group, t, h, t1, p, run, w):
             for i in share(group, n):
                 moved = sum(B[j] * w.k[j, i] for j in range(len(C)) if B[j] != 0.0)
                 w.stage[END, i] = fma(h, moved, w.y[i])
+        if LATE > 0:
+            recall(group, time, fma(real(0.5), h, t), p, run, w.stage[row], w.past)
         barrier(group.size, w.words)
         evaluate(group, time, w.stage[row], p, run, w.k[s])
 
@@ -456,13 +499,15 @@ def complete(group, t, h, p, run, w):
         for q in unroll(range(len(EXTRA_C))):
             if s == q:
                 time = fma(real(EXTRA_C[q]), h, t)
-                for i in share(group, w.y.size):
+                for i in share(group, w.k.shape[1]):
                     moved = sum(
                         EXTRA_A[q][j] * w.k[j, i]
                         for j in range(len(EXTRA_A[q]))
                         if EXTRA_A[q][j] != 0.0
                     )
                     w.stage[q & 1, i] = fma(h, moved, w.y[i])
+        if LATE > 0:
+            recall(group, time, fma(real(0.5), h, t), p, run, w.stage[s & 1], w.past)
         barrier(group.size, w.words)
         evaluate(group, time, w.stage[s & 1], p, run, w.k[len(C) + 1 + s])
     barrier(group.size, w.words)
@@ -486,7 +531,7 @@ def within(x, weights, h, i, w):
 def save(me, group, cursor, x, h, out, w):
     """Save the state at the fraction `x` of a step; exact at its ends, even if it is infinite."""
     weights = dense_weights(x)
-    for i in share(group, w.y.size):
+    for i in share(group, w.k.shape[1]):
         value = within(x, weights, h, i, w)
         out.states[cursor, i, me] = value
         if not ADAPTS and not is_finite(value):
@@ -495,88 +540,6 @@ def save(me, group, cursor, x, h, out, w):
 
 def _commit(group, w):
     """Advance to the end of the step."""
-    for i in share(group, w.y.size):
+    for i in share(group, w.k.shape[1]):
         w.y[i] = w.stage[END, i]
         w.k[0, i] = w.k[len(C), i]
-
-
-# ---- kernels
-
-ROWS = option()  # rows of slopes: stages, the end of the step, extra stages; without a matrix
-
-
-def alone_cpu(start, stop, run, out):
-    """Integrate trajectories `start` to `stop` on this thread, one after another."""
-    n = run.initial.shape[0]
-    rows = ROWS + n if IMPLICIT else ROWS  # a matrix follows
-    w = Workspace(
-        np.empty(n, real), np.empty((3, n), real), np.empty((rows, n), real),
-        np.empty((2, blocks_in(n)), real), np.empty(1, np.int64),
-        np.empty((2, 1), real), np.empty((FUNCTIONS, 3, INTERVALS + 1), real),
-        np.empty(SEEN + 1, real),
-    )  # fmt: skip
-    for me in range(start, stop):
-        follow(me, Group(0, 1), run, out, w)
-
-
-def together_cpu(thread_rank, thread_count, run, out, w):
-    """Integrate all trajectories, one after another, each on all threads."""
-    for me in range(run.initial.shape[1]):
-        follow(me, Group(thread_rank, thread_count), run, out, w)
-
-
-def alone_cuda(run, out, w):
-    """Integrate every trajectory, one per thread; the last axis of `w` is the trajectory."""
-    me = cuda.grid(1)
-    if me < out.status.size:
-        mine = Workspace(
-            w.y[:, me], w.stage[:, :, me], w.k[:, :, me], w.parts, w.words, w.scratch,
-            w.g[:, :, :, me], w.s[:, me],
-        )  # fmt: skip
-        follow(me, Group(np.int64(0), np.int64(1)), run, out, mine)
-
-
-def block_cuda(run, out, w):
-    """Integrate trajectories, one per block at a time; the first axis of `w` is the block."""
-    n = run.initial.shape[0]
-    block = np.int64(cuda.blockIdx.x)
-    scratch = cuda.shared.array((2, _WARPS), real)
-    if IN_SHARED == 2:
-        rows = ROWS + n if IMPLICIT else ROWS
-        shared = cuda.shared.array(0, real)
-        mine = Workspace(
-            window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),
-            window(shared, 4 * n, (rows, n)), w.parts, w.words, scratch, w.g[block], w.s[block],
-        )  # fmt: skip
-    elif IN_SHARED == 1:
-        shared = cuda.shared.array(0, real)
-        mine = Workspace(
-            w.y[block], window(shared, 0, (3, n)), w.k[block], w.parts, w.words, scratch,
-            w.g[block], w.s[block],
-        )  # fmt: skip
-    else:
-        mine = Workspace(
-            w.y[block], w.stage[block], w.k[block], w.parts, w.words, scratch, w.g[block],
-            w.s[block],
-        )  # fmt: skip
-    group = Group(np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x))
-    for me in range(block, out.status.size, cuda.gridDim.x):
-        follow(me, group, run, out, mine)
-
-
-def grid_cuda(run, out, w):
-    """Integrate all trajectories, one after another, each on the whole grid."""
-    cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
-    group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)))
-    scratch = cuda.shared.array((2, _WARPS), real)
-    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch, w.g, w.s)
-    for me in range(out.status.size):
-        follow(me, group, run, out, mine)
-
-
-GROUPS: dict[str, dict[Any, Any]] = {
-    "thread": {barrier: alone},
-    "block": {barrier: barrier_block, IN_BLOCK: True},
-    "grid": {barrier: barrier_grid, IN_BLOCK: True, IN_GRID: True},
-}
-"""Bindings of a CUDA kernel, by the size of its group."""

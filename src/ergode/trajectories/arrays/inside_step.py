@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import noinline_cpu, option, real, unroll
+from ergode.core.compiler.language import fma, noinline_cpu, option, real, unroll
 from ergode.core.status import Status
-from ergode.trajectories.arrays.equations import arranged, evaluate, share
+from ergode.trajectories.arrays.equations import LATE, arranged, evaluate, share
 from ergode.trajectories.arrays.group import (
     DONE,
     END,
@@ -29,6 +29,7 @@ from ergode.trajectories.arrays.group import (
     save,
     within,
 )
+from ergode.trajectories.arrays.past import recall
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import EXTRA_C, C
 from ergode.trajectories.steppers.inside_step import (
@@ -80,13 +81,21 @@ class Inside(NamedTuple):
     k: Any
     g: Any
     words: Any
+    late: Any  # with delays `group.Run` and `past.Past`, else ()
+
+
+def _late_of(run, w):
+    if LATE > 0:
+        return run, w.past
+    else:  # LATE is an option: only one branch is compiled
+        return ()
 
 
 def inside_of(group, t, h, p, run, w):
     """An `Inside` of a group."""
     return Inside(
         group, t, h, p, run.since, run.begins, run.shapes, run.constants, w.y, w.stage, w.k, w.g,
-        w.words,
+        w.words, _late_of(run, w),
     )  # fmt: skip
 
 
@@ -114,9 +123,15 @@ def _function_at(q, t, state, begins, shapes, constants, p):
 
 @noinline_cpu
 def _place(x, row, inside):
-    """Set a row of stage states to the state at the fraction `x` of a step."""
+    """Set a row of stage states, and delayed values, to those at the fraction `x` of a step."""
+    if LATE > 0:
+        t, h = inside.t, inside.h
+        recall(
+            inside.group, t + x * h, fma(real(0.5), h, t), inside.p, inside.late[0],
+            inside.stage[row], inside.late[1],
+        )  # fmt: skip
     weights = dense_weights(x)
-    for i in share(inside.group, inside.y.size):
+    for i in share(inside.group, inside.k.shape[1]):
         inside.stage[row, i] = within(x, weights, inside.h, i, inside)
 
 
@@ -141,7 +156,7 @@ def look(me, group, t, h, t1, cursor, p, run, out, w):
     Returns the time at its end, where an event may have shortened it; the next `cursor`; and the
     outcome, DONE if the trajectory goes on.
     """
-    if len(EXTRA_C) > 0:
+    if len(EXTRA_C) > 0 and LATE == 0:  # with delays it is complete
         complete(group, t, h, p, run, w)
     inside = inside_of(group, t, h, p, run, w)
     _inner_nodes(real(1.0), 0, inside)
@@ -313,8 +328,10 @@ def _record(me, e, x, t, inside, hit_counts, hits):
         weights = dense_weights(x)
         if group.rank == 0:
             hits[e, slot, 0, me] = t
-        for i in share(group, inside.y.size):
-            hits[e, slot, 1 + i, me] = within(x, weights, inside.h, i, inside)
+        # A loop over places from 1 on would be compiled wrongly for a thread of a GPU.
+        state = hits[e, slot, 1:]
+        for i in share(group, inside.k.shape[1]):
+            state[i, me] = within(x, weights, inside.h, i, inside)
     barrier(group.size, inside.words)
 
 

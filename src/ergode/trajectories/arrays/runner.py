@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,17 @@ from ergode.core import kernels, launch
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
-from ergode.core.errors import Abandoned, PlanError
+from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays import noisy, stabilised
 from ergode.trajectories.arrays import rosenbrock as implicit
+from ergode.trajectories.arrays.delayed import Delayed
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.group import (
     FUNCTIONS,
-    GROUPS,
     IMPLICIT,
     IN_SHARED,
     ROWS,
@@ -31,19 +32,23 @@ from ergode.trajectories.arrays.group import (
     Run,
     Workspace,
     alone,
-    alone_cpu,
-    alone_cuda,
     barrier,
-    block_cuda,
     chebyshev_stages,
-    grid_cuda,
     implicit_stages,
     look,
     spectral_radius,
     step_with_noise,
+)
+from ergode.trajectories.arrays.kernels import (
+    GROUPS,
+    alone_cpu,
+    alone_cuda,
+    block_cuda,
+    grid_cuda,
     together_cpu,
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
+from ergode.trajectories.arrays.past import Delays
 from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.methods import Method
@@ -91,12 +96,15 @@ def bindings_of(
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
             chebyshev_stages: stabilised.take_stages,
         }  # fmt: skip
+    # Between steps of one size the cubic through both ends will do, without delays.
+    is_whole = adapts or not tableau.extra_c or bool(field.delays)
     bindings |= {
         explicit.B: tableau.b,
         explicit.C: tableau.c,
-        # Between steps of one size the cubic through both ends will do.
-        stepper.DENSE: tableau.dense if adapts or not tableau.extra_c else hermite_dense(tableau.b),
+        stepper.DENSE: tableau.dense if is_whole else hermite_dense(tableau.b),
     }
+    if is_whole and tableau.extra_c:
+        bindings |= {explicit.EXTRA_A: tableau.extra_a, explicit.EXTRA_C: tableau.extra_c}
     if len(tableau.a) > 1:
         bindings[explicit.A] = tableau.a
     if method.scheme:
@@ -107,8 +115,7 @@ def bindings_of(
     if adapts:
         bindings |= {
             explicit.ERROR: tableau.error, stepper.ERROR_ORDER: float(tableau.order),
-            explicit.CORRECTION: tableau.correction, explicit.EXTRA_A: tableau.extra_a,
-            explicit.EXTRA_C: tableau.extra_c,
+            explicit.CORRECTION: tableau.correction,
         }  # fmt: skip
     return bindings
 
@@ -126,19 +133,26 @@ class Runner:
         Seed of the noise.
     first : int
         Number of the first trajectory, a key of its noise.
+    history : tuple of function
+        See `delayed.history_functions`.
     """
 
-    least_lag = 0  # fields of arrays have no delays
+    least_lag = 0  # a delay may be as short as one step
 
     def __init__(
         self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
         device: Device, precision: Precision, noise_substeps: int = 1, seed: int = 0,
-        first: int = 0,
+        first: int = 0, history: tuple[FunctionType, ...] = (),
     ) -> None:  # fmt: skip
         assert field.arrays is not None
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
         self.bindings = bindings_of(field, method, control, precision, noise_substeps)
+        powers = len(self.bindings.get(stepper.DENSE, stepper.DENSE.default)[0])
+        self.delayed = Delayed(
+            self.arrays, history, int(method.order), powers, control, times, device, precision
+        )  # fmt: skip
+        self.bindings |= self.delayed.bindings
         self.is_stabilised, self.is_noisy = method.stabilised, method.scheme > 0
         self.is_implicit = method.stiff
         self.slope_rows = implicit.rows_of(method.bindings) if method.stiff else (
@@ -151,8 +165,13 @@ class Runner:
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
         ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
+        if field.delays:
+            self._shared["begins"] = device.put(self.delayed.begins)
+            if control.step is not None and not control.is_watched:
+                self._shared["most"] = np.int64(np.iinfo(np.int64).max)
         if control.is_watched:
-            knots = np.append(knots_of(field, control), np.inf)
+            self.delayed.knots = knots_of(field, control)
+            knots = np.append(self.delayed.knots, np.inf)
             self._shared["knots"] = device.put(knots.astype(precision))
         if method.stiff:
             self._shared["stages"] = device.put(implicit.table_of(method.bindings, precision))
@@ -185,24 +204,24 @@ class Runner:
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None = None,
         show: bool = False,
     ) -> Outcome:  # fmt: skip
-        """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps.
+        """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps."""
+        outcome = self._once(initial, parameters, steps, show)
+        while self.field.delays and (lost := outcome.status == Status.NO_ROOM).any():
+            self.delayed.grow()
+            found = self._once(initial[:, lost], parameters[:, lost], steps, show)
+            outcome.put(lost, found)
+        return outcome
 
-        Raises
-        ------
-        PlanError
-            A GPU would watch trajectories by one thread each, whose records are not right yet.
-        """
-        is_alone = self.arrays.in_place or self.arrays.size <= _FEW_CUDA
-        if self.control.is_watched and is_alone and self.device.target == "cuda":
-            raise PlanError(
-                "on a GPU, events and observables of arrays need a component and more than "
-                f"{_FEW_CUDA} unknowns; use device='cpu', or variables with names"
-            )
+    def _once(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None, show: bool
+    ) -> Outcome:
+        """Integrate all trajectories once; those whose history has no room have that status."""
         count = initial.shape[1]
         outcome = Outcome.empty(
             self._grid.size, self.arrays.size, self.control, count, self.precision
         )
         followers = _FOLLOWERS[self.device.target](self, count)
+        self.delayed.reserve(parameters, np.zeros(count) if steps is None else steps.size)
 
         def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
             chunk = slice(start, stop)
@@ -231,10 +250,12 @@ class Runner:
         count = initial.shape[1]
         sizes = np.zeros(count) if steps is None else steps.size[chunk]
         counts = np.zeros(count, np.int64) if steps is None else steps.count[chunk]
+        own: dict[str, Any] = {"offset": np.int64(self._first + chunk.start)}
+        if self.field.delays:
+            own["delays"] = self.delayed.arguments(parameters, sizes)
         return run_of(
-            {**self._shared, "offset": np.int64(self._first + chunk.start)}, self.device,
-            self.precision, initial, parameters, sizes, counts,
-        )  # fmt: skip
+            {**self._shared, **own}, self.device, self.precision, initial, parameters, sizes, counts
+        )
 
 
 def shared_arguments(
@@ -247,7 +268,7 @@ def shared_arguments(
     for row, shape in zip(shapes, arrays.shapes, strict=True):
         row[: len(shape)] = shape
     widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
-    absolute = control.step is None or control.is_watched
+    absolute = control.step is None or control.is_watched or bool(arrays.delays)
     since = times if absolute else times - times[0]
     kind = {"f": precision, "i": np.int64}
     # An array of nothing is not for every device.
@@ -271,6 +292,8 @@ def shared_arguments(
         else real(control.atol), "largest": real(control.max_step),
         "most": np.int64(control.max_steps), "origin": real(times[0]),
         "last": real(times[-1]), "since": real(control.observe_from),
+        "delays": Delays(put(np.zeros((1, 1), precision)), put(np.zeros(1, np.int64)),
+                         np.int64(1), np.int64(1), np.int64(0)),
     }  # fmt: skip
 
 
@@ -304,7 +327,10 @@ class CPUFollowers:
         room = _CACHE_BYTES // bytes_each
         self._width = 0
         self._threads = 1
-        may_lane = not (runner.arrays.in_place or runner.is_stabilised or runner.is_implicit)
+        may_lane = not (
+            runner.arrays.in_place or runner.is_stabilised or runner.is_implicit
+            or runner.field.delays
+        )  # fmt: skip
         if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
             pieces = -(-pieces // threads) * threads  # an equal number for every thread
@@ -359,12 +385,13 @@ class CPUFollowers:
     def _workspace(self) -> Workspace:
         runner = self._runner
         n, empty = runner.arrays.size, self._runner.device.empty
+        width = n + runner.delayed.values
+        g, s = (empty(shape, runner.precision) for shape in runner.watched_shapes)
         return Workspace(
-            empty(n, runner.precision), empty((3, n), runner.precision),
+            empty(width, runner.precision), empty((3, width), runner.precision),
             empty((runner.slopes, n), runner.precision),
             empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
-            empty((2, 1), runner.precision), *(empty(shape, runner.precision)
-                                               for shape in runner.watched_shapes),
+            empty((2, 1), runner.precision), g, s, runner.delayed.storage((), ()),
         )  # fmt: skip
 
 
@@ -379,12 +406,16 @@ class CUDAFollowers:
         more: dict[Any, Any] = {}
         if runner.arrays.in_place or n <= _FEW_CUDA:
             self.group, self.threads = "thread", _THREADS
-        elif n >= _MANY_CUDA and count < device.core_count and not runner.is_implicit:
+        elif (
+            n >= _MANY_CUDA
+            and count < device.core_count
+            and not (runner.is_implicit or runner.field.delays)
+        ):
             self.group = "grid"
         else:
             self.threads = min(_BLOCK_THREADS, 32 * -(-n // 64))
             for level, rows, most in ((2, runner.rows, _SHARED_BYTES), (1, 3, _SHARED_MOST)):
-                if rows * n * word <= most:
+                if rows * n * word <= most and not runner.field.delays:
                     more, self.shared_bytes = {IN_SHARED: level}, rows * n * word
                     break
             more[ROWS] = runner.slope_rows
@@ -401,15 +432,16 @@ class CUDAFollowers:
         control = runner.control
         hits = control.recorded * len(control.events)
         results = runner._grid.size + 1 + hits
-        own = runner.rows if self.group == "thread" else 0
+        late = runner.delayed.numbers
+        own = runner.rows * n + late if self.group == "thread" else 0
         if self.group != "thread":  # the workspace belongs to groups, not to trajectories
             launch.count_that_fits(
-                device, word * n * runner.rows, "the workspace of one trajectory",
+                device, word * (n * runner.rows + late), "the workspace of one trajectory",
                 "choose a method of fewer stages",
             )  # fmt: skip
         watched = sum(map(math.prod, runner.watched_shapes)) + hits + len(control.observables)
         watched = watched * word + 8 * len(control.events)
-        each = word * (n * (results + own) + len(runner.field.parameters) + 1) + 25 + watched
+        each = word * (n * results + own + len(runner.field.parameters) + 1) + 25 + watched
         return launch.count_that_fits(
             device, each, f"one trajectory of {n} unknowns, with its times,", "use fewer times"
         )
@@ -452,29 +484,37 @@ class CUDAFollowers:
             return min(most, -(-n // self.threads))
         # A few times the number of resident blocks, with workspace in an eighth of the memory.
         word = np.dtype(self._runner.precision).itemsize
-        room = device.memory_bytes // (8 * word * n * self._runner.rows)
+        each = n * self._runner.rows + self._runner.delayed.numbers
+        room = device.memory_bytes // (8 * word * each)
         return max(1, min(count, 32 * device.core_count, room))
 
     def workspace(self, blocks: int, count: int) -> Workspace:
         """Allocate the workspace of the groups (see `group`)."""
         runner = self._runner
         n, rows, empty = runner.arrays.size, runner.slopes, runner.device.empty
+        width = n + runner.delayed.values
+        lead: tuple[int, ...] = (blocks,) if self.group == "block" else ()
+        past = runner.delayed.storage(lead, (count,) if self.group == "thread" else ())
         if self.group == "thread":
-            shapes: tuple[tuple[int, ...], ...] = (n, count), (3, n, count), (rows, n, count)
+            shapes: tuple[tuple[int, ...], ...] = (
+                (width, count), (3, width, count), (rows, n, count)
+            )  # fmt: skip
             more = tuple((*shape, count) for shape in runner.watched_shapes)
         elif self.group == "block":
             in_shared = int(self.kernel.bindings.get(IN_SHARED, 0))
-            state = 1 if in_shared == 2 else n
-            stage = 1 if in_shared else n
-            shapes = (blocks, state), (blocks, 3, stage), (blocks, rows, state)
+            state = 1 if in_shared == 2 else width
+            stage = 1 if in_shared else width
+            slopes = 1 if in_shared == 2 else n
+            shapes = (blocks, state), (blocks, 3, stage), (blocks, rows, slopes)
             more = tuple((blocks, *shape) for shape in runner.watched_shapes)
         else:
-            shapes, more = ((n,), (3, n), (rows, n)), runner.watched_shapes
+            shapes, more = ((width,), (3, width), (rows, n)), runner.watched_shapes
         y, stage_rows, k = (empty(shape, runner.precision) for shape in shapes)
         parts = empty((2, blocks), runner.precision)
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
         g, s = (empty(shape, runner.precision) for shape in more)
-        return Workspace(y, stage_rows, k, parts, words, empty((2, 1), runner.precision), g, s)
+        scratch = empty((2, 1), runner.precision)
+        return Workspace(y, stage_rows, k, parts, words, scratch, g, s, past)
 
 
 def _some(array: np.ndarray) -> np.ndarray:

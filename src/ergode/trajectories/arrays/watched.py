@@ -36,9 +36,16 @@ def check_watched(
     ModelError
         One has a wrong type or a function of wrong form, or two have equal names.
     PlanError
-        An event changes the state of a field with noise.
+        An event changes the state of a field with noise or delays.
     """
     assert field.arrays is not None
+    for event in events:
+        for what, there in (("noise", field.diffusion), ("delays", field.delays or None)):
+            if getattr(event, "effect", None) is not None and there is not None:
+                raise PlanError(
+                    f"effect of event '{event.name}': effects are not made yet for variables that "
+                    f"are arrays with {what}"
+                )
     reader = field.arrays.reader(len(field.parameters))
     _functions(reader, events, observables)
     check_names(events)
@@ -48,12 +55,6 @@ def check_watched(
             "variable 'count' would be 'event_count' in the record of events, which is the number "
             "of events; give it another name"
         )
-    for event in events:
-        if event.effect is not None and field.diffusion is not None:
-            raise PlanError(
-                f"effect of event '{event.name}': effects are not made yet for variables that are "
-                "arrays with noise"
-            )
     return reader.recorded
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -145,12 +146,15 @@ class InitialHistory:
         The variables that the history stores.
     breakpoints : ndarray, shape [jump_count, row_count]
         Jumps of the history, as rows of `segments.StoredHistory.breakpoints`.
+    functions : tuple of function
+        Of variables that are arrays, a function for each (see `arrays.delayed`); () if constant.
     """
 
     history: History | None
     jumps: bool
     delayed: tuple[int, ...]
     breakpoints: np.ndarray
+    functions: tuple[FunctionType, ...] = ()
 
     @property
     def sampled(self) -> bool:

@@ -1,0 +1,32 @@
+"""``ergode status``: how much of a run its store holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ergode.core.store import Store, members_of
+
+
+def show(path: Path, *, as_json: bool) -> None:
+    """Print which members of a run are computed.
+
+    Raises
+    ------
+    ReadError
+        There is no store.
+    PlanError
+        Something else is there.
+    """
+    store = Store(path)
+    run = store.manifest()
+    kept = store.parts()
+    total = run.stop - run.first
+    done = sum(stop - start for start, stop in kept)
+    if as_json:
+        found = {"engine": run.engine, "version": run.version, "dim": run.dim, "total": total}
+        print(json.dumps(found | {"done": done, "parts": len(kept)}, indent=2))
+        return
+    print(f"{run.engine}, ergode {run.version}")
+    share = f"{100 * done // total} %"
+    print(f"{done:,} of {total:,} {members_of(run.dim)} ({share}) in {len(kept):,} parts")

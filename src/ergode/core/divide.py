@@ -1,0 +1,309 @@
+"""Divide the call of an engine: into parts that executors, devices and later sittings compute.
+
+`divisible` decorates the call. Without `executor`, `store`, `chunk` and several devices, the call
+is made as it is. Otherwise its arguments are checked, its members are divided into parts, and the
+joined parts are returned: the same bits.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures as futures
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+
+from ergode.core import devices, errors, parts, progress, whole
+from ergode.core.arguments import integer, replicate_numbers
+from ergode.core.digests import digest_of
+from ergode.core.errors import PlanError
+from ergode.core.launch import warn
+from ergode.core.status import Status
+from ergode.core.store import Manifest, Store, kind_of, members_of
+from ergode.core.tasks import Done, Finished, Part, Plan, run_by, run_here, run_on_devices
+from ergode.core.whole import MEMBERS
+
+if TYPE_CHECKING:
+    import xarray
+
+P = ParamSpec("P")
+Executor = futures.Executor
+StorePath = str | os.PathLike[str]
+
+_OWN = ("executor", "store", "chunk")
+_WITHOUT_EFFECT = (*_OWN, "device", "progress", "compile")
+"""Arguments that do not change a result."""
+_USUAL_PARTS = 64
+_SAID = 4  # warnings of one category
+
+
+class Axis(NamedTuple):
+    """The dim along which a call is divided.
+
+    Attributes
+    ----------
+    dim : str
+        Of the result.
+    numbers : range
+        Numbers of its members.
+    cut : function
+        ``cut(start, stop)`` returns the arguments of the call for these members.
+    rows : int
+        Rows of each member (see `core.whole.first_row`).
+    """
+
+    dim: str
+    numbers: range
+    cut: Callable[[int, int], dict[str, Any]]
+    rows: int = 0
+
+
+class Merge(NamedTuple):
+    """How an output that sums over members is made of parts.
+
+    Attributes
+    ----------
+    changes : dict
+        Arguments of the parts that differ from those of the call.
+    join : function
+        ``join(parts, count)`` returns the result of all `count` members.
+    """
+
+    changes: dict[str, Any]
+    join: Callable[[Iterable[xarray.Dataset], int], xarray.Dataset]
+
+
+AxisOf = Callable[[Mapping[str, Any]], Axis]
+MergeOf = Callable[[Mapping[str, Any]], Merge | None]
+
+
+def replicates_of(arguments: Mapping[str, Any]) -> Axis:
+    """The replicates of a call."""
+    numbers = replicate_numbers(arguments["replicates"], 2**32 - 1)
+    return Axis(parts.REPLICATE, numbers, lambda start, stop: {"replicates": range(start, stop)})
+
+
+def divisible(
+    engine: str, axis_of: AxisOf, merge_of: MergeOf = lambda _: None
+) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
+    """Give the call of an engine the arguments `executor`, `store`, `chunk` and several devices.
+
+    Parameters
+    ----------
+    engine : str
+        Its name in results.
+    axis_of : function
+        The axis along which it is divided, from the arguments by name.
+    merge_of : function
+        How parts make the output, from the arguments; None if they are joined.
+    """
+
+    def decorate(call: Callable[P, xarray.Dataset]) -> Callable[P, xarray.Dataset]:
+        signature = inspect.signature(call)
+
+        @wraps(call)
+        def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
+            several = _is_several(named.get("device"))
+            if not several and all(named.get(name) is None for name in _OWN):
+                with whole.outside():
+                    return call(*given, **named)
+            bound = signature.bind(*given, **named)
+            bound.apply_defaults()
+            with whole.outside():
+                return _Division(engine, call, axis_of, merge_of, bound.arguments).result()
+
+        return public
+
+    return decorate
+
+
+def _is_several(device: Any) -> bool:
+    return isinstance(device, list | tuple) or device == "cuda:all"
+
+
+class _Division:
+    """A call that is computed in parts; making it checks all arguments."""
+
+    def __init__(
+        self,
+        engine: str,
+        call: Callable[..., Any],
+        axis_of: AxisOf,
+        merge_of: MergeOf,
+        given: Mapping[str, Any],
+    ) -> None:
+        # The arguments are read several times, and an iterator once.
+        arguments: dict[str, Any] = {
+            name: list(value) if isinstance(value, Iterator) else value
+            for name, value in given.items()
+        }
+        executor, store, chunk = (arguments.pop(name) for name in _OWN)
+        self._merge = merge_of(arguments)
+        self._engine, self._call, self._arguments = engine, call, arguments
+        self._run = _runner(executor, arguments["device"])
+        self._show = arguments["progress"]
+        self._store = None if store is None else Store(store)
+        self._size = None if chunk is None else integer("chunk", chunk, 1, 2**63 - 1)
+        device: Any = arguments["device"]
+        if executor is not None:
+            devices.check_name(device)  # workers have devices of their own
+            device = "cpu"
+        elif _is_several(device):
+            device = devices.several(device)[0]
+        checked = arguments | dict.fromkeys(_OWN) | {"device": device}
+        self._decisions: dict[str, Any] = {}
+        by_replicates = arguments.get("replicates") is not None
+        if by_replicates:
+            self._axis = axis_of(arguments)
+            start = self._axis.numbers.start
+            checked |= self._axis.cut(*self._spans(start, self._axis.numbers.stop)[0])
+        with whole.rehearsal(by_rows=not by_replicates) as self._decisions:
+            call(**checked)
+        if by_replicates:
+            self._decisions[MEMBERS] = len(self._axis.numbers)
+        else:
+            self._axis = axis_of(arguments)
+        if self._merge is not None:
+            arguments |= self._merge.changes
+
+    def _spans(self, start: int, stop: int) -> list[tuple[int, int]]:
+        size = self._size or -(-len(self._axis.numbers) // _USUAL_PARTS)
+        return [(first, min(first + size, stop)) for first in range(start, stop, size)]
+
+    def result(self) -> xarray.Dataset:
+        """The whole, joined from its parts."""
+        plan = self._plan()
+        datasets: Iterable[xarray.Dataset]
+        if self._store is None:
+            found: list[tuple[Part, Done]] = []
+            self._compute(plan, [], lambda part, done: found.append((part, done)))
+            found.sort(key=lambda one: one[0].start)
+            datasets = [done.dataset for _, done in found]
+            said = [one for _, done in found for one in done.warnings]
+        else:
+            store = self._store
+            store.begin(self._manifest())
+            self._compute(plan, store.sound_parts(), store.write, f" in '{store.path}'")
+            kept = store.sound_parts()
+            datasets = map(store.read, kept)
+            said = [one for part in kept for one in store.warnings_of(part)]
+        _say(said)
+        if self._merge is not None:
+            return self._merge.join(datasets, len(self._axis.numbers))
+        first, *others = datasets
+        return parts.concat([first, *others], self._axis.dim) if others else first
+
+    def _plan(self) -> Plan:
+        """The call without the values that each part brings."""
+        import ergode
+
+        call = f"{self._call.__module__}:{self._call.__name__}"
+        start = self._axis.numbers.start
+        arguments = self._arguments | dict.fromkeys(_OWN) | {"progress": False}
+        for name in self._axis.cut(start, start + 1):
+            del arguments[name]
+        return Plan(call, arguments, self._decisions, ergode.__version__)
+
+    def _manifest(self) -> Manifest:
+        import ergode
+
+        numbers = self._axis.numbers
+        values = self._arguments | {f"{name} of all": v for name, v in self._decisions.items()}
+        counted = {*_WITHOUT_EFFECT, f"{MEMBERS} of all"}
+        if self._axis.dim == parts.REPLICATE:
+            counted.add("replicates")  # there may be more of them later
+        digests = {name: digest_of(v) for name, v in values.items() if name not in counted}
+        return Manifest(
+            self._engine, ergode.__version__, self._axis.dim, numbers.start, numbers.stop, digests
+        )
+
+    def _missing(self, kept: Sequence[tuple[int, int]]) -> list[Part]:
+        """Parts of the members that are in none of those that are kept."""
+        axis, start, found = self._axis, self._axis.numbers.start, []
+        for begin, end in [*kept, (axis.numbers.stop, axis.numbers.stop)]:
+            for first, last in self._spans(start, begin):
+                found.append(Part(first, last, first * axis.rows, axis.cut(first, last)))
+            start = end
+        return found
+
+    def _compute(
+        self,
+        plan: Plan,
+        kept: Sequence[tuple[int, int]],
+        keep: Callable[[Part, Done], None],
+        where: str = "",
+    ) -> None:
+        """Compute what is missing, and keep it part by part.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The run was interrupted. If there is a store, the message says how many members it has.
+        """
+        axis, missing = self._axis, self._missing(kept)
+        total, done = len(axis.numbers), sum(stop - start for start, stop in kept)
+        unit = members_of(axis.dim)
+        kinds = self._store.kinds() if self._store else set()
+        with progress.track(unit, total, unit=unit, show=self._show) as report:
+            report(done)
+            try:
+                for part, found in self._run(plan, missing):
+                    if not _is_whole(found.dataset):
+                        raise KeyboardInterrupt
+                    kinds.add(kind_of(found.dataset))
+                    if len(kinds) > 1:
+                        raise PlanError(
+                            "parts were computed on a CPU and on a GPU, whose results differ by "
+                            "rounding; expected one kind of device"
+                        )
+                    keep(part, found)
+                    done += part.stop - part.start
+                    report(part.stop - part.start)
+            except KeyboardInterrupt:
+                said = f"; {done} of {total} {unit} are kept{where}" if where else ""
+                raise KeyboardInterrupt(f"interrupted{said}") from None
+            except PlanError as error:
+                if not where:
+                    raise
+                said = f"{error}; {done} of {total} {unit} are kept{where}"
+                raise type(error)(said) from error
+
+
+def _runner(executor: Any, device: Any) -> Callable[[Plan, Sequence[Part]], Finished]:
+    """What computes parts."""
+    if executor is None:
+        if _is_several(device):
+            return partial(run_on_devices, devices=devices.several(device))
+        return run_here
+    if not isinstance(executor, Executor):
+        raise PlanError(
+            f"executor is {executor!r:.80}; expected a concurrent.futures.Executor, such as a "
+            "ProcessPoolExecutor"
+        )
+    if _is_several(device):
+        raise PlanError(
+            "device names several devices, and there is an executor; expected one device for each "
+            "worker"
+        )
+    return partial(run_by, executor=executor)
+
+
+def _is_whole(dataset: xarray.Dataset) -> bool:
+    """Whether every member of a part was computed."""
+    if dataset.attrs.get("interrupted"):
+        return False
+    return "status" not in dataset or not bool((dataset["status"] == Status.NOT_RUN).any())
+
+
+def _say(warnings: Sequence[tuple[str, str]]) -> None:
+    """Issue the warnings of parts, each once, and only the first few of a category."""
+    by_kind: dict[str, dict[str, None]] = {}
+    for text, kind in warnings:
+        by_kind.setdefault(kind, {})[text] = None
+    for kind, texts in by_kind.items():
+        category = getattr(errors, kind, errors.ErgodeWarning)
+        for text in list(texts)[:_SAID]:
+            warn(text, category)
+        if len(texts) > _SAID:
+            warn(f"{len(texts) - _SAID} more warnings of this kind in other parts", category)

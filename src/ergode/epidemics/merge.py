@@ -1,0 +1,66 @@
+"""Statistics over replicates, from parts of an ensemble: the counts of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core import parts, results
+from ergode.core.divide import Merge
+from ergode.core.statistics import CountStatistics
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
+    """How the output of a call is made of parts, if they are not joined."""
+    if arguments["output"] != "statistics":
+        return None
+
+    def join(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
+        nodes, levels = arguments["contacts"].node_count, np.atleast_1d(arguments["quantiles"])
+        return _statistics(found, replicates, nodes, [float(level) for level in levels])
+
+    return Merge({"output": "counts"}, join)
+
+
+def _statistics(
+    found: Iterable[xarray.Dataset], replicates: int, node_count: int, levels: list[float]
+) -> xarray.Dataset:
+    """Means, variances and quantiles; sums of integers are exact in any parts."""
+    ended: list[xarray.Dataset] = []
+    each: list[CountStatistics] = []
+    for part in found:
+        counts = part["count"]
+        swept = [str(dim) for dim in counts.dims[: counts.dims.index(parts.REPLICATE)]]
+        sizes, shape = counts.shape[: len(swept)], counts.shape[len(swept) + 1 :]
+        columns = int(np.prod(shape[1:]))
+        if not each:
+            sizes_of = (replicates, shape[0], columns, node_count)
+            each = [CountStatistics(*sizes_of) for _ in range(int(np.prod(sizes, dtype=int)))]
+        values = counts.values.reshape(len(each), -1, shape[0], columns)
+        for statistics, own in zip(each, values, strict=True):
+            statistics.add(own)
+        ended.append(part[["status"]].load())
+    whole = ended[0] if len(ended) == 1 else parts.concat(ended)
+    values_of = {
+        "mean": np.array([one.mean() for one in each]).reshape(*sizes, *shape),
+        "variance": np.array([one.variance() for one in each]).reshape(*sizes, *shape),
+        "quantile": np.array([one.quantile(levels) for one in each]).reshape(
+            *sizes, len(levels), *shape
+        ),
+        "status": whole["status"].values,
+    }
+    coords = {
+        str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
+        for name, one in (dict(counts.coords) | dict(whole.coords)).items()
+        if name != parts.REPLICATE
+    }
+    return results.dataset(
+        "epidemics", "statistics", values_of, coords={**coords, "level": levels},
+        attrs=whole.attrs, swept=swept, has_warned=True,
+        strata=[str(dim) for dim in counts.dims if dim == "stratum"],
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""When nodes are detected: after they enter a compartment, or by tests at a rate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import real
+from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
+from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.options import HAS_SCREENING
+
+# The option has its own `if`, so that its branch is dropped before it is compiled.
+# ruff: noqa: SIM102
+_NEVER = float("inf")
+_NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of the test
+
+
+def next_detection(tables, k, compartment, last, number, leaves, node, stay, seed, replicate):
+    """Time at which a measure next detects a node that stays in a compartment.
+
+    It is infinite if the measure does not detect the node in this stay. `number` detections of the
+    stay are known, the last at the time `last`; if there are none, that is the time of entry. The
+    stay ends when the node `leaves`, which only tests at a rate read.
+    """
+    plan = tables.interventions
+    positive = plan.positive[k, compartment]
+    group = plan.group[k]
+    if positive <= 0.0 or (group >= 0 and plan.members[group, node] == 0):
+        return real(_NEVER)
+    index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
+    if HAS_SCREENING:
+        if plan.rate[k] > 0.0:
+            # Positive tests are a Poisson process, too.
+            entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
+            w0, w1, w2, w3 = draw_words(seed, replicate, entity, TESTING, index)
+            moment = last + exponential(w0, w1) / (plan.rate[k] * positive)
+            moment = real(at_moment(tables.moments, moment))
+            return moment if moment < leaves else real(_NEVER)
+    if number > 0:
+        return real(_NEVER)
+    w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)
+    if uniform(w0, w1) <= positive:
+        return real(at_moment(tables.moments, last + plan.delay[k]))
+    return real(_NEVER)

@@ -1,0 +1,38 @@
+"""Positions of compartments and layers, and attributes, by the names that a scenario gives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.interventions import ALL_CONTACTS
+from ergode.models.networks.contact_network import ContactNetwork
+
+
+def layer_index(contacts: ContactNetwork, name: str, where: str) -> int:
+    """Position of a layer by name."""
+    if name == ALL_CONTACTS and not contacts.layers:
+        return 0
+    if name not in contacts.layers:
+        known = ", ".join(contacts.layers) or "none"
+        raise ModelError(f"{where} names the layer '{name}', but the network has {known}")
+    return contacts.layers.index(name)
+
+
+def compartment_index(model: CompartmentModel, name: str, where: str) -> int:
+    """Position of a compartment by name."""
+    if name not in model.index:
+        raise ModelError(
+            f"{where} names the unknown compartment '{name}'; the model has "
+            + ", ".join(model.compartments)
+        )
+    return model.index[name]
+
+
+def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
+    """A node attribute by name."""
+    if name not in contacts.attributes:
+        known = ", ".join(contacts.attributes) or "none"
+        raise ModelError(f"{where} needs the node attribute '{name}'; the network has {known}")
+    return np.asarray(contacts.attributes[name])

@@ -1,0 +1,151 @@
+"""Random measures of a `World` as plain data, and handed to ergode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ergode
+
+if TYPE_CHECKING:
+    from epidemics_world import World
+
+
+def add_measures(rng: np.random.Generator, world: World) -> None:
+    """Measures of all kinds, which start at times or by counts."""
+    start, infectious = float(world.times[0]), sorted(world.infectious)
+    world.measures[0]["layer"] = "a" if world.layers else None
+    entered = sorted({x for _, x, _ in world.infections})
+
+    def trigger() -> dict[str, Any]:
+        counted: Any = rng.choice(["cases", *infectious])
+        if rng.random() < 0.3:
+            counted = (*infectious, "cases")[: int(rng.integers(1, 3))]
+        return {
+            "count": counted if isinstance(counted, tuple) else str(counted),
+            "level": int(rng.integers(2, 5)), "delay": float(rng.choice([0.0, 0.2])),
+        }  # fmt: skip
+
+    def some(*values: float) -> float:
+        return float(rng.choice(values))
+
+    world.measures += [
+        {"kind": "vaccination", "fraction": some(0.6, 1.0), "efficacy": some(0.7, 1.0),
+         "leaky": True, "infectivity_reduction": 0.4, "rollout": some(0.0, 1.0),
+         "delay": some(0.0, 0.1), "duration": some(2.0, np.inf), "start": start + 0.2},
+        {"kind": "vaccination", "fraction": 0.5, "efficacy": 0.6, "leaky": False,
+         "infectivity_reduction": some(0.0, 0.5), "rollout": 0.5, "delay": 0.0, "duration": 1.5},
+        {"kind": "isolation", "compartment": str(rng.choice(infectious)),
+         "fraction": some(0.6, 1.0), "delay": some(0.0, 0.2), "reduction": some(0.8, 1.0),
+         "duration": some(2.0, np.inf), "start": start + 0.3},
+        {"kind": "tracing", "compartment": str(rng.choice(entered)), "detection": some(0.7, 1.0),
+         "detection_delay": 0.2, "tracing": some(0.6, 1.0), "tracing_delay": 0.2,
+         "quarantine": some(0.8, np.inf), "reduction": some(0.9, 1.0),
+         "lookback": some(1.2, np.inf), "duration": some(2.5, np.inf)},
+        {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9,
+         "trigger": trigger()},
+    ]  # fmt: skip
+    _add_effects(rng, world)
+    for one in world.measures[1:-1]:
+        if one["kind"] != "tracing" and rng.random() < 0.5:
+            one["among"] = "group"
+        if rng.random() < 0.35:
+            one.pop("start", None)
+            one["trigger"] = trigger()
+    _add_tests(rng.spawn(1)[0], world)
+    _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
+
+
+def _add_tests(rng: np.random.Generator, world: World) -> None:
+    """Tests at a rate, and of those who enter a compartment."""
+    begin = float(world.times[0])
+    reached = {s for s, _, _ in world.infections}
+    tested = [name for name in world.compartments if name not in reached]
+    if not tested:
+        return
+    for rate in (round(float(rng.uniform(0.3, 1.5)), 2), None):
+        some = rng.choice(tested, int(rng.integers(1, len(tested) + 1)), replace=False)
+        one: dict[str, Any] = {
+            "kind": "testing",
+            "sensitivity": {str(name): float(rng.choice([0.4, 0.9, 1.0])) for name in some},
+            "delay": float(rng.choice([0.0, 0.2, 0.4])),
+            "isolation": float(rng.choice([0.4, 0.8, np.inf])),
+            "reduction": float(rng.choice([0.8, 1.0])),
+            "duration": float(rng.choice([1.5, np.inf])),
+            "start": begin + float(rng.choice([0.0, 0.4])),
+        }
+        one |= {"fraction": float(rng.choice([0.6, 1.0]))} if rate is None else {"rate": rate}
+        if world.group is not None and rng.random() < 0.4:
+            one["among"] = "group"
+        world.measures.insert(-1, one)
+
+
+def _add_stops(rng: np.random.Generator, world: World) -> None:
+    """Measures that stop at a time or by a count, and start again by another."""
+    begin, span = float(world.times[0]), float(world.times[-1] - world.times[0])
+    counted = ["cases", *world.compartments]
+
+    def trigger(below: bool) -> dict[str, Any]:
+        return {
+            "count": str(rng.choice(counted)), "level": int(rng.integers(1, world.nodes + 2)),
+            "delay": float(rng.choice([0.0, 0.0, 0.2, 0.5])), "below": below,
+        }  # fmt: skip
+
+    for number, one in enumerate(world.measures):
+        last = number == len(world.measures) - 1
+        if one["kind"] == "vaccination" or (rng.random() < 0.4 and not last):
+            continue
+        one.pop("duration", None)
+        if rng.random() < 0.25:
+            one["stop"] = round(
+                float(max(one.get("start", begin), begin) + rng.uniform(0, span)), 3
+            )
+            continue
+        if last or rng.random() < 0.5:
+            one.pop("start", None)
+            one["trigger"] = trigger(bool(rng.random() < 0.2))
+        while True:
+            one["stop"] = trigger(bool(rng.random() < 0.8))
+            if "trigger" in one and rng.random() < 0.7:  # of one count, and often of one level
+                one["stop"]["count"] = one["trigger"]["count"]
+                if rng.random() < 0.4:
+                    one["stop"]["level"] = one["trigger"]["level"]
+            try:
+                measure_of(one)
+                break
+            except ergode.ModelError:  # it would never start, or be started and stopped at once
+                continue
+
+
+def _add_effects(rng: np.random.Generator, world: World) -> None:
+    """The first vaccine wanes, and spares people a branch; the second may spare them one too."""
+    first, second = world.measures[1:3]
+    table = ([0.0, round(float(rng.uniform(0.2, 0.8)), 2)], [1.0, 0.3])
+    first["waning"] = table if rng.random() < 0.5 else round(float(rng.uniform(0.4, 2.0)), 2)
+    branching = [to for to, _ in world.progressions.values() if len(to) > 1]
+    if branching:
+        to = list(branching[0])
+        for one in (first, second):
+            one["severity"] = {to[0]: float(rng.choice([0.6, 1.0]))}
+
+
+_MEASURES = {
+    "closure": ergode.LayerClosure, "vaccination": ergode.Vaccination,
+    "isolation": ergode.Isolation, "tracing": ergode.ContactTracing,
+    "testing": ergode.Testing,
+}  # fmt: skip
+
+
+def measure_of(one: dict[str, Any]) -> Any:
+    """The measure, as a user would write it."""
+    given = {k: v for k, v in one.items() if k not in ("kind", "trigger")}
+    if isinstance(one.get("waning"), float):
+        given["waning"] = ergode.Exponential(mean=one["waning"])
+    elif "waning" in one:
+        given["waning"] = ergode.Calendar(*one["waning"])
+    if "trigger" in one:
+        given["start"] = ergode.Trigger(**one["trigger"])
+    if isinstance(one.get("stop"), dict):
+        given["stop"] = ergode.Trigger(**one["stop"])
+    return _MEASURES[one["kind"]](**given)
