@@ -15,7 +15,6 @@ import stochastic_compare as referee
 
 import ergode
 
-STEP = 0.02
 WORDS = {"sin": np.sin, "cos": np.cos, "exp": np.exp, "minimum": np.minimum}
 
 
@@ -31,6 +30,7 @@ class HybridCase:
     cell: float = 1.0
     events: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     times: tuple[float, ...] = (0.0, 0.7, 1.3, 2.0)
+    step: float = 0.02  # of the truth, whose method is explicit
 
     @property
     def names(self):
@@ -154,7 +154,7 @@ class SideBySide:
             if not going.size:
                 return rows
             now, u, last = {n: v[going] for n, v in x.items()}, t[going], goal[going]
-            h = np.minimum(STEP, grid[cursor[going]] - u)
+            h = np.minimum(case.step, grid[cursor[going]] - u)
             held = self.armed[:, going]
             then, begins, closes = self._step(now, u, h)
             ends = self._over(then, u + h, last, held)
@@ -231,7 +231,7 @@ def hybrid(rng):
     def number(low, high):
         return round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 4)
 
-    growth = number(0.2, 1.2)
+    growth, fast = number(0.2, 1.2), number(50, 300)
     case = HybridCase(
         {"A": int(rng.integers(0, 9)), "B": int(rng.integers(0, 9))},
         {"X": number(1, 8)} if rng.random() < 0.8 else {},
@@ -249,7 +249,7 @@ def hybrid(rng):
             "c": str(
                 rng.choice(
                     [f"-{number(0.3, 3)} * c", f"{number(0.3, 1)} * (1 - c)",
-                     f"{number(0.1, 0.4)} * B - {number(50, 500)} * (c - 1)",
+                     f"{number(0.1, 0.4)} * B - {fast} * (c - 1)",
                      f"{number(0.5, 1)} * sin({number(1, 9)} * time)"]
                 )
             ),
@@ -264,6 +264,8 @@ def hybrid(rng):
         ]
         if rng.random() < 0.5:
             case.reactions.append(({"X": 2}, {"X": 1}, "rate_constant", number(0.02, 0.2)))
+    if f"{fast} *" in case.rate_rules["c"]:
+        case.step = 0.6 / fast
     halves = {"cell": "cell / 2", "A": "binomial(A, 0.5)", "B": "binomial(B, 0.5)"}
     if case.real:
         halves["X"] = "X / 2"

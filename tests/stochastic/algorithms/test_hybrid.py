@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cuda_cases import OPTIONS
-from scipy import stats
+from scipy import linalg, stats
 from small_networks import IMMIGRATION_DEATH, chi_square
 
 import ergode
@@ -78,6 +78,52 @@ def test_pairs_meet_less_often_in_a_larger_cell():
     left = (result["amount"].values[..., 0] == 2).mean(axis=0)
     theory = (1 + 0.4 * np.array([0, 1, 5])) ** (-1 / 0.4)
     np.testing.assert_allclose(left, theory, atol=5.5 * 0.5 / np.sqrt(20_000))
+
+
+def test_a_birth_process_in_a_growing_volume():
+    """Births at k n / V are a Yule process in the time s = integral of k / V (Yule 1925).
+
+    From n0, the number at s has a negative binomial distribution of mean n0 e^s and variance
+    n0 e^s (e^s - 1).
+    """
+    n0, k, g = 5, 1.2, 0.6
+    births = ReactionNetwork(
+        {"X": n0}, [Reaction(["X"], {"X": 2}, rate="k * X / cell")], {"k": k},
+        compartments={"cell": 1.0}, rate_rules={"cell": f"{g} * cell"},
+    )  # fmt: skip
+    times = np.array([0, 0.5, 3.0])
+    grown = np.exp(k / g * (1 - np.exp(-g * times)))
+    x = run(births, times, replicates=20_000)["amount"].values[..., 0].astype(int)
+    for j in (1, 2):
+        expected = stats.nbinom.pmf(np.arange(400), n0, 1 / grown[j])
+        assert chi_square(np.bincount(x[:, j] - n0), expected) > LEVEL
+        spread = n0 * grown[j] * (grown[j] - 1)
+        assert abs(x[:, j].mean() - n0 * grown[j]) < 5.5 * np.sqrt(spread / x.shape[0])
+
+
+def test_moments_of_an_equation_that_a_switch_drives():
+    """x' = k s - d x, and s in {0, 1} turns on at rate a and off at rate b (a telegraph process).
+
+    The moments s, x, x s and x^2 obey a closed linear system.
+    """
+    a, b, k, d = 0.6, 0.9, 10.0, 0.7
+    network = ReactionNetwork(
+        {"off": 1, "on": 0, "x": 0.0},
+        [Reaction("off -> on", rate_constant=a), Reaction("on -> off", rate_constant=b)],
+        rate_rules={"x": f"{k} * on - {d} * x"},
+    )
+    times, n = np.array([0, 1.5, 6.0]), 60_000
+    x = run(network, times, replicates=n)["amount"].values[..., 2]
+    system = np.array(
+        [[0, 0, 0, 0, 0], [a, -a - b, 0, 0, 0], [0, k, -d, 0, 0], [0, k, a, -a - b - d, 0],
+         [0, 0, 0, 2 * k, -2 * d]]
+    )  # fmt: skip
+    for j in (1, 2):
+        _, _, mean, _, square = linalg.expm(system * times[j])[:, 0]
+        variance = square - mean**2
+        assert abs(x[:, j].mean() - mean) < 5.5 * np.sqrt(variance / n)
+        fourth = ((x[:, j] - mean) ** 4).mean()
+        assert abs(x[:, j].var() - variance) < 5.5 * np.sqrt((fourth - variance**2) / n)
 
 
 def test_without_continuous_parts_the_realizations_are_those_of_the_direct_method():
