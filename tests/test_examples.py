@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ergode
-from ergode.cli.run import run
+from ergode.cli.run import ask, check, run
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -29,7 +29,7 @@ def test_script(script, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("file", RUN_FILES, ids=lambda file: file.stem)
-def test_run_file(file, tmp_path, request):
+def test_run_file(file, tmp_path, request, capsys):
     text = file.read_text()
     if "\nnuclei = " in text:
         pytest.importorskip("pynucastro")
@@ -39,8 +39,17 @@ def test_run_file(file, tmp_path, request):
         name = text.partition('\nfile = "')[2].partition('"')[0]
         os.symlink(networks / name, tmp_path / name)
     options = {"device": "cpu"} | ({"replicates": 5} if "replicates" in text else {})
-    assert not run(tmp_path / file.name, options, None, as_json=True)
+    asked = ask(tmp_path / file.name, options, None)
+    check(asked, "text")
+    planned = capsys.readouterr().out
+    assert planned.endswith("checked: nothing was computed or written\n")
+    assert not asked.dataset.exists()
+    assert not run(asked, "text")
+    printed = capsys.readouterr().out
     dataset = ergode.open_dataset(tmp_path / f"{file.stem}.nc")
     assert dataset.attrs.get("replicates", 5) == 5
     if "\nfigure = false" not in text:
         assert (tmp_path / f"{file.stem}.png").stat().st_size > 10_000
+    assert f"wrote {asked.dataset}" in printed
+    assert f"{dataset.attrs['method']}: " in printed
+    assert f"{dataset.attrs['method'].partition(',')[0]}: " in planned

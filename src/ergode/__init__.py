@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ergode.models.reactions.network import ReactionNetwork
     from ergode.models.reactions.rates import (
         Arrhenius,
+        BlowersMasel,
         Chebyshev,
         DetailedBalance,
         Falloff,
@@ -81,7 +82,11 @@ if TYPE_CHECKING:
     from ergode.models.reactions.reaction import Reaction, ReactionTable
     from ergode.models.reactions.reaction_diffusion import on_grid
     from ergode.models.reactions.species import Compartment, Species
-    from ergode.models.reactions.thermochemistry import NasaPolynomials, Nucleus
+    from ergode.models.reactions.thermochemistry import (
+        Nasa9Polynomials,
+        NasaPolynomials,
+        Nucleus,
+    )
     from ergode.models.sweep import grid
     from ergode.readers.antimony import read_antimony
     from ergode.readers.bionetgen import read_bionetgen
@@ -127,8 +132,8 @@ _HOMES = {
     "ergode.models.reactions.events": ("Event",),
     "ergode.models.reactions.molecules": ("in_molecules",),
     "ergode.models.reactions.rates": (
-        "Arrhenius", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog", "Reaclib",
-        "ThreeBody", "WeakTable",
+        "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog",
+        "Reaclib", "ThreeBody", "WeakTable",
     ),
     "ergode.models.reactions.reaction_diffusion": ("on_grid",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
@@ -144,7 +149,9 @@ _HOMES = {
     "ergode.models.epidemic.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.networks.temporal": ("TemporalContacts",),
-    "ergode.models.reactions.thermochemistry": ("NasaPolynomials", "Nucleus"),
+    "ergode.models.reactions.thermochemistry": (
+        "Nasa9Polynomials", "NasaPolynomials", "Nucleus",
+    ),
     "ergode.models.fields.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
     "ergode.readers.bionetgen": ("read_bionetgen",),
@@ -166,16 +173,16 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "ByAttribute", "Calendar", "Chebyshev", "Compartment",
-    "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing", "Delay", "Density",
-    "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "ErgodeWarning",
-    "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma", "Gaussian",
-    "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention", "Isolation",
-    "LayerClosure", "LogNormal",
-    "Maneuver", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus",
-    "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction",
-    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status",
-    "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
+    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Chebyshev",
+    "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing",
+    "Delay", "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError",
+    "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
+    "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
+    "Isolation", "LayerClosure", "LogNormal",
+    "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
+    "Nucleus", "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib",
+    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
+    "Status", "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",

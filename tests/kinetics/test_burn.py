@@ -11,7 +11,13 @@ from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import Burned, _load, _store
 from ergode.kinetics.kernel_options import HEATING, NEUTRINOS
-from ergode.kinetics.physics.equation_of_state import DEGENERATE, HELMHOLTZ, STATE, _matter
+from ergode.kinetics.physics.equation_of_state import (
+    DEGENERATE,
+    HELMHOLTZ,
+    STATE,
+    _matter,
+    response_at_pressure,
+)
 from ergode.kinetics.physics.neutrinos import _losses
 from ergode.kinetics.tables import PRESSURE
 
@@ -66,6 +72,11 @@ def test_what_cannot_burn(fern, cells):
     assert "neither nuclei" in message(network=plain)
 
 
+def _respond(place, table, temperature, found):
+    capacity, *_ = response_at_pressure(table, temperature[place], 1e7, 0.1, 0.5)
+    found[place] = capacity
+
+
 def test_what_goes_between_layouts_compiles():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
@@ -81,7 +92,9 @@ def test_what_goes_between_layouts_compiles():
         (_load, load, {}), (_store, store, {}),
         (_store, store, {NEUTRINOS: True, HEATING: PRESSURE}),
         (_matter, matter, {STATE: DEGENERATE}),
-        (_matter, matter, {STATE: HELMHOLTZ}), (_losses, (0, 3, one, one, one, one, one), {}),
+        (_matter, matter, {STATE: HELMHOLTZ}),
+        (_respond, (0, 3, two, one, one), {STATE: DEGENERATE}),
+        (_losses, (0, 3, one, one, one, one, one), {}),
     ):  # fmt: skip
         kernel = kernels.for_each(body, bindings=bindings)
         assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)

@@ -22,6 +22,9 @@ def species(name):
 
 RATE = {"A": 2.0, "b": 0.5, "Ea": 0.0}
 NAMED = {"equation": "H + O2 + AR => HO2 + AR", "type": "three-body", "rate-constant": RATE}
+MASEL = {
+    "type": "Blowers-Masel", "rate-constant": {"A": 1.0, "b": 0.0, "Ea0": 100.0, "w": 1000.0},
+}  # fmt: skip
 FALLOFF = {
     "equation": "H + O2 (+M) => HO2 (+M)", "type": "falloff", "high-P-rate-constant": RATE,
     "low-P-rate-constant": {"A": 3.0, "b": 0.0, "Ea": 0.0},
@@ -151,7 +154,13 @@ REFUSED = [
     ({"phase": {"species": ["H", "H"]}}, "species 'H' is in the phase twice"),
     ({"phase": {"reactions": "some"}}, "reactions: 'some'"),
     ({"one": {"sites": 2}}, "species 'H' has the key 'sites'"),
-    ({"thermo": {"model": "Shomate"}}, "thermo of 'Shomate'"),
+    (
+        {"thermo": {"model": "constant-cp"}},
+        "'constant-cp'; expected NASA7, NASA9, Shomate",
+    ),
+    ({"thermo": {"model": "NASA9"}}, "7 numbers in a row of data; NASA9 has 9"),
+    ({"thermo": {"data": []}}, "NASA7 with 0 ranges"),
+    ({"thermo": {"data": [[1.0] * 7] * 3}}, "NASA7 with 3 ranges; expected one or two"),
     ({"thermo": {"reference-pressure": "1 furlong"}}, "pressure '1 furlong'"),
     ({"thermo": {"reference-pressure": 0}}, "reference-pressure 0"),
     ({"thermo": {"temperature-ranges": [200, 1000]}}, "2 temperature-ranges and 2 rows"),
@@ -166,7 +175,12 @@ REACTIONS = [
     ({"Motz-Wise": True}, "has the key 'Motz-Wise'"),
     ({"efficiencies": {"AR": 2}}, "three-body reaction with 0 species on both sides"),
     ({"type": "elementary", "efficiencies": {"AR": 2}}, "has the key 'efficiencies'"),
-    ({"type": "Blowers-Masel"}, "kind 'Blowers-Masel'"),
+    ({"type": "Blowers-Masel"}, "rate constant has the key 'Ea'"),
+    ({"type": "Blowers-Masel", "rate-constant": [1, 2, 3, 4]}, "expected A, b, Ea0 and w"),
+    (MASEL | {"rate-constant": MASEL["rate-constant"] | {"w": 50.0}}, "less than the bond"),
+    (MASEL | {"rate-constant": MASEL["rate-constant"] | {"Ea0": -1.0}}, "expected 0 or more"),
+    (MASEL | {"equation": "H + O2 + M => HO2 + M"}, "does not go with a rate of the kind Blow"),
+    ({"type": "linear-Burke"}, "kind 'linear-Burke'"),
     ({"type": ["falloff"]}, "rate of the kind"),
     ({"rate-constant": RATE | {"A": -2}}, "negative factor -2 without negative-A"),
     ({"rate-constant": RATE | {"T": 1}}, "rate constant has the key 'T'"),
@@ -208,6 +222,36 @@ def test_a_reaction_that_is_not_known_is_refused_by_name(path, refusal, change, 
     assert "reaction 1" in said
 
 
+def test_a_refusal_has_the_line_of_the_file(path, refusal):
+    damage = {"damaged": 1}
+    for place, entry in (
+        ("phases", 0), ("species", 2), ("reactions", 1), ("reactions", 2), ("units", "damaged"),
+    ):  # fmt: skip
+        content = changed(reactions=[CONTENT["reactions"][0], NAMED, FALLOFF])
+        if place == "units":
+            content[place] = damage | content[place]
+        else:
+            content[place][entry] = damage | content[place][entry]
+        text = json.dumps(content, indent=1)
+        path.write_text(text)
+        line = text[: text.index("damaged")].count("\n")  # of the bracket before it
+        said = refusal(ergode.read_cantera, path)
+        assert said.startswith(f"{path}, line {line}") and "'damaged'" in said
+    path.write_text("phases:\n- name: gas\n  thermo: [ideal-gas\nspecies: []\n")
+    assert refusal(ergode.read_cantera, path).startswith(f"{path}, line 4: not YAML: ")
+    twice = [CONTENT["reactions"][0]] * 2
+    path.write_text(json.dumps(changed(reactions=twice)).replace('{"equation"', '\n{"equation"'))
+    said = refusal(ergode.read_cantera, path)
+    assert "line 3: reaction 2" in said and "line 2: reaction 1" in said
+
+
+def test_aliases_that_unfold_without_end_are_quoted_shortly(path, refusal):
+    rows = ["a0: &a0 {x: 1, y: 2}"]
+    rows += [f"a{k}: &a{k} {{x: *a{k - 1}, y: *a{k - 1}, z: *a{k - 1}}}" for k in range(1, 60)]
+    path.write_text("\n".join([*rows, "phases: *a59"]))
+    assert "expected a list" in refusal(ergode.read_cantera, path)
+
+
 ONE = CONTENT["reactions"][0]
 M = {"equation": "H + O2 + M => HO2 + M", "rate-constant": RATE}
 TWICE = [
@@ -227,7 +271,7 @@ def test_an_unmarked_duplicate_is_refused(path, refusal, both):
     path.write_text(json.dumps(changed(reactions=both)))
     said = refusal(ergode.read_cantera, path)
     assert "reaction 2" in said
-    assert "is the same as reaction 1" in said or "no other" in said
+    assert ("is the same as" in said and ": reaction 1 " in said) or "no other" in said
     marked = [one | {"duplicate": True} for one in both]
     assert len(reading(path, reactions=marked).reactions) >= 2
 

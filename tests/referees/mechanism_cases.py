@@ -113,18 +113,28 @@ class _Draw:
         )
 
     def species(self, name: str, pressure: Any) -> dict[str, Any]:
-        thermo: dict[str, Any] = {"model": "NASA7"}
-        ranges = self.one_of([[200.0, 1000.0, 3500.0], [200.0, 3500.0], [200.0, 1300.0, 3500.0]])
-        thermo["temperature-ranges"] = ranges
-        thermo["data"] = [self.polynomial() for _ in ranges[1:]]
+        model = self.one_of(["NASA7", "NASA7", "NASA9", "Shomate"])
+        thermo: dict[str, Any] = {"model": model}
+        ranges = [[200.0, 1000.0, 3500.0], [200.0, 3500.0], [200.0, 1300.0, 3500.0]]
+        if model == "NASA9":
+            ranges += [[200.0, 700.0, 1300.0, 3000.0], [200.0, 400.0, 900.0, 1700.0, 2500.0, 6e3]]
+        thermo["temperature-ranges"] = self.one_of(ranges)
+        thermo["data"] = [self.polynomial(model) for _ in thermo["temperature-ranges"][1:]]
         if pressure is not None:
             thermo["reference-pressure"] = pressure
         return {"name": name, "composition": _ATOMS[name], "thermo": thermo, "note": "random"}
 
-    def polynomial(self) -> list[float]:
+    def polynomial(self, model: str) -> list[float]:
         low = np.array([2.5, -1e-3, -1e-6, -1e-10, -1e-14, -3e4, 0.0])
         high = np.array([5.0, 1e-3, 1e-6, 1e-10, 1e-14, 3e4, 5.0])
-        return list(self.rng.uniform(low, high))
+        row = list(self.rng.uniform(low, high))
+        if model == "NASA9":
+            return [*self.rng.uniform([-1e5, -500.0], [1e5, 500.0]), *row]
+        if model == "Shomate":  # of T / 1000 K
+            powers = np.array([0, 1, 2, 3, 0, -1, 0])
+            row = (8.314 * np.array(row) * 1e3**powers).tolist()
+            row[4] = float(self.rng.uniform(-1.0, 1.0))
+        return row
 
     def number(self, low: float, high: float) -> float:
         return float(10 ** self.rng.uniform(low, high))
@@ -202,7 +212,12 @@ class _Draw:
 
     def exchange(self, equation: str) -> list[dict[str, Any]]:
         text = equation.format(self.one_of(["<=>", "=>", "="]))
-        kind = self.rng.integers(4)
+        kind = self.rng.integers(5)
+        if kind == 4:
+            rate = self.arrhenius()
+            intrinsic, bond = self.rng.uniform([0.0, 2e4], [1.5e4, 8e4]) / self.kelvin()
+            rate = {"A": rate["A"], "b": rate["b"], "Ea0": float(intrinsic), "w": float(bond)}
+            return [{"equation": text, "type": "Blowers-Masel", "rate-constant": rate}]
         if kind == 0:
             rows = [
                 {"P": f"{pressure} atm"} | self.arrhenius() for pressure in (0.01, 0.01, 1.0, 30.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.cli.run import run
+from ergode.cli.run import ask, run
 from ergode.runfile.read import read
 
 EPIDEMICS = """
@@ -60,7 +60,7 @@ times = [0, 1]
 def ran(tmp_path, capsys, text):
     path = tmp_path / "sweep.toml"
     path.write_text(text)
-    assert not run(path, {}, None, as_json=True)
+    assert not run(ask(path, {}, None), "json")
     return ergode.open_dataset(path.with_suffix(".nc")), json.loads(capsys.readouterr().out)
 
 

@@ -1,7 +1,8 @@
 """Commands, their options and their exit codes.
 
 0: success. 1: the model, plan or file is invalid (one line says how). 2: the command line is
-invalid. 130: interrupted; the results computed so far are written.
+invalid; or `--check` has found what would have been a 1. 130: interrupted; the results computed so
+far are written.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import typer
 
 from ergode.core.errors import ErgodeError
 
+FAILURE = 1
+WRONG_FILE = 2  # of `--check`
 INTERRUPTED = 130
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -33,6 +35,9 @@ _Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr)."),
 ]
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
+]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote.")]
 _Folder = Annotated[
     Path, typer.Option("--output", "-o", help="The folder that the page and the data go to.")
@@ -40,15 +45,15 @@ _Folder = Annotated[
 
 
 @contextmanager
-def _exit_codes() -> Iterator[None]:
+def _exit_codes(failure: int = FAILURE) -> Iterator[None]:
     try:
         yield
     except ErgodeError as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(failure) from None
     except OSError as error:  # for example: the disk is full
         typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(failure) from None
     except KeyboardInterrupt as error:
         typer.echo(str(error) or "interrupted before anything was computed", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -85,18 +90,34 @@ def run(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers compute.")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY.PATH=VALUE",
+            show_default=False,
+            help="Replace a value of the file, such as simulate.replicates=50; may be repeated.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check everything and show the plan; compute nothing.")
+    ] = False,
+    quiet: _Quiet = False,
     json: _Json = False,
 ) -> None:
     """Run what a TOML file describes; write a dataset and a figure."""
-    with _exit_codes():
-        from ergode.cli.run import run as execute
+    with _exit_codes(failure=WRONG_FILE if check else FAILURE):
+        from ergode.cli import run as command
 
         given = {"device": device, "replicates": replicates, "seed": seed}
         options = {name: value for name, value in given.items() if value is not None}
-        if execute(
-            file, options, output, as_json=json, overwrite=overwrite, resume=resume,
-            scheduler=scheduler,
-        ):  # fmt: skip
+        asked = command.ask(
+            file, options, output, overwrite=overwrite, resume=resume, settings=settings or ()
+        )
+        show: command.Show = "json" if json else "nothing" if quiet else "text"
+        if check:
+            command.check(asked, show)
+        elif command.run(asked, show, scheduler):
             raise typer.Exit(INTERRUPTED)
 
 
@@ -110,6 +131,16 @@ def status(
         from ergode.cli.status import show
 
         show(store, as_json=json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of run files, for editors."""
+    from json import dumps
+
+    from ergode.runfile.schema import schema as make
+
+    typer.echo(dumps(make(), indent=1))
 
 
 @app.command()

@@ -10,14 +10,14 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,21 +33,68 @@ if TYPE_CHECKING:
     import xarray
 
 
-def run(
+Show = Literal["text", "json", "nothing"]
+"""What a command prints on standard output; warnings and errors are printed in any case."""
+
+
+def ask(
     file: Path,
     options: Mapping[str, Any],
     output: str | os.PathLike[str] | None,
     *,
-    as_json: bool,
     overwrite: bool = False,
     resume: bool = False,
-    scheduler: str | None = None,
-) -> bool:
-    """Run a file, write its outputs, and print a summary.
+    settings: Sequence[str] = (),
+) -> RunFile:
+    """Read a file, with what the command line replaces, and check its outputs.
 
     With `resume`, finished parts are kept in a store, and those of an earlier run are not computed
-    again; without it an existing store is refused. `scheduler` is the address of a Dask scheduler
-    whose workers compute the parts.
+    again; without it an existing store is refused. `settings` are texts ``key.path=value``.
+    """
+    asked = read(file, options=options, output=output, overwrite=overwrite, settings=settings)
+    if resume and asked.store is None:
+        asked = asked.divided(store=asked.dataset.with_suffix(".parts.zarr"))
+    if asked.store is None:
+        return asked
+    if asked.store.resolve() == asked.dataset.resolve():
+        raise PlanError(
+            f"'{asked.store}' is named as the store and as the dataset; expected two names"
+        )
+    if asked.store.exists() and not resume:
+        raise PlanError(
+            f"store '{asked.store}' exists; pass --resume to compute what is missing in it, or "
+            "remove it"
+        )
+    return asked
+
+
+def check(asked: RunFile, show: Show) -> None:
+    """Check a run, and print its plan; nothing is computed or written."""
+    with _warnings_told():
+        facts = asked.plan()
+    outputs = {"dataset": asked.dataset, "figure": asked.figure, "store": asked.store}
+    if show == "json":
+        written = {name: str(path) if path else None for name, path in outputs.items()}
+        found = {"engine": asked.engine, "title": asked.title, **written, "plan": facts}
+        print(json.dumps(found, indent=2))
+    elif show == "text":
+        console = Console(highlight=False)
+        _print_request(console, asked)
+        console.print(_grid(facts))
+        for name, path in outputs.items():
+            if path is not None:
+                how = "would write" if not path.exists() else _AGAIN.get(name, "would replace")
+                console.print(f"{how} {path}", markup=False, soft_wrap=True)
+        console.print("checked: nothing was computed or written")
+
+
+_AGAIN = {"store": "would go on with"}
+
+
+def run(asked: RunFile, show: Show, scheduler: str | None = None) -> bool:
+    """Run a file, write its outputs, and print a summary.
+
+    `scheduler` is the address of a Dask scheduler whose workers compute the parts.
 
     Returns
     -------
@@ -59,37 +106,36 @@ def run(
     WriteError
         An output could not be written; the message says where the dataset was written instead.
     """
-    asked = read(file, options=options, output=output, overwrite=overwrite)
-    if resume and asked.store is None:
-        asked = asked.divided(store=asked.dataset.with_suffix(".parts.zarr"))
-    if asked.store is not None and asked.store.exists() and not resume:
-        raise PlanError(
-            f"store '{asked.store}' exists; pass --resume to compute what is missing in it, or "
-            "remove it"
-        )
     console = Console(highlight=False)
-    if not as_json:
+    if show == "text":
         _print_request(console, asked)
-    with warnings.catch_warnings(record=True) as caught, _executor(scheduler) as executor:
-        warnings.simplefilter("always")
+    with _warnings_told(), _executor(scheduler) as executor:
         if executor is not None:
             asked = asked.divided(executor=executor)
-        dataset = asked.execute(progress=not as_json)
-    for warning in caught:
-        Console(stderr=True, highlight=False).print(
-            f"warning: {warning.message}", markup=False, soft_wrap=True
-        )
+        dataset = asked.execute(progress=show == "text")
     with _finishing():
         _save(dataset, asked)
     if asked.figure:
         _draw(dataset, asked, asked.figure)
     summary = shortfall(dataset) | asked.request.summary(dataset)
-    if as_json:
+    if show == "json":
         said = _finite(_as_data(asked, dataset, summary))
         print(json.dumps(said, indent=2, default=_plain, allow_nan=False))
-    else:
+    elif show == "text":
         _print_result(console, asked, dataset, summary)
     return bool(dataset.attrs.get("interrupted", 0))
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Print the warnings of this block, a line each, at its end."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        Console(stderr=True, highlight=False).print(
+            f"warning: {warning.message}", markup=False, soft_wrap=True
+        )
 
 
 @contextmanager
@@ -189,30 +235,35 @@ def _as_data(asked: RunFile, dataset: xarray.Dataset, summary: dict[str, Any]) -
 
 
 def _print_request(console: Console, asked: RunFile) -> None:
-    table = Table.grid(padding=(0, 2))
-    for name, value in asked.request.describe().items():
-        table.add_row(f"[dim]{name}[/]", escape(value))
     console.print(asked.title or asked.path.name, style="bold", markup=False)
-    console.print(table)
+    console.print(_grid(asked.request.describe()))
 
 
 def _print_result(
     console: Console, asked: RunFile, dataset: xarray.Dataset, summary: dict[str, Any]
 ) -> None:
     attrs = dataset.attrs
-    table = Table.grid(padding=(0, 2))
-    table.add_row("[dim]method[/]", f"{attrs['method']}: {attrs['method_reason']}")
-    table.add_row("[dim]device[/]", f"{attrs['device']} ({attrs['device_model']})")
     compiling = attrs["compile_seconds"]
     work = f"{asked.request.work(dataset)} in {attrs['wall_seconds'] - compiling:.3g} s"
     if compiling > 1.0:
         work += f", compiled in {compiling:.0f} s"
-    table.add_row("[dim]work[/]", work)
-    console.print(table)
+    rows = {
+        "method": f"{attrs['method']}: {attrs['method_reason']}",
+        "device": f"{attrs['device']} ({attrs['device_model']})",
+        "work": work,
+    }
+    console.print(_grid(rows))
     console.print(_results(summary))
     console.print(f"wrote {asked.dataset}", markup=False, soft_wrap=True)
     if asked.figure:
         console.print(f"wrote {asked.figure}", markup=False, soft_wrap=True)
+
+
+def _grid(rows: Mapping[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(f"[dim]{name}[/]", escape(value))
+    return table
 
 
 def _results(summary: dict[str, Any]) -> Table:

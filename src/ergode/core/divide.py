@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
-from ergode.core import devices, errors, parts, progress, whole
+from ergode.core import devices, errors, log, parts, progress, whole
 from ergode.core.arguments import integer, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
@@ -173,6 +173,7 @@ class _Division:
 
     def result(self) -> xarray.Dataset:
         """The whole, joined from its parts."""
+        self._tell()
         plan = self._plan()
         datasets: Iterable[xarray.Dataset]
         if self._store is None:
@@ -193,6 +194,21 @@ class _Division:
             return self._merge.join(datasets, len(self._axis.numbers))
         first, *others = datasets
         return parts.concat([first, *others], self._axis.dim) if others else first
+
+    def _tell(self) -> None:
+        """Tell the parts; end a call that is only planned."""
+        axis, numbers = self._axis, self._axis.numbers
+        unit = members_of(axis.dim)
+        size = self._size or -(-len(numbers) // _USUAL_PARTS)
+        told = f"{len(numbers):,} {unit} in parts of {size:,}"
+        if self._store is not None and self._store.exists:
+            if log.is_plan_only():
+                self._store.check(self._manifest())
+            done = sum(stop - start for start, stop in self._store.parts())
+            told += f", {done:,} {unit} are done"
+        log.tell("parts", told)
+        log.checked()
+        log.computes()
 
     def _plan(self) -> Plan:
         """The call without the values that each part brings."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernel_cache, stopwatch
+from ergode.core import kernel_cache, log, stopwatch
 from ergode.core.compiler import bundle, kernel_files, shared_functions
 from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import UserFunction
@@ -63,6 +63,7 @@ class Kernel:
 
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once per process and cached on disk."""
+        log.computes()
         key = self.key(target)
         if key not in _COMPILED:
             with stopwatch.compiling():

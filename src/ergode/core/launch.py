@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import progress, whole
+from ergode.core import log, progress, whole
 from ergode.core.buffers import release
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.core.interruption import deferred, listening
 from ergode.core.kernels import Kernel
+from ergode.core.notebook import bytes_text
 from ergode.core.status import Status
 
 
@@ -45,6 +46,9 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
             f"{what} needs {bytes_each / 1e9:.2f} GB, but {device.name} has {room / 1e9:.2f} GB "
             f"free; {remedy}"
         )
+    log.tell(
+        "memory", f"{what} needs {bytes_text(bytes_each)} of {bytes_text(room)} on {device.name}"
+    )
     return room // max(bytes_each, 1)
 
 
@@ -105,7 +109,7 @@ def run_chunks(
     """
     with deferred(), progress.track(label, total, unit=unit, show=show) as report:
         try:
-            for start, stop in chunks(total, size, least, cut):
+            for start, stop in chunks(total, size, least, cut, unit):
                 if work(start, stop, report) is False:
                     return
         except KeyboardInterrupt:
@@ -113,10 +117,16 @@ def run_chunks(
 
 
 def chunks(
-    total: int, size: int, least: int = 0, cut: Callable[[int, int], int] | None = None
+    total: int,
+    size: int,
+    least: int = 0,
+    cut: Callable[[int, int], int] | None = None,
+    unit: str = "replicates",
 ) -> Iterator[tuple[int, int]]:
     """Yield the chunks of `run_chunks`; Ctrl-C is raised before each."""
     size = max(size, 1)
+    log.tell("chunks", f"{total:,} {unit}, at most {min(size, total):,} at once")
+    log.computes()
     count, start = min(least or size, size), 0
     while start < total:
         with listening():

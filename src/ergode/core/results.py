@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import files
+from ergode.core import files, log
 from ergode.core.errors import FailureWarning, PlanError, ReadError
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures, flags
@@ -247,7 +247,13 @@ def provenance(stopwatch: Stopwatch | None = None, **work: Any) -> dict[str, Any
     import ergode
 
     attrs: dict[str, Any] = {"version": ergode.__version__}
-    work |= stopwatch.seconds() if stopwatch else {}
+    if stopwatch:
+        work |= stopwatch.seconds()
+        log.tell(
+            "time",
+            f"{work['wall_seconds']:.3g} s, of these {work['compile_seconds']:.3g} s compiling or "
+            f"loading kernels, and {work['run_seconds']:.3g} s running them",
+        )
     for name, value in work.items():
         attrs[name] = value.item() if isinstance(value, np.generic) else value
     return attrs

@@ -117,6 +117,18 @@ class Store:
             except PlanError:
                 if not self.exists:
                     raise  # else another process has made it meanwhile
+        if self.check(wanted) != wanted:
+            self._replace(self.path / _RUN, asdict(wanted))
+        self._remove_stale()
+
+    def check(self, wanted: Manifest) -> Manifest:
+        """Check that the store belongs to this call; return what it says of its run.
+
+        Raises
+        ------
+        PlanError
+            See `begin`.
+        """
         found = self.manifest()
         for name in ("engine", "version", "dim"):
             one, other = getattr(found, name), getattr(wanted, name)
@@ -144,9 +156,7 @@ class Store:
                 f"this call's {wanted.first} to {wanted.stop - 1}; ask for all of them, or choose "
                 "another store"
             )
-        if found != wanted:
-            self._replace(self.path / _RUN, asdict(wanted))
-        self._remove_stale()
+        return found
 
     def _make(self, wanted: Manifest) -> None:
         import zarr

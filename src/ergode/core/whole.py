@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ergode.core import log
 from ergode.core.errors import PlanError
 
 T = TypeVar("T")
@@ -58,7 +59,8 @@ def part(decisions: Mapping[str, Any], first: int) -> Iterator[list[tuple[str, t
     call = _Call(is_rehearsal=False, first=first, decisions=dict(decisions))
     before = _call.set(call)
     try:
-        yield call.warnings
+        with log.hushed():
+            yield call.warnings
     finally:
         _call.reset(before)
 
@@ -77,6 +79,7 @@ def door() -> None:
     """End a rehearsal: from here on an engine computes."""
     if is_rehearsal():
         raise AtTheDoor
+    log.checked()
 
 
 def is_rehearsal() -> bool:

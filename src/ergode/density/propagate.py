@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
@@ -16,6 +16,7 @@ from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
+from ergode.core.whole import door
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import METHODS, SchemeName
@@ -343,6 +344,8 @@ def propagate(
             "max_cells": max_cells, "when": compile,
         },
     )  # fmt: skip
+    log.tell_choice(scheme, METHODS[scheme].reason, device.name, device.model)
+    door()
     solver.solve()
     if lower_threshold:
         solver.solve_cut_ones_again()

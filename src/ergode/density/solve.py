@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import devices
+from ergode.core import devices, log
 from ergode.core.errors import PlanError
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
@@ -131,6 +131,7 @@ class Solver:
         records = [self._record(which) for which in chosen.tolist()]
         may_lose, loss_rate = self.allowed or (0.0, None)
         most = max(len(one.keys) for one in laid.values())
+        log.tell("cells", f"{most:,} in the prior")
         size = Evolution.count_that_fits(dimension, most, device) if len(chosen) > 1 else 1
         ended_early = ""
         for start, stop in devices.spans(len(chosen), size):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import launch, progress
+from ergode.core import launch, log, progress
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics.methods import Method
 from ergode.epidemics.outputs import Collector
@@ -76,7 +76,8 @@ class PointRuns:
         with progress.track("epidemics", total, unit="replicates", show=show) as report:
             try:
                 for ensemble, rows in self._ensembles():
-                    ensemble.prepare()
+                    if not log.is_plan_only():
+                        ensemble.prepare()
                     work.append((ensemble, 0))
                     size = ensemble.chunk_size(rows.size)
                     for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
@@ -102,7 +102,8 @@ def simulate(
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r does not depend on the number of
         replicates, on the number of threads or on the device. Replicate r of all points uses the
-        same random numbers.
+        same random numbers, so that points can be compared. For simulation-based inference they
+        must be independent: call once for each point, with a seed of its own.
     method : str
         ``"auto"`` picks the cheapest exact method that runs on every device;
         ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` describe each one.
@@ -237,6 +238,7 @@ def simulate(
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid)
+    log.tell_choice(plan.method.name, plan.reason, plan.device.name, plan.device.model)
     with launch.Interruptible("replicates") as run:
         done, counters = runs.run(collect, progress)
         run.ends_with(status_of(done))

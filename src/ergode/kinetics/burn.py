@@ -45,7 +45,7 @@ from ergode.kinetics.tolerances import (
 )
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import NasaPolynomials
+from ergode.models.reactions.thermochemistry import Molecule
 
 _STANDARD_TEMPERATURE = 298.15
 
@@ -250,7 +250,7 @@ def _scales(network: ReactionNetwork, mechanism: Mechanism) -> tuple[np.ndarray,
 
 def _formation(species: Any) -> float:
     known = species.thermochemistry
-    assert isinstance(known, NasaPolynomials)
+    assert isinstance(known, Molecule)
     return float(enthalpy(known, np.array(_STANDARD_TEMPERATURE)))
 
 

@@ -19,7 +19,7 @@ from ergode.kinetics.tables import FIXED, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import NasaPolynomials
+from ergode.models.reactions.thermochemistry import Molecule
 
 _SUM_TOLERANCE = 1e-3
 
@@ -439,7 +439,7 @@ def molar_masses(network: ReactionNetwork) -> np.ndarray:
 
 def molar_mass(known: Any) -> float:
     """Molar mass of a molecule [g/mol], from its atoms."""
-    if not isinstance(known, NasaPolynomials):
+    if not isinstance(known, Molecule):
         raise ModelError("a molar mass needs a composition")
     total = 0.0
     for element, count in known.composition.items():

@@ -15,7 +15,7 @@ from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.integrate import integrate
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import NasaPolynomials
+from ergode.models.reactions.thermochemistry import Molecule
 
 if TYPE_CHECKING:
     import xarray
@@ -147,7 +147,7 @@ def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:
         if name not in network.index:
             raise ModelError(f"'{name}' is not a species of the network")
         known: Any = network.species[network.index[name]].thermochemistry
-        if not isinstance(known, NasaPolynomials):
+        if not isinstance(known, Molecule):
             raise ModelError(f"species '{name}' has no composition to burn")
         for element, count in known.composition.items():
             total += amount * count * _OXYGEN.get(element, 0.0)

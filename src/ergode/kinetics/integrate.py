@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import check_switch, integer, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import (
@@ -352,6 +352,7 @@ def integrate(
     uncontrolled = chosen.why_uncontrolled(mechanism)
     if uncontrolled:
         warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning)
+    log.tell_choice(chosen.name, reason, device.name, device.model)
     with Interruptible("zones", "were integrated") as run:
         outcome = _run(mechanism, zones, grid, options, device, progress)
         errors = np.full(zones.count, np.nan)

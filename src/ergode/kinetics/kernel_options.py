@@ -6,7 +6,7 @@ from ergode.core.compiler.language import option
 from ergode.kinetics.tables import FIXED
 
 THIRD_BODIES = option(False)
-"""Whether some coefficients depend on collision partners or the pressure."""
+"""Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
 PLASMA = option(False)
 """Whether coefficients depend on electrons: screening, weak rates."""
 REVERSIBLE = option(False)

@@ -134,12 +134,12 @@ def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
 
 def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
     """Bindings of kernels that compute coefficients: kinds of network, never its size."""
-    reversible = mechanism.rates.reverse.size > 0
+    reversible, dependent = mechanism.rates.reverse.size > 0, mechanism.has_third_bodies
     return {
-        THIRD_BODIES: mechanism.has_third_bodies,
+        THIRD_BODIES: dependent,
         PLASMA: mechanism.has_plasma,
         REVERSIBLE: reversible,
-        MOLECULES: mechanism.molecular and (reversible or heating != FIXED),
+        MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),
     }
 
 

@@ -161,7 +161,8 @@ class Rates(NamedTuple):
         Number of reactants.
     third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
             shape [third_body_count]
-        Reactions whose coefficient depends on collision partners: the reaction, its first slot
+        Reactions whose coefficient depends on collision partners, or is of Blowers and Masel: the
+        reaction, its first slot
         beyond the reactions (the low limit, or the high one if activated), the kind of dependence
         (see `third_bodies`), its row of `efficiency`.
     third_body_start : ndarray of uint32, shape [third_body_count + 1]
@@ -212,8 +213,9 @@ class Thermodynamics(NamedTuple):
 
     Attributes
     ----------
-    polynomials : ndarray of float64, shape [15, species_count]
-        NASA: the middle temperature [K], seven coefficients below it, seven above. Zero for nuclei.
+    polynomials : ndarray of float64, shape [10 range_count, species_count]
+        NASA: the highest temperature of each range [K], infinite for the last of a species, and its
+        nine coefficients. Zero for nuclei.
     mass_excess : ndarray of float64, shape [species_count]
         Of nuclei [erg/mol].
     translation : ndarray of float64, shape [species_count]

@@ -16,7 +16,16 @@ LARGEST = 1 << 28
 
 _SMALL, _RATIO = 1 << 24, 100
 
-_SHORT = reprlib.Repr()
+
+class _Short(reprlib.Repr):
+    def repr_instance(self, x: Any, level: int) -> str:
+        # Kinds of dicts and lists are quoted as these: their own repr has no bounds.
+        if isinstance(x, dict):
+            return self.repr_dict(x, level)
+        return self.repr_list(x, level) if isinstance(x, list) else super().repr_instance(x, level)
+
+
+_SHORT = _Short()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple = 2, 4, 6, 6
 _SHORT.maxstring = _SHORT.maxother = 60
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.models.reactions.thermochemistry import NasaPolynomials
-from ergode.readers.bounded import short, text_of
+from ergode.models.reactions.thermochemistry import Molecule, Nasa9Polynomials, NasaPolynomials
+from ergode.readers.bounded import short
 from ergode.readers.cantera_reactions import Reactions, only
 from ergode.readers.cantera_units import Units
+from ergode.readers.yaml_lines import load, place
 
 # Keys that cannot change the kinetics: names, sources, transport data, and the initial state of
 # Cantera.
@@ -33,8 +34,8 @@ _PHASE = (
     "skip-undeclared-elements", "skip-undeclared-third-bodies", "explicit-third-body-duplicates",
 )  # fmt: skip
 _KINETICS = ("gas", "bulk")
+_GAS_CONSTANT = 8.31446261815324  # J / (mol K)
 _STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, the default reference pressure of a species
-_LARGEST = 1 << 25
 
 
 def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> ReactionNetwork:
@@ -43,9 +44,10 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     Parameters
     ----------
     path : path
-        A YAML file. Reactions may have Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
-        chemically activated, pressure-dependent Arrhenius ("PLOG") and Chebyshev rates; species
-        have NASA polynomials with one or two ranges. Other files that it refers to are read from
+        A YAML file. Reactions may have Arrhenius, Blowers-Masel, three-body, falloff
+        (Lindemann, Troe, SRI), chemically activated, pressure-dependent Arrhenius ("PLOG") and
+        Chebyshev rates; species have NASA polynomials of seven coefficients (one or two ranges) or
+        nine (any number), or Shomate's. Other files that it refers to are read from
         the same folder.
     phase : str, optional
         Name of the phase; the first if not given.
@@ -60,7 +62,7 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     ReadError
         The file does not exist or is not a mechanism; it has an unsupported rate or an unknown key;
         an equation is not balanced; or a reaction occurs twice without being marked as a duplicate.
-        The message names the species or reaction.
+        The message has the line of the file, and names the species or reaction.
 
     Notes
     -----
@@ -82,14 +84,14 @@ class _Mechanism:
         self.files: dict[Path, tuple[dict[Any, Any], Units]] = {}
         content, units = self.file(path)
         phases = _list(content.get("phases"), f"{path}: phases")
-        named = {str(one.get("name")): one for one, _ in _entries(phases, units, f"{path}: phases")}
+        named = {str(one.get("name")): one for one, _ in _entries(phases, units, path, "phase")}
         if not named:
             raise ReadError(f"{path}: it has no phases; expected at least one")
         if phase is not None and phase not in named:
             raise ReadError(f"{path}: no phase {phase!r}; there are {', '.join(named)}")
         name = next(iter(named)) if phase is None else phase
         self.phase, self.name = named[name], name
-        self.what = f"{path}: phase '{name}'"
+        self.what = f"{place(path, self.phase)}: phase '{name}'"
         gases = [
             key for key, one in named.items()
             if one.get("thermo") == "ideal-gas" and one.get("kinetics") in _KINETICS
@@ -116,8 +118,9 @@ class _Mechanism:
     def file(self, path: Path) -> tuple[dict[Any, Any], Units]:
         """A file's content and its default units."""
         if path not in self.files:
-            content = _load(path)
-            self.files[path] = content, Units().within(content.get("units"), f"{path}")
+            content = load(path)
+            given = content.get("units")
+            self.files[path] = content, Units().within(given, place(path, given))
         return self.files[path]
 
     def network(self) -> ReactionNetwork:
@@ -127,9 +130,9 @@ class _Mechanism:
             {one.name: _composition(one) for one in species.values()},
             skip_bodies=bool(self.phase.get("skip-undeclared-third-bodies", False)),
         )
-        for section, entries, units, declared in self._sections("reactions", "declared-species"):
-            for number, (entry, own) in enumerate(_entries(entries, units, section), 1):
-                what = f"{section.removesuffix('/reactions')}: reaction {number}"
+        for path, entries, units, declared in self._sections("reactions", "declared-species"):
+            for number, (entry, own) in enumerate(_entries(entries, units, path, "reaction"), 1):
+                what = f"{place(path, entry)}: reaction {number}"
                 reactions.add(entry, own, what, number, declared_only=declared)
         reactions.check_duplicates()
         try:
@@ -138,8 +141,8 @@ class _Mechanism:
         except ErgodeError as error:
             raise ReadError(f"{self.path}: {error}") from None
 
-    def _sections(self, key: str, part: str) -> Iterator[tuple[str, list[Any], Units, Any]]:
-        """Sections from which a phase takes species or reactions, with the selection from each."""
+    def _sections(self, key: str, part: str) -> Iterator[tuple[Path, list[Any], Units, Any]]:
+        """Sections from which a phase takes: file, entries, units, selection."""
         asked = self.phase.get(key, "all")
         if asked == "none":
             return
@@ -162,7 +165,6 @@ class _Mechanism:
                 content, units = self.file(path)
                 if name not in content:
                     raise ReadError(f"{self.what} takes {key} from {short(section)}: not there")
-                what = f"{path}/{name}" if where else f"{path}"
                 if key == "reactions":
                     if which == "none":
                         continue
@@ -171,26 +173,29 @@ class _Mechanism:
                             f"{self.what} takes {short(which)} of {section}; expected all or {part}"
                         )
                     which = which == part
-                yield what, _list(content[name], what), units, which
+                yield path, _list(content[name], f"{path}: {name}"), units, which
 
     def _all_species(self) -> Iterator[tuple[str, Species]]:
         elements = self._elements()
         taken: set[str] = set()
-        for what, entries, units, which in self._sections("species", "all"):
+        for path, entries, units, which in self._sections("species", "all"):
             known = {}
-            for entry, own in _entries(entries, units, what):
+            for entry, own in _entries(entries, units, path, "species"):
                 known[str(entry.get("name"))] = entry, own
-            names = list(known) if which == "all" else [str(name) for name in _list(which, what)]
+            names = [str(name) for name in _list(which, self.what)] if which != "all" else known
             for name in names:
                 if name not in known:
-                    raise ReadError(f"{what}: species {short(name)} of the phase is not defined")
+                    raise ReadError(
+                        f"{self.what} has the species {short(name)}, which is not defined in {path}"
+                    )
                 if name in taken:
-                    raise ReadError(f"{what}: species {short(name)} is in the phase twice")
+                    raise ReadError(f"{self.what}: species {short(name)} is in the phase twice")
                 entry, own = known[name]
                 if elements is not None and not elements.issuperset(entry.get("composition") or ()):
                     continue
                 taken.add(name)
-                yield name, self._species(name, entry, own, f"{what}: species '{name}'")
+                what = f"{place(path, entry)}: species '{name}'"
+                yield name, self._species(name, entry, own, what)
 
     def _elements(self) -> set[str] | None:
         """The elements of a phase, if species with other elements are to be skipped; else None."""
@@ -207,12 +212,15 @@ class _Mechanism:
         only(entry, ("name", "composition", "thermo", "units"), what, _NOTES["species"])
         thermo = _mapping(entry.get("thermo"), f"{what}: thermo")
         model = thermo.get("model")
+        if not isinstance(model, str) or model not in _MODELS:
+            raise ReadError(f"{what} has a thermo of {short(model)}; expected {', '.join(_MODELS)}")
+        length, most, convert = _MODELS[model]
         data = thermo.get("data") or []
-        if model != "NASA7" or not isinstance(data, list) or len(data) not in (1, 2):
+        if not isinstance(data, list) or not 0 < len(data) <= most:
             raise ReadError(
-                f"{what} has a thermo of {short(model)} with "
-                f"{len(data) if isinstance(data, list) else 0} ranges; expected NASA7 with one or "
-                "two"
+                f"{what} has a thermo of {model} with "
+                f"{len(data) if isinstance(data, list) else 0} ranges; expected one"
+                f"{' or two' if most == 2 else ' or more'}"
             )
         known = ("model", "temperature-ranges", "data", "reference-pressure", "units")
         only(thermo, known, f"{what}: thermo", _NOTES["thermo"])
@@ -235,21 +243,45 @@ class _Mechanism:
             shift = math.log(pressure / _STANDARD_PRESSURE)
         atoms = _mapping(entry.get("composition"), f"{what}: composition")
         try:
-            rows = [[float(number) for number in row] for row in data]
+            rows = [tuple(float(number) for number in row) for row in data]
             for row in rows:
-                row[6] += shift
-            polynomials = NasaPolynomials(
-                tuple(rows[0]), tuple(rows[-1]), hot[1],
-                {str(element): float(count) for element, count in atoms.items()},
-            )  # fmt: skip
-            return Species(name, thermochemistry=polynomials)
+                if len(row) != length:
+                    raise ReadError(
+                        f"{what} has {len(row)} numbers in a row of data; {model} has {length}"
+                    )
+            rows = [(*row[:-1], row[-1] + shift) for row in map(convert, rows)]
+            composition = {str(element): float(count) for element, count in atoms.items()}
+            molecule: Molecule
+            if model == "NASA7":
+                molecule = NasaPolynomials(rows[0], rows[-1], hot[1], composition)
+            else:
+                molecule = Nasa9Polynomials(tuple(rows), tuple(hot[1:-1]), composition)
+            return Species(name, thermochemistry=molecule)
+        except ReadError:
+            raise
         except (ErgodeError, ValueError, TypeError, IndexError, OverflowError) as error:
             raise ReadError(f"{what}: {error}") from None
 
 
 def _composition(species: Species) -> Mapping[str, float]:
-    assert isinstance(species.thermochemistry, NasaPolynomials)
+    assert isinstance(species.thermochemistry, Molecule)
     return species.thermochemistry.composition
+
+
+def _shomate(row: tuple[float, ...]) -> tuple[float, ...]:
+    """Nine coefficients of NASA from Shomate's seven [J/(mol K), with T in 1000 K].
+
+    M. W. Chase: NIST-JANAF Thermochemical Tables, 4th ed. (1998); as the NIST WebBook has it.
+    """
+    a, b, c, d, e, f, g = (one / _GAS_CONSTANT for one in row)
+    return 1e6 * e, 0.0, a, 1e-3 * b, 1e-6 * c, 1e-9 * d, 0.0, 1e3 * f, g - a * math.log(1e3)
+
+
+# Models of thermodynamics: numbers in a row, most ranges, and the row as the library has it.
+_Row = Callable[[tuple[float, ...]], tuple[float, ...]]
+_MODELS: dict[str, tuple[int, float, _Row]] = {
+    "NASA7": (7, 2, tuple), "NASA9": (9, math.inf, tuple), "Shomate": (7, 2, _shomate),
+}  # fmt: skip
 
 
 def _list(given: Any, what: str) -> list[Any]:
@@ -267,34 +299,14 @@ def _mapping(given: Any, what: str) -> Mapping[str, Any]:
 
 
 def _entries(
-    given: Iterable[Any], units: Units, what: str
+    given: Iterable[Any], units: Units, path: Path, kind: str
 ) -> Iterator[tuple[Mapping[str, Any], Units]]:
     """The mappings of a list, each with its units; a first entry may set units for all others."""
     for number, entry in enumerate(given):
-        one = _mapping(entry, f"{what}: entry {number + 1}")
-        own = units.within(one.get("units"), f"{what}: entry {number + 1}")
+        what = f"{place(path, entry)}: {kind} {number + 1}"
+        one = _mapping(entry, what)
+        own = units.within(one.get("units"), what)
         if number == 0 and list(one) == ["units"]:
             units = own
             continue
         yield one, own
-
-
-def _load(path: Path) -> dict[Any, Any]:
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-    except ImportError:
-        raise ReadError(
-            "reading Cantera's format needs ruamel.yaml: pip install 'ergode[chemistry]'"
-        ) from None
-    text = text_of(path, largest=_LARGEST)
-    try:
-        content = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        first = " ".join(str(error).split())
-        raise ReadError(f"{path}: not YAML: {first}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError) as error:
-        raise ReadError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise ReadError(f"{path}: not a mechanism; expected phases, species and reactions")
-    return content

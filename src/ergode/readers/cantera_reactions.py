@@ -11,6 +11,7 @@ from typing import Any
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.reactions.rates import (
     Arrhenius,
+    BlowersMasel,
     Chebyshev,
     DetailedBalance,
     Efficiencies,
@@ -34,6 +35,7 @@ _BODIES = ("efficiencies", "default-efficiency")
 # Keys of each kind of reaction, besides the common ones.
 _KEYS = {
     "elementary": ("rate-constant", "negative-A"),
+    "Blowers-Masel": ("rate-constant", "negative-A"),
     "three-body": ("rate-constant", "negative-A", *_BODIES),
     "falloff": ("low-P-rate-constant", "high-P-rate-constant", "Troe", "SRI", *_BODIES),
     "chemically-activated": (
@@ -184,8 +186,8 @@ class Reactions:
                     one.paired = other.paired = True
                 else:
                     raise ReadError(
-                        f"{one.what} is the same as {other.what.rpartition(': ')[2]}; mark both "
-                        "with duplicate: true, or remove one"
+                        f"{one.what} is the same as {other.what}; mark both with duplicate: true, "
+                        "or remove one"
                     )
             others.append(one)
         for one in self._known:
@@ -329,7 +331,7 @@ def _kind(entry: Mapping[str, Any], equation: _Equation, what: str) -> str:
             f"{what} has a rate of the kind {short(entry.get('type'))}; expected {', '.join(_KEYS)}"
         )
     bodies = {
-        "elementary": ("",), "three-body": ("", "M"), "falloff": ("(+",),
+        "elementary": ("",), "Blowers-Masel": ("",), "three-body": ("", "M"), "falloff": ("(+",),
         "chemically-activated": ("(+",),
         "pressure-dependent-Arrhenius": ("", "(+M)"), "Chebyshev": ("", "(+M)"),
     }  # fmt: skip
@@ -354,6 +356,8 @@ def _rate(
     negative = _truth(entry, "negative-A", what)
     if kind == "elementary":
         return _arrhenius(entry.get("rate-constant"), order, units, what, negative)
+    if kind == "Blowers-Masel":
+        return _blowers_masel(entry.get("rate-constant"), order, units, what, negative)
     if kind == "Chebyshev":
         return _chebyshev(entry, order, units, what)
     if kind == "pressure-dependent-Arrhenius":
@@ -445,6 +449,22 @@ def _chebyshev(entry: Mapping[str, Any], order: float, units: Units, what: str) 
         raise ReadError(
             f"{what} is not a Chebyshev rate; expected data, temperature-range and pressure-range"
         ) from None
+
+
+def _blowers_masel(
+    given: Any, order: float, units: Units, what: str, negative: bool
+) -> BlowersMasel:
+    if not isinstance(given, Mapping):
+        raise ReadError(f"{what} has the rate constant {short(given)}; expected A, b, Ea0 and w")
+    units = units.within(given.get("units"), what)
+    only(given, ("A", "b", "Ea0", "w", "units"), f"{what}: rate constant")
+    plain = {"A": given.get("A"), "b": given.get("b"), "Ea": given.get("Ea0")}
+    rate = _arrhenius(plain, order, units, what, negative)
+    bond = units.activation_energy(given.get("w"), what)
+    try:
+        return BlowersMasel(rate.factor, rate.exponent, rate.activation_temperature, bond)
+    except ErgodeError as error:
+        raise ReadError(f"{what}: {error}") from None
 
 
 def _arrhenius(

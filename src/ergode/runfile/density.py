@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "maneuvers", "propagate")
 OPTIONS = "propagate"
+NEEDED = ("equations", "prior")
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def read(top: Table) -> DensityRun:
         "measurements": [_measurement(one, field) for one in _tables(top, "measurements")],
         "maneuvers": [_maneuver(one) for one in _tables(top, "maneuvers")],
     }
-    of_state = dict.fromkeys(("conserved", "region"), partial(_function, field=field))
-    options |= table.options({**_OPTIONS, **of_state})
+    of_state = dict.fromkeys(_OF_STATE, partial(_function, field=field))
+    options |= table.options({**READERS, **of_state})
     return DensityRun(field, _prior(top.table("prior"), field), options)
 
 
@@ -192,7 +193,9 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     return np.array(numbers)
 
 
-_OPTIONS: Readers = {
+_OF_STATE = ("conserved", "region")
+READERS: Readers = {
+    **dict.fromkeys(_OF_STATE, Table.text),
     "times": Table.times,
     "process_noise": _matrix,
     "width": Table.one_or_more,

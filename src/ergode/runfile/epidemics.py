@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 TABLES = ("parameters", "model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
-_OPTIONS: Readers = {
+NEEDED = ("model", "contacts")
+READERS: Readers = {
+    "initial": lambda table, key: _initial(table.table(key)),
     "times": Table.times_or_dates,
     "origin": Table.moment,
     "quantiles": Table.numbers,
@@ -133,7 +135,7 @@ def read(top: Table) -> EpidemicRun:
         raise parameters.error(
             f"[parameters] has '{unused[0]}', which neither [model] nor [simulate.initial] names"
         )
-    options = table.options({**_OPTIONS, "initial": lambda *_: initial})
+    options = table.options({**READERS, "initial": lambda *_: initial})
     options |= scenarios.scenario_options(top)
     if swept:
         options["parameters"] = swept

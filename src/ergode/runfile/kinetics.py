@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
-_OPTIONS: Readers = {
+NEEDED = ("network",)
+READERS: Readers = {
     "times": Table.times,
     "store": Table.path,
     **dict.fromkeys(("max_steps", "chunk"), Table.integer),
@@ -85,7 +86,7 @@ def read(top: Table) -> KineticRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
     table = top.table("integrate")
-    options = table.options(_OPTIONS)
+    options = table.options(READERS)
     if "initial" in top:
         if "initial" in options:
             raise table.error("[initial] and [integrate.initial] are given; expected one of them")

@@ -13,8 +13,8 @@ from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
 from ergode.runfile.tables import Table
 
-_KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
-_DISTRIBUTIONS = {
+KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
+DISTRIBUTIONS = {
     "exponential": families.Exponential,
     "log-normal": families.LogNormal,
     "weibull": families.Weibull,
@@ -23,21 +23,21 @@ _DISTRIBUTIONS = {
     "deterministic": families.Deterministic,
     "empirical": families.Empirical,
 }
-_SPELLED_OUT = ("compartments", "infections", "progressions", "susceptibility", "infectivity")
+SPELLED_OUT = ("compartments", "infections", "progressions", "susceptibility", "infectivity")
 
 
 def compartment_model(table: Table) -> CompartmentModel:
     """The model of a table: a standard kind, or compartments and transitions."""
     if "kind" in table or "compartments" not in table:
-        make = getattr(CompartmentModel, table.choice("kind", _KINDS))
+        make = getattr(CompartmentModel, table.choice("kind", KINDS))
         model = table.call(make, also=["kind"], special={"HoldingTime": holding_time})
         return model
-    table.only(_SPELLED_OUT)
+    table.only(SPELLED_OUT)
     infections = [_infection(one) for one in table.tables("infections")]
     progressions = []
     if "progressions" in table:
         progressions = [_progression(one) for one in table.tables("progressions")]
-    names = {key: table.text(key) for key in _SPELLED_OUT[3:] if key in table}
+    names = {key: table.text(key) for key in SPELLED_OUT[3:] if key in table}
     compartments = _texts(table, "compartments")
     with table.explaining():
         return CompartmentModel(compartments, infections, progressions, **names)
@@ -46,7 +46,7 @@ def compartment_model(table: Table) -> CompartmentModel:
 def holding_time(table: Table, key: str) -> HoldingTime:
     """The distribution that a key of a table describes."""
     described = table.table(key)
-    make = _DISTRIBUTIONS[described.choice("distribution", _DISTRIBUTIONS)]
+    make = DISTRIBUTIONS[described.choice("distribution", DISTRIBUTIONS)]
     time = described.call(make, also=["distribution"])
     assert isinstance(time, HoldingTime)
     return time

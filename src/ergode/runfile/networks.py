@@ -10,7 +10,7 @@ from ergode.models.networks.population import Population
 from ergode.readers.edges import read_contacts
 from ergode.runfile.tables import Table
 
-_GENERATORS = {
+GENERATORS = {
     name.replace("_", "-"): name
     for name in (
         "erdos_renyi",
@@ -24,10 +24,16 @@ _GENERATORS = {
     )
 }
 
-_COMPUTED = {"computed-random-regular": "random_regular", "computed-groups": "groups"}
+COMPUTED = {"computed-random-regular": "random_regular", "computed-groups": "groups"}
+
 
 # Whatever is given: the generator says what its tables hold.
-_TABLES = {"Mapping": lambda table, key: table.values[key]}
+def as_given(table: Table, key: str) -> Any:
+    """The value of a key, unread."""
+    return table.values[key]
+
+
+_TABLES = {"Mapping": as_given}
 
 
 def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork | ComputedNetwork:
@@ -46,11 +52,11 @@ def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork 
             table.values["columns"] = [name or None for name in columns]
         read = table.call(read_contacts, table.path("file"), also=["file", *also])
     else:
-        name = table.choice("generator", _GENERATORS | _COMPUTED)
-        if name in _COMPUTED:
-            make = getattr(ComputedNetwork, _COMPUTED[name])
+        name = table.choice("generator", GENERATORS | COMPUTED)
+        if name in COMPUTED:
+            make = getattr(ComputedNetwork, COMPUTED[name])
         else:
-            make = getattr(ContactNetwork, _GENERATORS[name])
+            make = getattr(ContactNetwork, GENERATORS[name])
         read = table.call(make, also=["generator", *also], special=_TABLES)
         if isinstance(read, Population):
             read = read.network

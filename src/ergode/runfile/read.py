@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ergode.core import files, results
+from ergode.core import files, log, results
 from ergode.core.errors import PlanError, ReadError
 from ergode.plots import check_figure_path
 from ergode.readers.bounded import text_of
-from ergode.runfile.tables import Table
+from ergode.runfile.settings import replace_values
+from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
@@ -22,10 +23,16 @@ if TYPE_CHECKING:
 
 # The module for each engine's part of a run file. It has TABLES; OPTIONS, the name of the table
 # that the command line may override; and ``read(top) -> Request``.
-_ENGINES = {
+ENGINES = {
     engine: f"ergode.runfile.{engine}"
     for engine in ("density", "epidemics", "kinetics", "stochastic", "trajectories")
 }
+
+TOP = ("engine", "title", "output")
+"""Keys of every run file."""
+
+OUTPUT: Readers = {"dataset": Table.path, "overwrite": Table.boolean}
+"""Keys of ``[output]``; ``figure`` is a path, or false."""
 
 
 class Request(Protocol):
@@ -125,6 +132,12 @@ class RunFile:
         with self.options.explaining():
             return self.request.execute(progress)
 
+    def plan(self) -> dict[str, str]:
+        """What a run would do: everything is checked, and nothing computed or written."""
+        with log.plan_only() as facts:
+            self.execute(progress=False)
+        return facts
+
 
 def read(
     path: str | os.PathLike[str],
@@ -132,6 +145,7 @@ def read(
     options: Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
+    settings: Sequence[str] = (),
 ) -> RunFile:
     """Read and check a run file, including its network.
 
@@ -145,6 +159,9 @@ def read(
         Path of the dataset, instead of the one in the file; the figure goes to the same folder.
     overwrite : bool
         Replace the outputs of an earlier run, whatever the file says.
+    settings : sequence of str
+        Values that replace those of the file, each as ``key.path=value``; `options` go before
+        them.
 
     Raises
     ------
@@ -164,15 +181,16 @@ def read(
         raise ReadError(f"{file}: it is nested too deeply") from None
     except ValueError as error:
         raise ReadError(f"{file}: not TOML: {error}") from None
+    replace_values(values, settings)
     top = Table(values, "", file)
-    engine = top.choice("engine", _ENGINES)
-    reader = import_module(_ENGINES[engine])
+    engine = top.choice("engine", ENGINES)
+    reader = import_module(ENGINES[engine])
     if options and isinstance(top.values.get(reader.OPTIONS), dict):
         top.values[reader.OPTIONS] = top.values[reader.OPTIONS] | options
-    top.only(["engine", "title", *reader.TABLES, "output"])
+    top.only([*TOP, *reader.TABLES])
     title = top.text("title") if "title" in top else None
     table = top.table("output", {})
-    table.only(["dataset", "figure", "overwrite"])
+    table.only([*OUTPUT, "figure"])
     overwrite = overwrite or table.boolean("overwrite", False)
     # Check the outputs before reading the network, which may take a while.
     dataset, figure = _outputs(table, file, output)

@@ -10,7 +10,7 @@ from ergode.models.epidemic.interventions import Importation, Intervention, Trig
 from ergode.runfile.models import calendar, holding_time
 from ergode.runfile.tables import Table
 
-_MEASURES = {
+MEASURES = {
     "layer-closure": interventions.LayerClosure,
     "vaccination": interventions.Vaccination,
     "isolation": interventions.Isolation,
@@ -34,8 +34,8 @@ def scenario_options(top: Table) -> dict[str, Any]:
 
 
 def _measure(table: Table) -> Intervention:
-    make = _MEASURES[table.choice("kind", _MEASURES)]
-    measure = table.call(make, also=["kind"], special=_SPECIAL)
+    make = MEASURES[table.choice("kind", MEASURES)]
+    measure = table.call(make, also=["kind"], special=SPECIAL)
     assert isinstance(measure, Intervention)
     return measure
 
@@ -68,7 +68,7 @@ def _start(table: Table, key: str) -> float | date | Trigger:
         )  # fmt: skip
 
 
-_SPECIAL = {"Trigger": _start, "Mapping": _reductions, "Exponential": _waning}
+SPECIAL = {"Trigger": _start, "Mapping": _reductions, "Exponential": _waning}
 
 
 def _importation(table: Table) -> Importation:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 TABLES = ("network", "simulate")
 OPTIONS = "simulate"
-_OPTIONS: Readers = {
+NEEDED = ("network",)
+READERS: Readers = {
     "times": Table.times,
     "bins": Table.numbers,
     "output": partial(Table.choice, choices=(*get_args(Output), PROBABILITIES)),
@@ -124,7 +125,7 @@ def read(top: Table) -> StochasticRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
     table = top.table("simulate")
-    options = table.options(_OPTIONS)
+    options = table.options(READERS)
     if options.get("output") == "first-passage" and "stop" not in options:
         raise PlanError(f"{table.file.name}: {table.place} output 'first-passage' needs 'stop'")
     if options.get("output") == PROBABILITIES:

@@ -301,13 +301,13 @@ class Table:
         arguments = {}
         for parameter in parameters:
             if parameter.name in self or parameter.default is inspect.Parameter.empty:
-                read = _reader(str(parameter.annotation), special or {})
+                read = reader_of(str(parameter.annotation), special or {})
                 arguments[parameter.name] = read(self, parameter.name)
         with self.explaining():
             return function(*given, **arguments)
 
 
-def _reader(
+def reader_of(
     annotation: str, special: Mapping[str, Callable[[Table, str], Any]]
 ) -> Callable[[Table, str], Any]:
     """The function that reads a key, chosen by the annotation of its argument."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 TABLES = ("equations", "diffusion", "initial", "parameters", "integrate")
 OPTIONS = "integrate"
-_OPTIONS: Readers = {
+NEEDED = ("equations", "initial")
+READERS: Readers = {
     "times": Table.times,
     **dict.fromkeys(("method", "device", "precision"), Table.text),
     **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
@@ -81,4 +82,4 @@ def read(top: Table) -> TrajectoryRun:
         "initial": top.table("initial").sweep(),
         "parameters": top.table("parameters", {}).sweep(),
     }
-    return TrajectoryRun(vector_field(top), options | table.options(_OPTIONS))
+    return TrajectoryRun(vector_field(top), options | table.options(READERS))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import launch, results
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import integer, is_finite_number, time_grid
 from ergode.core.errors import ModelError, PerformanceWarning, PlanError
 from ergode.core.launch import check_room
 from ergode.core.progress import track
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
+from ergode.core.whole import door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.master_equation.rates import Rates
@@ -156,9 +157,15 @@ def probabilities(
     values = {name: float(layout.rows[name][0]) for name in parameters or {}}
     rates = Rates(network, values, condition)
     start = _start(network, rates, {name: layout.rows[name][0] for name in initial or {}})
+    place, method = devices.resolve("cpu"), "finite-state-projection"
+    reason = f"of at most {most:,} states at a time, with what is left out known"
+    log.tell_choice(method, reason, place.name, place.model)
+    door()
+    log.computes()
     found, evolution = _solve(rates, start, grid, float(tolerance), most, progress)
     attrs = results.provenance(
-        stopwatch, engine="stochastic", method="finite-state-projection", exact=1, device="cpu",
+        stopwatch, engine="stochastic", method=method, method_reason=reason, exact=1,
+        device=place.name, device_model=place.model, device_reason="the only one for probabilities",
         tolerance=float(tolerance), max_states=most, states=evolution.largest,
         products=evolution.products, model_digest=network.digest,
     )  # fmt: skip

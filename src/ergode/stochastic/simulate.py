@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import by_name, choice, integer, replicate_numbers, time_grid
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import FailureWarning, ModelError, PlanError
@@ -70,7 +70,8 @@ def simulate(
         those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
     seed : int
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
-        point of a sweep.
+        point of a sweep, so that points can be compared. For simulation-based inference they must
+        be independent: call once for each point, with a seed of its own.
     method : str
         ``"auto"`` chooses one of the exact methods by the size of the network, how strongly it is
         coupled and what its rates are; ``attrs["method_reason"]`` says why.
@@ -230,8 +231,10 @@ def simulate(
     runner = runner_on(device=device)
     integers = plan.method.whole and not network.is_continuous.any()
     collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, integers)
+    log.tell_choice(plan.method.name, plan.reason, device.name, device.model)
     door()
-    runner.prepare(total, collect.wanted)
+    if not log.is_plan_only():
+        runner.prepare(total, collect.wanted)
     with launch.Interruptible("realizations", "were simulated") as run:
         found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
         status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")

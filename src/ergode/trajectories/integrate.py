@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results, whole
+from ergode.core import devices, launch, log, results, whole
 from ergode.core.arguments import (
     check_range,
     check_switch,
@@ -360,6 +360,8 @@ def integrate(
     )  # fmt: skip
     attrs = {} if replicates is None else {"replicates": len(numbers), "seed": seed}
     attrs |= {"first_replicate": numbers.start} if numbers.start else {}
+    place = problem.device
+    log.tell_choice(chosen.method.name, chosen.reason, place.name, place.model)
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
             found = follow_arrays(problem, chosen, control)

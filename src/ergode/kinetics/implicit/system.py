@@ -139,7 +139,8 @@ def coefficients(
         collision_partners(rates, density, y, workspace.partners, first, stride)
         barrier()
         third_bodies(
-            rates, temperature, density, workspace.partners, slots, workspace.slopes, first, stride
+            rates, thermo.polynomials, temperature, density, workspace.partners, slots,
+            workspace.slopes, first, stride,
         )  # fmt: skip
     if PLASMA:
         electrons, squares = charges(thermo.charge, y, workspace.reduced)

@@ -12,6 +12,7 @@ from ergode.core.errors import ModelError
 from ergode.kinetics.physics.screening import NONE
 from ergode.kinetics.physics.third_bodies import (
     ACTIVATED,
+    BLOWERS_MASEL,
     CHEBYSHEV,
     LINDEMANN,
     LOGARITHMIC,
@@ -24,6 +25,7 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import (
     Arrhenius,
+    BlowersMasel,
     Chebyshev,
     DetailedBalance,
     Falloff,
@@ -33,6 +35,9 @@ from ergode.models.reactions.rates import (
     WeakTable,
 )
 from ergode.models.reactions.reaction import Law
+from ergode.models.reactions.thermochemistry import Molecule
+
+_Dependent = ThreeBody | Falloff | PressureLog | Chebyshev | BlowersMasel
 
 
 class _Slots:
@@ -119,8 +124,10 @@ def rates_of(
             reverse.append((k, _forward(table, k, key, rate, forwards)))
             continue
         forwards.setdefault(_key(table, k, forward=True), []).append(k)
-        if isinstance(rate, ThreeBody | Falloff | PressureLog | Chebyshev):
-            third_bodies.add(k, rate, slots)
+        if isinstance(rate, _Dependent):
+            third_bodies.add(k, rate, slots, net[k])
+            if isinstance(rate, BlowersMasel):
+                _check_molecules(network, k)
         elif isinstance(rate, WeakTable):
             if len(reactant[k]) != 1:
                 raise ModelError(
@@ -179,9 +186,7 @@ class _ThirdBodies:
         self.numbers: list[tuple[float, ...]] = []
         self.partners: dict[tuple[Any, float], int] = {}
 
-    def add(
-        self, k: int, rate: ThreeBody | Falloff | PressureLog | Chebyshev, slots: _Slots
-    ) -> None:
+    def add(self, k: int, rate: _Dependent, slots: _Slots, net: Mapping[int, float]) -> None:
         who: tuple[Any, float] = ((), 1.0)
         if isinstance(rate, ThreeBody | Falloff):
             who = rate.efficiencies, rate.default
@@ -202,6 +207,11 @@ class _ThirdBodies:
             slots.add(k, first)
             own = slots.another()
             slots.add(own, second)
+        elif isinstance(rate, BlowersMasel):
+            kind = BLOWERS_MASEL
+            numbers = (rate.intrinsic_temperature, rate.bond_temperature)
+            numbers += tuple(float(x) for change in net.items() for x in change)
+            slots.add(k, Arrhenius(rate.factor, rate.exponent))
         elif isinstance(rate, PressureLog):
             kind = LOGARITHMIC
             pressures = sorted({pressure for pressure, _ in rate.points})
@@ -219,6 +229,15 @@ class _ThirdBodies:
             )  # fmt: skip
         self.rows.append((k, own, kind, self.partners.setdefault(who, len(self.partners))))
         self.numbers.append(numbers)
+
+
+def _check_molecules(network: ReactionNetwork, k: int) -> None:
+    for one in network.species:
+        if not isinstance(one.thermochemistry, Molecule):
+            raise ModelError(
+                f"reaction '{network.reactions.name_of(k)}' has a BlowersMasel coefficient, but "
+                f"species '{one.name}' has no NASA polynomials"
+            )
 
 
 def _starts(parts: Sequence[Sized]) -> np.ndarray:

@@ -17,7 +17,7 @@ from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, DALTON_MEV, MEV
 from ergode.models.reactions.mass_action import deterministic
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import DetailedBalance
-from ergode.models.reactions.thermochemistry import NasaPolynomials, Nucleus
+from ergode.models.reactions.thermochemistry import Molecule, Nucleus
 
 _MEV_PER_MOLE = MEV * AVOGADRO  # erg/mol
 
@@ -56,7 +56,7 @@ class Mechanism:
 
     @property
     def has_third_bodies(self) -> bool:
-        """Whether coefficients depend on the amounts of collision partners."""
+        """Whether coefficients depend on collision partners, pressure or enthalpy of reaction."""
         return self.rates.third_body_reaction.size > 0
 
     @property
@@ -133,7 +133,7 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
     network = deterministic(network)
     species = network.species
     nuclear = all(one.mass_number is not None for one in species)
-    molecular = all(isinstance(one.thermochemistry, NasaPolynomials) for one in species)
+    molecular = all(isinstance(one.thermochemistry, Molecule) for one in species)
     if network.rules and (nuclear or molecular):
         raise ModelError(
             f"the network has the rule '{min(network.rules)}'; ergode.kinetics supports rules of "
@@ -204,7 +204,9 @@ def _whole(net: list[dict[int, float]]) -> bool:
 def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
     species = network.species
     count = len(species)
-    polynomials = np.zeros((15, count))
+    molecules = [one.thermochemistry for one in species]
+    most = max((len(one.ranges) for one in molecules if isinstance(one, Molecule)), default=1)
+    polynomials = np.zeros((10 * most, count))
     excess, translation, charge = np.zeros(count), np.zeros(count), np.zeros(count)
     grid = np.array([1.0, 2.0])
     for one in species:
@@ -213,8 +215,9 @@ def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
     partition = np.zeros((grid.size, count))
     for i, one in enumerate(species):
         known = one.thermochemistry
-        if isinstance(known, NasaPolynomials):
-            polynomials[:, i] = (known.middle, *known.low, *known.high)
+        if isinstance(known, Molecule):
+            rows = np.array([(end, *row) for end, row in known.ranges])
+            polynomials[: rows.size, i] = rows.reshape(-1)
         elif isinstance(known, Nucleus):
             excess[i] = known.mass_excess * _MEV_PER_MOLE
             grams = ((one.mass_number or 0) + known.mass_excess / DALTON_MEV) * DALTON

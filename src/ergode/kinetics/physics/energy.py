@@ -6,7 +6,7 @@ import numpy as np
 
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import NasaPolynomials
+from ergode.models.reactions.thermochemistry import Molecule
 
 # The error is relative to the energy released, or to this share of the thermal energy if larger.
 _LEAST_RELEASED = 1e-3
@@ -48,7 +48,7 @@ def molecular_energy_error(
     start = temperature[:, :1]
     for i in range(count):
         known = network.species[i].thermochemistry
-        assert isinstance(known, NasaPolynomials)
+        assert isinstance(known, Molecule)
         cold = enthalpy(known, start) - work * start
         released -= (amounts[:, :, i] - amounts[:, :1, i]) * cold
         warm = enthalpy(known, temperature) - work * temperature
@@ -57,12 +57,11 @@ def molecular_energy_error(
     return relative_error(gained, released, thermal)
 
 
-def enthalpy(known: NasaPolynomials, temperature: np.ndarray) -> np.ndarray:
+def enthalpy(known: Molecule, temperature: np.ndarray) -> np.ndarray:
     """Molar enthalpy of a molecule, including its enthalpy of formation [erg/mol]."""
     t = np.asarray(temperature, np.float64)
-    found = np.empty(t.shape)
-    for a, part in ((known.low, t <= known.middle), (known.high, ~(t <= known.middle))):
-        x = t[part]
-        powers = sum(a[k] * x**k / (k + 1) for k in range(5))
-        found[part] = GAS_CONSTANT * x * (powers + a[5] / x)
-    return found
+    ends, rows = zip(*known.ranges, strict=True)
+    a = np.array(rows)[np.searchsorted(ends, t)]
+    powers = sum(a[..., 2 + k] * t**k / (k + 1) for k in range(5))
+    rest = (a[..., 7] + a[..., 1] * np.log(t) - a[..., 0] / t) / t
+    return np.asarray(GAS_CONSTANT * t * (powers + rest))

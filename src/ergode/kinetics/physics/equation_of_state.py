@@ -329,6 +329,30 @@ def pressure_of(table, temperature, density, nuclei, electrons):
     return other_pressure(temperature, density, nuclei, electrons)
 
 
+def _differences(of, table, temperature, density, nuclei, electrons):
+    """Derivatives of a function by temperature, by nuclei and by electrons."""
+    shift = _STEP * temperature
+    above = of(table, temperature + shift, density, nuclei, electrons)
+    below = of(table, temperature - shift, density, nuclei, electrons)
+    by_temperature = (above - below) / (2.0 * shift)
+    shift = _STEP * (nuclei + electrons)
+    above = of(table, temperature, density, nuclei + shift, electrons)
+    below = of(table, temperature, density, nuclei - shift, electrons)
+    by_nuclei = (above - below) / (2.0 * shift)
+    least = max(electrons - shift, 0.0)
+    above = of(table, temperature, density, nuclei, electrons + shift)
+    below = of(table, temperature, density, nuclei, least)
+    return by_temperature, by_nuclei, (above - below) / (electrons + shift - least)
+
+
+def _by_density(of, table, temperature, density, nuclei, electrons):
+    """Derivative of a function by density."""
+    shift = _STEP * density
+    above = of(table, temperature, density + shift, nuclei, electrons)
+    below = of(table, temperature, density - shift, nuclei, electrons)
+    return (above - below) / (2.0 * shift)
+
+
 def response(table, temperature, density, nuclei, electrons):
     """Heat capacity [erg/(g K)], and energy per added mole of nuclei and of electrons [erg/mol].
 
@@ -337,18 +361,7 @@ def response(table, temperature, density, nuclei, electrons):
     if STATE == HELMHOLTZ:
         found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
         return found[3], found[5], found[6]
-    shift = _STEP * temperature
-    above = internal_energy(table, temperature + shift, density, nuclei, electrons)
-    below = internal_energy(table, temperature - shift, density, nuclei, electrons)
-    capacity = (above - below) / (2.0 * shift)
-    shift = _STEP * (nuclei + electrons)
-    above = internal_energy(table, temperature, density, nuclei + shift, electrons)
-    below = internal_energy(table, temperature, density, nuclei - shift, electrons)
-    per_nucleus = (above - below) / (2.0 * shift)
-    least = max(electrons - shift, 0.0)
-    above = internal_energy(table, temperature, density, nuclei, electrons + shift)
-    below = internal_energy(table, temperature, density, nuclei, least)
-    return capacity, per_nucleus, (above - below) / (electrons + shift - least)
+    return _differences(internal_energy, table, temperature, density, nuclei, electrons)
 
 
 def _response_of_pressure(table, temperature, density, nuclei, electrons):
@@ -356,33 +369,19 @@ def _response_of_pressure(table, temperature, density, nuclei, electrons):
     if STATE == HELMHOLTZ:
         found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
         return found[7], found[8], found[9], found[10], found[4]
-    shift = _STEP * temperature
-    above = pressure_of(table, temperature + shift, density, nuclei, electrons)
-    below = pressure_of(table, temperature - shift, density, nuclei, electrons)
-    by_temperature = (above - below) / (2.0 * shift)
-    shift = _STEP * (nuclei + electrons)
-    above = pressure_of(table, temperature, density, nuclei + shift, electrons)
-    below = pressure_of(table, temperature, density, nuclei - shift, electrons)
-    by_nuclei = (above - below) / (2.0 * shift)
-    least = max(electrons - shift, 0.0)
-    above = pressure_of(table, temperature, density, nuclei, electrons + shift)
-    below = pressure_of(table, temperature, density, nuclei, least)
-    by_electrons = (above - below) / (electrons + shift - least)
-    shift = _STEP * density
-    above = internal_energy(table, temperature, density + shift, nuclei, electrons)
-    below = internal_energy(table, temperature, density - shift, nuclei, electrons)
-    by_density = stiffness(table, temperature, density, nuclei, electrons)
-    return by_temperature, by_density, by_nuclei, by_electrons, (above - below) / (2.0 * shift)
+    by_temperature, by_nuclei, by_electrons = _differences(
+        pressure_of, table, temperature, density, nuclei, electrons
+    )
+    by_density = _by_density(pressure_of, table, temperature, density, nuclei, electrons)
+    expansion = _by_density(internal_energy, table, temperature, density, nuclei, electrons)
+    return by_temperature, by_density, by_nuclei, by_electrons, expansion
 
 
 def stiffness(table, temperature, density, nuclei, electrons):
     """(dP/drho)_T [erg/g]."""
     if STATE == HELMHOLTZ:
         return helmholtz(table, temperature, density, nuclei, electrons, 1.0)[8]
-    shift = _STEP * density
-    above = pressure_of(table, temperature, density + shift, nuclei, electrons)
-    below = pressure_of(table, temperature, density - shift, nuclei, electrons)
-    return (above - below) / (2.0 * shift)
+    return _by_density(pressure_of, table, temperature, density, nuclei, electrons)
 
 
 @noinline_cpu

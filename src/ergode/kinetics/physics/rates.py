@@ -52,16 +52,24 @@ def base_coefficients(rates, factors, temperature, density, slots, first, stride
         slots[slot] = total
 
 
-def reduced_enthalpy(a, o, i, t):
-    """Enthalpy of molecule i over R T, from the seven coefficients from row o on."""
+def range_at(a, i, temperature):
+    """Row of the first coefficient of molecule i at a temperature; the last range is unlimited."""
+    row = 0
+    while temperature > a[row, i]:
+        row += 10
+    return row + 1
+
+
+def reduced_enthalpy(a, o, i, t, inverse, logarithm):
+    """Enthalpy of molecule i over R T, from the nine coefficients from row o on."""
     return (
-        a[o, i]
+        a[o + 2, i]
         + t
         * (
-            a[o + 1, i] / 2.0
-            + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+            a[o + 3, i] / 2.0
+            + t * (a[o + 4, i] / 3.0 + t * (a[o + 5, i] / 4.0 + t * a[o + 6, i] / 5.0))
         )
-        + a[o + 5, i] / t
+        + (a[o + 7, i] + a[o + 1, i] * logarithm - a[o, i] * inverse) * inverse
     )
 
 
@@ -71,18 +79,19 @@ def log_volumes(thermo, temperature, found, first, stride):
     if MOLECULES:
         a = thermo.polynomials
         unit = log(STANDARD_ATMOSPHERE / (GAS_CONSTANT * temperature))  # that of NASA polynomials
+        t, inverse = temperature, 1.0 / temperature
         for i in range(first, found.size, stride):
-            o = 1 if temperature <= a[0, i] else 8
-            t = temperature
-            enthalpy = reduced_enthalpy(a, o, i, t)
+            o = range_at(a, i, t)
+            enthalpy = reduced_enthalpy(a, o, i, t, inverse, logarithm)
             entropy = (
-                a[o, i] * logarithm
+                a[o + 2, i] * logarithm
                 + t
                 * (
-                    a[o + 1, i]
-                    + t * (a[o + 2, i] / 2.0 + t * (a[o + 3, i] / 3.0 + t * a[o + 4, i] / 4.0))
+                    a[o + 3, i]
+                    + t * (a[o + 4, i] / 2.0 + t * (a[o + 5, i] / 3.0 + t * a[o + 6, i] / 4.0))
                 )
-                + a[o + 6, i]
+                + a[o + 8, i]
+                - (a[o + 1, i] + 0.5 * a[o, i] * inverse) * inverse
             )
             found[i] = entropy - enthalpy + unit
     else:
@@ -115,17 +124,17 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
 def energies(thermo, temperature, found, first, stride):
     """Internal energy of every molecule [erg/mol]."""
     a = thermo.polynomials
-    t = temperature
+    t, inverse, logarithm = temperature, 1.0 / temperature, log(temperature)
     for i in range(first, found.size, stride):
-        o = 1 if t <= a[0, i] else 8
-        enthalpy = reduced_enthalpy(a, o, i, t)
+        enthalpy = reduced_enthalpy(a, range_at(a, i, t), i, t, inverse, logarithm)
         found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
 
 
 def heat_capacity(thermo, temperature, i):
     """Heat capacity of a molecule at constant volume [erg/(mol K)]."""
     a = thermo.polynomials
-    t = temperature
-    o = 1 if t <= a[0, i] else 8
-    capacity = a[o, i] + t * (a[o + 1, i] + t * (a[o + 2, i] + t * (a[o + 3, i] + t * a[o + 4, i])))
+    t, inverse = temperature, 1.0 / temperature
+    o = range_at(a, i, t)
+    capacity = a[o + 3, i] + t * (a[o + 4, i] + t * (a[o + 5, i] + t * a[o + 6, i]))
+    capacity = (a[o, i] * inverse + a[o + 1, i]) * inverse + a[o + 2, i] + t * capacity
     return (capacity - 1.0) * GAS_CONSTANT

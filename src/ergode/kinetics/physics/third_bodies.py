@@ -1,4 +1,4 @@
-"""Coefficients that depend on collision partners: third bodies and pressure.
+"""Coefficients that depend on collision partners, pressure or the enthalpy of reaction.
 
 The collision partners of a reaction have the concentration M = rho sum of e_i Y_i [mol/cm3], with
 an efficiency e_i of each species. k_low and k_high are Arrhenius laws:
@@ -8,21 +8,25 @@ an efficiency e_i of each species. k_low and k_high are Arrhenius laws:
     activated    k = k_low / (1 + P) F
     logarithmic  ln k linear in ln p between coefficients at several pressures p = M R T
     Chebyshev    log10 k = sum of a_tp T_t(1 / T) T_p(log p), ranges mapped to [-1, 1]
+    Blowers and Masel   k = k_r exp(-E / T), with E a function of the enthalpy of reaction; no M
 
 Each also gives d ln k / d ln M, for the Jacobian.
 
 R. G. Gilbert, K. Luther, J. Troe: Ber. Bunsenges. Phys. Chem. 87, 169 (1983);
 P. H. Stewart, C. W. Larson, D. M. Golden: Combust. Flame 75, 25 (1989);
-P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr: J. Chem. Phys. 107, 8904 (1997).
+P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr: J. Chem. Phys. 107, 8904 (1997);
+P. Blowers, R. I. Masel: AIChE J. 46, 2041 (2000).
 """
 
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
+from ergode.kinetics.kernel_options import MOLECULES
+from ergode.kinetics.physics.rates import range_at, reduced_enthalpy
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT
 
-PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV = range(6)
+PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV, BLOWERS_MASEL = range(7)
 ACTIVATED = 8
 """Added to the kind of a falloff that is chemically activated: the other slot is the high limit."""
 
@@ -42,7 +46,9 @@ def collision_partners(rates, density, y, partners, first, stride):
         partners[kind] = density * total
 
 
-def third_bodies(rates, temperature, density, partners_of, slots, slopes, first, stride):
+def third_bodies(
+    rates, polynomials, temperature, density, partners_of, slots, slopes, first, stride
+):
     """Replace the coefficients in the slots of reactions with collision partners.
 
     Their `slopes` become d ln k / d ln M.
@@ -57,6 +63,10 @@ def third_bodies(rates, temperature, density, partners_of, slots, slopes, first,
         if kind == PLAIN:
             slots[r] *= partners
             slopes[r] = 1.0
+        elif kind == BLOWERS_MASEL:
+            if MOLECULES:
+                slots[r] *= exp(-_activation(polynomials, numbers, temperature) / temperature)
+            slopes[r] = 0.0
         elif kind == LOGARITHMIC or kind == CHEBYSHEV:
             pressure = log(max(partners * GAS_CONSTANT * temperature, _TINY))
             if kind == LOGARITHMIC:
@@ -85,6 +95,31 @@ def third_bodies(rates, temperature, density, partners_of, slots, slopes, first,
                 slope += extra
             slots[r] *= factor
             slopes[r] = slope
+
+
+def _activation(polynomials, numbers, temperature):
+    """Activation energy over the gas constant, by Blowers and Masel [K].
+
+    The numbers are: the intrinsic activation energy, the bond energy, then each species that
+    changes and its change.
+    """
+    inverse, logarithm = 1.0 / temperature, log(temperature)
+    heat = 0.0
+    for count in range(2, numbers.size, 2):
+        k = count & NONNEGATIVE
+        i = int(numbers[k]) & NONNEGATIVE
+        row = range_at(polynomials, i, temperature)
+        one = reduced_enthalpy(polynomials, row, i, temperature, inverse, logarithm)
+        heat += numbers[k + 1] * one * temperature
+    intrinsic, bond = numbers[0], numbers[1]
+    if heat <= -4.0 * intrinsic:
+        return 0.0
+    if heat >= 4.0 * intrinsic:
+        return heat
+    # v - 2 w and v^2 - 4 w^2, without their cancellation.
+    excess = 4.0 * bond * intrinsic / (bond - intrinsic)
+    square = excess * (excess + 4.0 * bond)
+    return (bond + 0.5 * heat) * (excess + heat) * (excess + heat) / (square + heat * heat)
 
 
 def _troe(parameters, temperature, reduced):

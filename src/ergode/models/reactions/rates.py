@@ -93,6 +93,52 @@ class Arrhenius(RateCoefficient):
 
 
 @dataclass(frozen=True)
+class BlowersMasel(RateCoefficient):
+    """Arrhenius' law whose activation energy depends on the enthalpy of reaction H.
+
+    k = factor (T / 1 K)^exponent exp(-E / T) with E = 0 for H <= -4 E0, E = H for H >= 4 E0, and
+    between them, with v = 2 w (w + E0) / (w - E0),
+    E = (w + H / 2) (v - 2 w + H)^2 / (v^2 - 4 w^2 + H^2). All species need NASA polynomials.
+
+    Parameters
+    ----------
+    factor, exponent : float
+        As for `Arrhenius`.
+    intrinsic_temperature : float
+        E0, the activation energy at H = 0 over the gas constant [K].
+    bond_temperature : float
+        w, the mean energy of the bonds that break and form, over the gas constant [K].
+
+    References
+    ----------
+    P. Blowers, R. I. Masel, AIChE J. 46, 2041 (2000).
+
+    Examples
+    --------
+    >>> from ergode.models.reactions.rates import BlowersMasel
+    >>> BlowersMasel(3.9e4, 2.7, 3150.0, 5e4).intrinsic_temperature
+    3150.0
+    """
+
+    factor: float
+    exponent: float
+    intrinsic_temperature: float
+    bond_temperature: float
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "exponent", "intrinsic_temperature", "bond_temperature"):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise ModelError(f"{name} of a Blowers-Masel coefficient is {value}")
+        if not 0.0 <= self.intrinsic_temperature < self.bond_temperature:
+            raise ModelError(
+                f"intrinsic_temperature of a Blowers-Masel coefficient is "
+                f"{self.intrinsic_temperature:g}; expected 0 or more, and less than the "
+                f"bond_temperature {self.bond_temperature:g}"
+            )
+
+
+@dataclass(frozen=True)
 class ThreeBody(RateCoefficient):
     """A coefficient times the concentration of collision partners.
 

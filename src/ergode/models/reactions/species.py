@@ -67,7 +67,7 @@ class Species:
         Nucleons A of a nucleus.
     charge_number : int, optional
         Protons Z of a nucleus, or the charge of an ion.
-    thermochemistry : NasaPolynomials or Nucleus, optional
+    thermochemistry : NasaPolynomials, Nasa9Polynomials or Nucleus, optional
         Needed for detailed balance and the release of energy.
     label : str, optional
         Name in printed output where `name` is a code, such as ``"ATP"`` for ``"s12"``; simulations

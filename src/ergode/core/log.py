@@ -1,0 +1,89 @@
+"""What a call is going to do: for the log, and for those who want to know before it does it.
+
+The logger ``ergode`` says nothing unless a program asks for it:
+``logging.basicConfig(level="INFO")``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+_logger = logging.getLogger("ergode")
+_logger.addHandler(logging.NullHandler())
+
+
+class Planned(BaseException):
+    """The plan is told, and nothing is computed: the end of a call within `plan_only`."""
+
+
+@dataclass
+class _Plan:
+    facts: dict[str, str] = field(default_factory=dict)
+    is_checked: bool = False
+
+
+_plan: ContextVar[_Plan | None] = ContextVar("ergode_plan", default=None)
+_is_hushed: ContextVar[bool] = ContextVar("ergode_is_hushed", default=False)
+
+
+@contextmanager
+def plan_only() -> Iterator[dict[str, str]]:
+    """Within this block a call ends where it would begin to compute; yields what it told."""
+    plan = _Plan()
+    before = _plan.set(plan)
+    try:
+        yield plan.facts
+    except Planned:
+        pass
+    finally:
+        _plan.reset(before)
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Within this block nothing is told: a part repeats what the whole has told."""
+    before = _is_hushed.set(True)
+    try:
+        yield
+    finally:
+        _is_hushed.reset(before)
+
+
+def tell(name: str, text: str) -> None:
+    """Tell a fact about a call: log it, and add it to the plan."""
+    if _is_hushed.get():
+        return
+    _logger.info("%s: %s", name, text)
+    plan = _plan.get()
+    if plan is not None:
+        told = plan.facts.get(name)
+        plan.facts[name] = text if told in (None, text) else f"{told}; {text}"
+
+
+def tell_choice(method: str, reason: str, device: str, model: str) -> None:
+    """Tell which method a call uses, and where."""
+    tell("method", f"{method}: {reason}")
+    tell("device", f"{device} ({model})")
+
+
+def checked() -> None:
+    """The arguments of a call are checked."""
+    plan = _plan.get()
+    if plan is not None:
+        plan.is_checked = True
+
+
+def is_plan_only() -> bool:
+    """Whether the call ends before it computes."""
+    return _plan.get() is not None
+
+
+def computes() -> None:
+    """End a call that is only planned, once its arguments are checked: from here on it computes."""
+    plan = _plan.get()
+    if plan is not None and plan.is_checked:
+        raise Planned

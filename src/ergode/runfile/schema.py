@@ -1,0 +1,185 @@
+"""A JSON schema of run files, for editors.
+
+It is made from the records and signatures that `ergode.runfile.read` reads tables with, so the two
+know the same keys. A schema sees keys, types and choices; what depends on several values, such as
+whether a compartment exists, only `read` sees.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.networks.computed import ComputedNetwork
+from ergode.models.networks.contact_network import ContactNetwork
+from ergode.readers.edges import read_contacts
+from ergode.readers.meetings import read_meetings
+from ergode.runfile import models, networks, scenarios
+from ergode.runfile.read import ENGINES, OUTPUT, TOP
+from ergode.runfile.tables import Readers, Table, reader_of
+
+Schema = dict[str, Any]
+
+_NUMBER: Schema = {"type": "number"}
+_NAMED: Schema = {"type": ["number", "string"]}  # or the name of a parameter of a sweep
+_TEXT: Schema = {"type": "string"}
+_OBJECT: Schema = {"type": "object"}
+_LIST: Schema = {"type": "array"}
+_GRID: Schema = {
+    "type": "object", "additionalProperties": False, "required": ["stop"],
+    "properties": {
+        "start": {}, "stop": {}, "step": {"type": "number"}, "count": {"type": "integer"},
+    },
+    "oneOf": [{"required": ["step"]}, {"required": ["count"]}],
+}  # fmt: skip
+_PART: Schema = {
+    "type": "object", "additionalProperties": False, "required": ["stop"],
+    "properties": {"start": {"type": "integer"}, "stop": {"type": "integer"}},
+}  # fmt: skip
+_HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
+_BY_READER: dict[Any, Schema] = {
+    Table.number: _NUMBER,
+    Table.integer: {"type": "integer"},
+    Table.boolean: {"type": "boolean"},
+    Table.text: _TEXT,
+    Table.path: _TEXT,
+    Table.items: _LIST,
+    Table.numbers: {"type": "array", "items": _NUMBER},
+    Table.one_or_more: {"type": ["number", "array"], "items": _NUMBER},
+    Table.times: {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]},
+    Table.times_or_dates: {"anyOf": [_LIST, _GRID]},
+    Table.moment: _NAMED,  # a date is text for an editor
+    Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
+    Table.swept: _OBJECT,
+    models.holding_time: _HOLDING_TIME,
+}
+
+
+def schema() -> Schema:
+    """The JSON schema (draft 2020-12) of run files of all engines.
+
+    Examples
+    --------
+    >>> from ergode.runfile.schema import schema
+    >>> schema()["properties"]["engine"]["enum"][:2]
+    ['density', 'epidemics']
+    """
+    families = dict(models.DISTRIBUTIONS)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Run file of ergode",
+        "type": "object",
+        "required": ["engine"],
+        "properties": {"engine": {"enum": list(ENGINES)}},
+        "allOf": [_engine(name) for name in ENGINES],
+        "$defs": {"holding-time": _choice("distribution", families, number=_NAMED)},
+    }
+
+
+def _engine(name: str) -> Schema:
+    """What holds for the files of one engine."""
+    module = import_module(ENGINES[name])
+    tables: dict[str, Schema] = {
+        **{key: {"type": ["object", "array"]} for key in module.TABLES},
+        "output": _table({**OUTPUT, "figure": networks.as_given}),
+        "title": _TEXT,
+        "engine": {},
+        module.OPTIONS: _table(module.READERS, ["times"]),
+    }
+    if name == "epidemics":
+        tables |= _of_epidemics()
+    required = [module.OPTIONS, *module.NEEDED]
+    then = {"properties": tables, "required": required, "additionalProperties": False}
+    assert set(tables) == {*TOP, *module.TABLES}
+    return {"if": {"properties": {"engine": {"const": name}}}, "then": then}
+
+
+def _of_epidemics() -> dict[str, Schema]:
+    kinds = {kind: getattr(CompartmentModel, kind) for kind in models.KINDS}
+    standard = _choice("kind", kinds, number=_NAMED)
+    spelled = {
+        "type": "object", "additionalProperties": False, "required": ["compartments", "infections"],
+        "properties": {key: {} for key in models.SPELLED_OUT},
+    }  # fmt: skip
+    makers = {
+        **{name: getattr(ContactNetwork, of) for name, of in networks.GENERATORS.items()},
+        **{name: getattr(ComputedNetwork, of) for name, of in networks.COMPUTED.items()},
+    }
+    layers: Schema = {
+        "type": "object", "additionalProperties": False, "required": ["layers"],
+        "properties": {"layers": _OBJECT},
+    }  # fmt: skip
+    contacts = {
+        "if": {"required": ["generator"]},
+        "then": _choice("generator", makers),
+        "else": {
+            "anyOf": [
+                _call(read_contacts, {"file": _TEXT}, given=1),
+                _call(read_meetings, {"meetings": _TEXT}, given=1),
+                layers,
+            ]
+        },
+    }
+    return {
+        "model": {"if": {"required": ["kind"]}, "then": standard, "else": spelled},
+        "contacts": contacts,
+        "interventions": {"type": "array", "items": _choice("kind", dict(scenarios.MEASURES))},
+        "importations": _LIST,
+        "layer_factors": _OBJECT,
+        "parameters": _OBJECT,
+    }
+
+
+def _table(readers: Readers, required: Iterable[str] = ()) -> Schema:
+    """The schema of a table whose keys have these readers."""
+    return {
+        "type": "object", "additionalProperties": False, "required": list(required),
+        "properties": {key: _value(read) for key, read in readers.items()},
+    }  # fmt: skip
+
+
+def _value(read: Any) -> Schema:
+    if isinstance(read, partial) and read.func is Table.choice:
+        return {"enum": list(read.keywords["choices"])}
+    return _BY_READER.get(read, {})
+
+
+def _call(
+    function: Callable[..., Any], also: Mapping[str, Schema], given: int = 0,
+    number: Schema = _NUMBER,
+) -> Schema:  # fmt: skip
+    """The schema of a table of the arguments of a function, as `Table.call` reads it."""
+    parameters = list(inspect.signature(function).parameters.values())[given:]
+    properties: dict[str, Schema] = dict(also)
+    for one in parameters:
+        found = _value(reader_of(str(one.annotation), _SPECIAL))
+        properties[one.name] = number if found is _NUMBER else found
+    needed = [one.name for one in parameters if one.default is inspect.Parameter.empty]
+    return {
+        "type": "object", "additionalProperties": False, "properties": properties,
+        "required": [*also, *needed],
+    }  # fmt: skip
+
+
+_SPECIAL: Readers = {
+    **scenarios.SPECIAL,
+    "Mapping": networks.as_given,
+    "HoldingTime": models.holding_time,
+}
+
+
+def _choice(key: str, makers: Mapping[str, Callable[..., Any]], number: Schema = _NUMBER) -> Schema:
+    """The schema of a table in which one key says whose arguments the others are."""
+    cases = [
+        {
+            "if": {"properties": {key: {"const": name}}},
+            "then": _call(make, {key: {"const": name}}, number=number),
+        }
+        for name, make in makers.items()
+    ]
+    head = {"required": [key], "properties": {key: {"enum": list(makers)}}}
+    return {"type": "object", **head, "allOf": cases}

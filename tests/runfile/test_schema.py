@@ -1,0 +1,62 @@
+"""The JSON schema of run files accepts what `read` accepts, and refuses wrong keys and types."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ergode
+from ergode.cli.app import app
+from ergode.runfile.read import read
+from ergode.runfile.schema import schema
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RUN_FILES = sorted(EXAMPLES.glob("*.toml"))
+
+
+def is_valid(validator, text):
+    return validator.is_valid(json.loads(json.dumps(tomllib.loads(text), default=str)))
+
+
+@pytest.mark.parametrize("file", RUN_FILES, ids=lambda file: file.stem)
+def test_examples_are_valid(validator, file):
+    assert is_valid(validator, file.read_text())
+
+
+BROKEN = [
+    ("seir_random_network", "replicates =", "replicate ="),
+    ("seir_random_network", 'engine = "epidemics"', 'engine = "epidemic"'),
+    ("seir_random_network", "mean_degree", "mean_degre"),
+    ("seir_random_network", "compartments =", "compartment ="),
+    ("seir_random_network", "[simulate]", "[simulat]"),
+    ("sir_sweep", 'kind = "sir"', 'kind = "sri"'),
+    ("sir_sweep", "infectious =", "infectous ="),
+    ("sir_sweep", 'distribution = "', 'distribution = "x'),
+    ("schloegl", "[network]", "[networks]"),
+    ("schloegl", "replicates = ", "replicates = 0.5 #"),
+    ("schloegl", "times = ", "times = 5 #"),
+    ("exact_switch", 'output = "probabilities"', 'output = "probability"'),
+    ("robertson", "[integrate]", "[integrate]\nrtool = 1e-3"),
+    ("lorenz_sweep", "[integrate]", "[integrate]\nmethod = 4"),
+    ("lorenz_sweep", "[equations]", "[equation]"),
+    ("seen_oscillator", "[propagate]", "[propagate]\nmax_cells = 1.5"),
+    ("seen_oscillator", "[propagate]", "[output]\nfigur = false\n[propagate]"),
+]
+
+
+@pytest.mark.parametrize(("example", "old", "new"), BROKEN)
+def test_broken_files_are_refused_by_both(validator, tmp_path, example, old, new):
+    text = (EXAMPLES / f"{example}.toml").read_text()
+    assert old in text
+    path = tmp_path / "broken.toml"
+    path.write_text(text.replace(old, new, 1))
+    assert not is_valid(validator, path.read_text())
+    with pytest.raises(ergode.ReadError):
+        read(path)
+
+
+def test_the_command_prints_it():
+    done = CliRunner().invoke(app, ["schema"])
+    assert json.loads(done.stdout) == schema()
