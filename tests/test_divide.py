@@ -544,10 +544,26 @@ def test_bad_input_is_refused_before_anything_is_submitted(tmp_path):
         ({"store": tmp_path / "run.nc"}, ergode.PlanError, "expected a path that ends in .zarr"),
         ({"output": "statistics", "method": "langevin"}, ergode.PlanError, "sums real numbers"),
         ({"output": "events"}, ergode.PlanError, "'events' numbers the firings"),
+        (
+            {
+                "output": "statistics",
+                "network": ergode.ReactionNetwork(
+                    {"X": 0.5}, [ergode.Reaction("X -> 0", rate_constant=1.0)], continuous=["X"]
+                ),
+            },
+            ergode.PlanError,
+            "statistics' of continuous species sums real numbers",
+        ),
     ):
-        given = {"times": [0, 1], "executor": executor, "device": "cpu", **options}
+        given = {
+            "network": NETWORK,
+            "times": [0, 1],
+            "executor": executor,
+            "device": "cpu",
+            **options,
+        }
         with pytest.raises(error, match=message):
-            ergode.stochastic.simulate(NETWORK, **given)
+            ergode.stochastic.simulate(**given)
     (tmp_path / "x.zarr").mkdir()
     for place, message in (
         (tmp_path / "x.zarr", "exists and is not the store of a run"),

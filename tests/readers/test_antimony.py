@@ -91,13 +91,19 @@ def test_reactions_that_go_both_ways():
     [
         ("A -> ; k * A\nk = )(", "Antimony text: .*line 2"),
         ("A -> ; k * A; A = 3", "Antimony text: parameter 'k': it has no value"),
-        ("A' = -A; A = 3", "rate rule 'A': rate rules are not supported"),
         ("nowhere.ant", "nowhere.ant: there is no such file"),
     ],
 )
 def test_what_is_refused(text, message):
     with pytest.raises(ReadError, match=message):
         read_antimony(text)
+
+
+def test_rate_rules():
+    text = "compartment cell; cell = 1; cell' = 0.1 * cell; species A in cell; A = 3"
+    network = read_antimony(text)
+    assert network.rate_rules["cell"].names == {"cell"}
+    assert network.species[0].compartment == "cell"
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):

@@ -10,6 +10,8 @@ import ergode
 from ergode import ReadError, read_sbml
 from ergode.models.expressions import Expression
 from ergode.models.reactions.reaction import Law
+from ergode.stochastic.methods import choose
+from ergode.stochastic.to_tables import build
 
 from .networks import propensities, sbml
 
@@ -346,6 +348,28 @@ def test_an_event():
     assert not one.values_from_trigger and one.delay == 0
 
 
+def test_rate_rules():
+    """Of a size, a parameter and a species that reactions use and do not change; a cell divides."""
+    network = read(
+        compartments='<compartment id="cell" size="1" constant="false"/>',
+        species=species("X") + species("S", 'initialConcentration="0.5"', False, True),
+        parameters='<parameter id="k" value="0.5" constant="false"/>',
+        rules='<rateRule variable="cell">{{0.7 * cell}}</rateRule>'
+        '<rateRule variable="S">{{k - S}}</rateRule><rateRule variable="k">{{-death}}</rateRule>',
+        reactions=reaction("k * X * S", {"X": 1, "S": 1}, name="death"),
+        events=event("cell >= 2", {"cell": "cell / 2"}),
+    )
+    rules = {name: rule.text for name, rule in network.rate_rules.items()}
+    assert rules.keys() == {"cell", "S", "k"}
+    assert rules["cell"].replace(" ", "") == "0.7*cell"
+    assert network.rate_rules["k"].names == {"k", "X", "S"}
+    assert network.stoichiometry.toarray().ravel().tolist() == [-1, 0]
+    assert network.is_continuous.tolist() == [False, True]
+    assert network.compartments[0].name == "cell"  # though its size is one
+    assert network.events[0].assignments["cell"].names == {"cell"}
+    assert choose(build(network, {}, {}, 1))[0].name == "hybrid"
+
+
 # ---- levels
 
 
@@ -431,8 +455,6 @@ LAMBDA = '<functionDefinition id="f">{{lambda(x, x)}}</functionDefinition>'
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"rules": '<rateRule variable="X">{{k}}</rateRule>', "species": species("X")},
-         r"line 14: rate rule 'X': rate rules are not supported"),
         ({"rules": "<algebraicRule>{{X - k}}</algebraicRule>"},
          r"algebraic rule: algebraic rules are not supported"),
         ({"constraints": "<constraint>{{X > 1}}</constraint>"}, "constraint: constraints are not"),
@@ -455,6 +477,10 @@ LAMBDA = '<functionDefinition id="f">{{lambda(x, x)}}</functionDefinition>'
           .replace('constant="true"/>', 'constant="false"/>'),
           "rules": '<assignmentRule variable="n">{{k}}</assignmentRule>'},
          "reaction 'death': its stoichiometry 'n' changes by a rule"),
+        ({"reactions": death().replace("<speciesReference", '<speciesReference id="n"')
+          .replace('constant="true"/>', 'constant="false"/>'),
+          "rules": '<rateRule variable="n">{{k}}</rateRule>'},
+         "reaction 'death': its stoichiometry 'n' changes by a rule"),
         ({"reactions": reaction("k", {"X": 1}).partition("<kineticLaw>")[0] + "</reaction>"},
          "reaction 'R': it has no kinetic law"),
         ({"reactions": death(local='<localParameter id="k"/>')},
@@ -468,8 +494,6 @@ LAMBDA = '<functionDefinition id="f">{{lambda(x, x)}}</functionDefinition>'
         ({"compartments": '<compartment id="cell" size="2" constant="false"/>',
           "rules": '<assignmentRule variable="cell">{{1 + X}}</assignmentRule>'},
          "compartment 'cell': its size changes by a rule"),
-        ({"compartments": '<compartment id="cell" size="2" constant="false"/>',
-          "events": event(assignments={"cell": "3"})}, "event 'reset': it assigns to 'cell'"),
         ({"compartments": '<compartment id="cell" size="0" constant="true"/>'},
          "compartment 'cell': size .* is 0"),
         ({"species": species("X", 'initialAmount="1" conversionFactor="k"')},

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import stochastic_compare as referee
+import stochastic_hybrid as hybrid
 from stochastic_cases import Case, EventCase, ReactionCase, network_of
 from stochastic_truth import master_equation
 
@@ -223,3 +224,61 @@ def test_the_langevin_equation_is_not_asked_about_a_few_molecules():
     referee.approximate(case, np.random.default_rng(1), found, replicates=400)
     judge(found, case, 1)
     assert found.counts["too few molecules for langevin"] == 2
+
+
+# ---- hybrid networks
+
+
+@pytest.mark.slow
+def test_hybrid_networks():
+    found = referee.Findings()
+    case = hybrid.hybrid(np.random.default_rng(7))
+    hybrid.examine(case, 7, found)
+    assert not found.wrong, f"{case}\n" + "\n".join(found.wrong[:12])
+    assert found.counts["compared"] > 40
+
+
+@pytest.mark.exhaustive
+def test_hybrid_networks_from_a_fresh_seed():
+    """As many as there is time for."""
+    first = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**40))
+    ends = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", 600))
+    k = 0
+    while time.monotonic() < ends:
+        found = referee.Findings()
+        case = hybrid.hybrid(np.random.default_rng(first + k))
+        hybrid.examine(case, first + k, found)
+        assert not found.wrong, f"seed {first + k}\n{case}\n" + "\n".join(found.wrong[:12])
+        k += 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("wrong", ["rate", "rule", "division"])
+def test_a_hybrid_network_that_is_a_little_off_is_noticed(wrong, monkeypatch):
+    case = hybrid.HybridCase(
+        {"A": 20}, {"X": 5.0},
+        [
+            ({}, {"A": 1}, "rate", "20 * cell"),
+            ({"A": 1}, {}, "rate_constant", 0.5),
+            ({"A": 1}, {"A": 1, "X": 1}, "rate_constant", 0.5),
+            ({"X": 1}, {}, "rate_constant", 1.0),
+        ],
+        {"cell": "0.7 * cell"},
+        events=[("cell >= 2", {"cell": "cell / 2", "A": "binomial(A, 0.5)"})],
+    )  # fmt: skip
+    found = referee.Findings()
+    hybrid.examine(case, 3, found, replicates=100_000, realizations=100_000)
+    assert not found.wrong
+    other = {
+        "rate": replace(
+            case, reactions=[({}, {"A": 1}, "rate", "20.4 * cell"), *case.reactions[1:]]
+        ),
+        "rule": replace(case, rate_rules={"cell": "0.714 * cell"}),
+        "division": replace(
+            case, events=[("cell >= 2", {"cell": "cell / 2", "A": "binomial(A, 0.51)"})]
+        ),
+    }[wrong]
+    network = hybrid.network_of(other)
+    monkeypatch.setattr(hybrid, "network_of", lambda _: network)
+    hybrid.examine(case, 3, found, replicates=100_000, realizations=100_000)
+    assert found.wrong

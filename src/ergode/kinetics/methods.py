@@ -7,10 +7,10 @@ from typing import Literal
 
 from ergode.core import methods
 from ergode.core.arguments import choice
+from ergode.core.math.rosenbrock import RODAS4, ROSENBROCK23
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
 from ergode.kinetics.implicit.runner import ImplicitRunner
-from ergode.kinetics.implicit.tableaus import RODAS4, ROSENBROCK23
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import FIXED

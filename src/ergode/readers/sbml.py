@@ -56,7 +56,7 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     ------
     ReadError
         The file does not exist, is not valid SBML, or has an element that a network cannot
-        represent: algebraic and rate rules, constraints, fast reactions, delayed or undefined
+        represent: algebraic rules, constraints, fast reactions, delayed or undefined
         values, variable compartments and stoichiometries, conversion factors, packages that change
         the meaning. The message names the element and the line.
 
@@ -143,9 +143,10 @@ class _Reader:
             one.getSymbol(): self._formula(one, one)
             for one in self.model.getListOfInitialAssignments()
         }
-        self.rules = {
-            one.getVariable(): self._formula(one, one) for one in self.model.getListOfRules()
-        }
+        every = {one.getVariable(): one for one in self.model.getListOfRules()}
+        formulas = {name: self._formula(one, one) for name, one in every.items()}
+        self.rules = {name: one for name, one in formulas.items() if not every[name].isRate()}
+        self.rate_rules = {name: one for name, one in formulas.items() if every[name].isRate()}
         # Parameters that `write_sbml` marked as formulas: they follow assignments by events.
         self.following = {
             one.getId()
@@ -269,7 +270,7 @@ class _Reader:
         for one in references:
             name, count = one.getSpecies(), one.getStoichiometry()
             label = one.getId()
-            if label and label in self.rules:
+            if label and (label in self.rules or label in self.rate_rules):
                 raise self.document.refusal(
                     reaction, f"its stoichiometry '{label}' changes by a rule"
                 )
@@ -346,9 +347,11 @@ class _Reader:
         assignments = {}
         for one in element.getListOfEventAssignments():
             name = one.getVariable()
-            if self.model.getSpecies(name) is None and self.model.getParameter(name) is None:
+            kinds = self.model.getSpecies, self.model.getParameter, self.model.getCompartment
+            if all(find(name) is None for find in kinds):
                 raise self.document.refusal(
-                    element, f"it assigns to '{name}', which is neither species nor parameter"
+                    element,
+                    f"it assigns to '{name}', which is no species, parameter or compartment",
                 )
             assignments[name] = self._number(element, one)
         with self.document.within(element):
@@ -372,12 +375,14 @@ class _Reader:
         model = self.model
         events = [self._event(one) for one in model.getListOfEvents()]
         compartments = [self._compartment(one) for one in model.getListOfCompartments()]
+        moved = {*self.rate_rules, *(name for one in events for name in one.assignments)}
         implied = {
             place.name
             for place, element in zip(compartments, model.getListOfCompartments(), strict=True)
             if (place.name == default or notes_of(element).get("implied"))
             and place.size == 1
             and place.name not in self.used
+            and place.name not in moved
         }
         compartments = [place for place in compartments if place.name not in implied]
         species = {
@@ -410,6 +415,10 @@ class _Reader:
                 rules,
                 events,
                 model.getName() or model.getId() or None,
+                {
+                    noted.get(name, name): self._settled(rule)
+                    for name, rule in self.rate_rules.items()
+                },
             ]
             network = ReactionNetwork(*made)
             settled = [name for name in network.following if name not in self.following]

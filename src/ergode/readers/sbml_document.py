@@ -129,12 +129,6 @@ class Document:
         for one in model.getListOfRules():
             if one.isAlgebraic():
                 raise self.refusal(one, "algebraic rules are not supported")
-            if one.isRate():
-                raise self.refusal(
-                    one,
-                    "rate rules are not supported: the variable would change between firings, and "
-                    "with it every rate it is in; write what changes it as a reaction",
-                )
         for one in model.getListOfReactions():
             if one.isSetFast() and one.getFast():
                 raise self.refusal(one, "fast reactions are not supported")

@@ -122,6 +122,18 @@ class _Writer:
         return made
 
     def text(self) -> str:
+        for name in (*self.network.rate_rules, *self.network.continuous):
+            raise ModelError(
+                f"'{name}' is a continuous variable; write_sbml does not write rate rules and "
+                "continuous species yet"
+            )
+        sizes = {place.name for place in self.network.compartments}
+        for event in self.network.events:
+            for name in sizes & set(event.assignments):
+                raise ModelError(
+                    f"event '{event.name or event.trigger.text}' assigns to the compartment "
+                    f"'{name}', which write_sbml does not write yet"
+                )
         model = _with(Element("model"), name=self.network.name)
         self.compartments(model)
         self.list(model, "Species", self.network.species, self.one_species)

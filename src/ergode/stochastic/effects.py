@@ -84,8 +84,12 @@ class Wholeness:
 
     def of(self, expression: Expression, size: str | None = None) -> bool:
         """Whether a value, multiplied by a compartment's size if given, is an integer."""
-        volume = 1.0 if size is None else self.known[size]
+        volume = 1.0 if size is None else self._fixed(size)
         return self._both(expression.tree, volume, size)[1]
+
+    def _fixed(self, size: str) -> Any:
+        """The size of a compartment; not a number if it changes."""
+        return np.nan if size in self.naming.index else self.known[size]
 
     def _both(self, node: ast.AST, volume: Any, size: str | None) -> tuple[bool, bool]:
         """Whether a value is an integer, and whether its product with the volume is an integer."""
@@ -97,8 +101,10 @@ class Wholeness:
             own = self.naming.size_of(node.id)
             if node.id == TIME:
                 return False, False
+            if node.id in self.naming.continuous:
+                return False, False
             if node.id in self.naming.network.index:
-                one = own is None or bool((np.asarray(self.known[own]) == 1).all())
+                one = own is None or bool((np.asarray(self._fixed(own)) == 1).all())
                 return one, (one and times) or (own is not None and own == size)
             return node.id in self.whole, node.id in self.whole and times
         if isinstance(node, ast.Compare | ast.BoolOp) or (
@@ -144,7 +150,7 @@ def whole_parameters(
 ) -> set[str]:
     """Parameters with integer initial values, to which events assign only integers."""
     species = len(naming.network.species)
-    moving = set(naming.variables[species:]) - set(naming.draws)
+    moving = set(naming.variables[species:]) - {*naming.draws, *naming.continuous}
     whole = {name for name in moving if _is_whole(known[name])}
     while True:
         test = Wholeness(naming, known, whole | drawn)
@@ -181,7 +187,9 @@ def rounding_of(
         return ROUNDINGS[chosen]
     naming = test.naming
     for name, value in assigned.items():
-        if name in naming.network.index and not test.of(value, naming.size_of(name)):
+        if name in naming.continuous or name not in naming.network.index:
+            continue
+        if not test.of(value, naming.size_of(name)):
             given = event.assignments[name]
             text = given.text if isinstance(given, Expression) else repr(given)
             raise PlanError(

@@ -72,7 +72,10 @@ class Naming:
     Attributes
     ----------
     variables : tuple of str
-        Names whose values change in time: species, parameters that events assign to, draws.
+        Names whose values change in time: species; parameters and compartments that events assign
+        to or that have a rate rule; draws.
+    continuous : tuple of str
+        Those that change between firings: with a rate rule, or continuous species.
     draws : tuple of str
         The last of `variables`, which hold the random draws of events.
     parameters : tuple of str
@@ -82,7 +85,9 @@ class Naming:
     def __init__(self, network: ReactionNetwork, given: Collection[str] = ()) -> None:
         self.network = network
         assigned = {name for event in network.events for name in event.assignments}
-        moving = [name for name in network.parameters if name in assigned]
+        assigned |= set(network.rate_rules)
+        sizes = [compartment.name for compartment in network.compartments]
+        moving = [name for name in (*network.parameters, *sizes) if name in assigned]
         # A parameter whose formula uses a changing parameter also changes, like a rule.
         self._rules: dict[str, Expression] = {}
         formulas = dict(network.parameters) | {c.name: c.size for c in network.compartments}
@@ -96,7 +101,7 @@ class Naming:
             if name not in network.parameters:
                 raise PlanError(
                     f"the size of compartment '{name}' follows '{min(formula.names & set(moving))}'"
-                    ", to which events assign; a compartment keeps its size"
+                    ", which changes in time; give the compartment a rate rule, or assign to it"
                 )
             self._rules[name] = formula
         # Each draw of an event has a variable after the state, numbered in order.
@@ -107,7 +112,9 @@ class Naming:
         fixed = [
             name for name in network.parameters if name not in assigned and name not in self._rules
         ]
-        self.parameters = (*fixed, *(compartment.name for compartment in network.compartments))
+        self.parameters = (*fixed, *(name for name in sizes if name not in assigned))
+        real = {*network.rate_rules, *network.continuous}
+        self.continuous = tuple(name for name in self.variables if name in real)
         self.index = {name: i for i, name in enumerate(self.variables)}
         self._number = {name: i for i, name in enumerate(self.parameters)}
         self._size = {
@@ -137,7 +144,7 @@ class Naming:
         steps: list[Step] = [(Operation.VARIABLE, self.index[name])]
         size = self._size.get(name)
         if size is not None:
-            steps += [(Operation.PARAMETER, self._number[size]), (Operation.DIVIDE, 0)]
+            steps += [*self.steps_of_name(size), (Operation.DIVIDE, 0)]
         return steps
 
     def steps(self, expression: Expression) -> list[Step]:
@@ -151,9 +158,19 @@ class Naming:
             for part in ast.walk(node)
         )
 
+    def variables_of(self, expression: Expression) -> set[str]:
+        """Variables in a formula, including sizes that divide amounts."""
+        names = set(expression.names)
+        names |= {self._size[name] for name in expression.names if name in self._size}
+        return names & set(self.index)
+
     def follows_state(self, expression: Expression) -> bool:
         """Whether a firing or an event can change the value of a formula."""
         return not expression.names.isdisjoint(self.index)
+
+    def flows(self, expression: Expression) -> bool:
+        """Whether the value of a formula can change between firings, time aside."""
+        return not self.variables_of(expression).isdisjoint(self.continuous)
 
 
 def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | Formula:
@@ -175,7 +192,10 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
         )
     if table.laws[k] == Law.RATE:
         expression = naming.inline(given)
-        return _as_mass_action(expression, naming) or Formula(expression)
+        found = _as_mass_action(expression, naming)
+        if found is None or _pairs_of_real(network, found.orders):
+            return Formula(expression)
+        return found
     members, counts = reactants_of(network, k)
     orders: dict[int, int] = {}
     for member, count in zip(members.tolist(), counts.tolist(), strict=True):
@@ -189,9 +209,20 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
         size, power = volume_power(network, k)
         if size is not None and power:
             coefficient = Expression(f"({coefficient.text}) * {size} ** ({power!r})")
+    for i in _pairs_of_real(network, orders):  # n^2 in place of n (n - 1)
+        name = network.species[i].name
+        size = naming.size_of(name)
+        amount = name if size is None else f"({name} * {size})"
+        coefficient = Expression(f"({coefficient.text}) * {amount} ** {orders[i] - 1}")
+        orders[i] = 1
     if naming.varies(coefficient.tree):  # a parameter that an event assigns to
         return Formula(coefficient, orders)
     return MassAction(coefficient, orders)
+
+
+def _pairs_of_real(network: ReactionNetwork, orders: Mapping[int, int]) -> list[int]:
+    """Continuous species of which a law has two or more molecules."""
+    return [i for i, order in orders.items() if order > 1 and network.is_continuous[i]]
 
 
 def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None:
@@ -208,7 +239,7 @@ def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None
             return None
         size = naming.size_of(name)
         if size is not None:
-            if offset:
+            if offset or size in naming.index:
                 return None
             coefficient = ast.BinOp(coefficient, ast.Div(), ast.Name(size, ast.Load()))
         offsets.setdefault(name, []).append(offset)

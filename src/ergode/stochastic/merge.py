@@ -38,8 +38,15 @@ def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
         return Merge({}, _histogram)
     if output != "statistics":
         return None
-    what = "rules" if getattr(arguments["network"], "rules", None) else "'langevin'"
-    if what == "rules" or arguments["method"] == "langevin":
+    network = arguments["network"]
+    real = {
+        "rules": getattr(network, "rules", None),
+        "rate rules": getattr(network, "rate_rules", None),
+        "continuous species": getattr(network, "continuous", None),
+        "'langevin'": arguments["method"] == "langevin",
+    }
+    what = next((name for name, found in real.items() if found), None)
+    if what is not None:
         raise PlanError(
             f"output='statistics' of {what} sums real numbers, which depends on the parts; "
             "executor, store, chunk and several devices need output='trajectories'"

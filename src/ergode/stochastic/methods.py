@@ -19,6 +19,7 @@ from ergode.core.devices import Device
 from ergode.stochastic.algorithms import (
     composition_rejection,
     direct,
+    hybrid,
     leap,
     next_reaction,
     partial_propensity,
@@ -32,7 +33,7 @@ from ergode.stochastic.tables import Tables
 
 MethodName = Literal[
     "auto", "direct", "warp-direct", "partial-propensity", "composition-rejection",
-    "rejection-bounds", "next-reaction", "tau-leap", "langevin",
+    "rejection-bounds", "next-reaction", "hybrid", "tau-leap", "langevin",
 ]  # fmt: skip
 RunnersByTarget = dict[Target, Callable[..., Any]]
 
@@ -114,7 +115,7 @@ def _run_direct(method: Method, tables: Tables, request: Request) -> tuple[Runne
 
 
 def _run_steps(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
-    """Run in steps over many firings."""
+    """Run in steps."""
     return _by_target(
         THREAD_RUNNERS, algorithm=method.algorithm, control=request.control, whole=method.whole
     ), ""
@@ -165,6 +166,15 @@ class Method(methods.Method):
 
     def why_unsupported(self, tables: Tables, logged: bool = False) -> str | None:
         """Reason why it cannot simulate a network, or list its firings; None if it can."""
+        if not self.algorithm.flows:
+            for name in tables.naming.continuous:
+                what = "a rate rule" if name in tables.network.rate_rules else "real amounts"
+                return (
+                    f"assumes that nothing changes between firings, but '{name}' has {what}; use "
+                    "'hybrid'"
+                )
+            if tables.smooth:
+                return f"cannot meet a condition exactly: {tables.smooth}; use 'hybrid'"
         if tables.time_dependent and not self.follows_time:
             able = " or ".join(repr(one.name) for one in METHODS.values() if one.follows_time)
             return f"assumes constant rates between firings, but a rate depends on time; use {able}"
@@ -213,7 +223,15 @@ def coupling(tables: Tables) -> float:
     return float(affected[net.changed].sum() / max(1, tables.reaction_count))
 
 
+def _suits_steps(tables: Tables) -> str | None:
+    if tables.is_hybrid:
+        return f"'{tables.naming.continuous[0]}' changes between firings"
+    return "a condition depends on the time" if tables.smooth else None
+
+
 def _suits_small(tables: Tables) -> str | None:
+    if _suits_steps(tables):
+        return None
     count = tables.reaction_count
     small = not tables.time_dependent and count <= _DIRECT_MOST
     return f"{count} reactions: one search over all" if small else None
@@ -221,7 +239,8 @@ def _suits_small(tables: Tables) -> str | None:
 
 def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> str | None:
     """Larger networks, coupled strongly or weakly; with or without partial propensities."""
-    if tables.time_dependent or tables.reaction_count <= _DIRECT_MOST:
+    many = tables.reaction_count > _DIRECT_MOST
+    if tables.time_dependent or not many or _suits_steps(tables):
         return None
     followed = coupling(tables)
     if (followed > _COUPLED_FROM) != coupled:
@@ -233,6 +252,8 @@ def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> st
 
 
 def _suits_time(tables: Tables) -> str | None:
+    if _suits_steps(tables):
+        return None
     return "rates depend on time" if tables.time_dependent else None
 
 
@@ -283,6 +304,15 @@ METHODS: dict[str, Method] = {
             "a clock for each reaction (Gibson & Bruck 2000)",
             "sensitivities",
             next_reaction.ALGORITHM,
+        ),
+        Method(
+            "hybrid",
+            "differential equations between firings (Haseltine & Rawlings 2002)",
+            "rate rules and continuous species, exact up to `tolerance`",
+            hybrid.ALGORITHM,
+            follows_time=True,
+            suits=_suits_steps,
+            make_runner=_run_steps,
         ),
         Method(
             "tau-leap",

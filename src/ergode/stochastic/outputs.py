@@ -16,7 +16,7 @@ from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
 from ergode.core.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
-from ergode.models.expressions import TIME
+from ergode.models.expressions import TIME, Expression
 from ergode.models.sweep import Layout
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
@@ -95,6 +95,9 @@ class Collector:
         whole: bool = True,
     ) -> None:
         self.network, self.tables, self.grid = tables.network, tables, grid
+        self.whole = whole
+        self.names = list(tables.values)
+        """Names of reported values: of rules, and of what has a rate rule."""
         self.layout, self.replicates = layout, replicates
         self.total = layout.count * replicates
 
@@ -127,28 +130,30 @@ class Collector:
         """Index of the point for each realization of a chunk."""
         return np.arange(first, first + count) // self.replicates
 
+    def amounts_of(self, chunk: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Amounts [realization, time, species] of a chunk."""
+        found = chunk["amounts"][..., : self.tables.species_count]
+        return found.astype(np.int64, copy=False) if self.whole else found
+
     def rule_values(self, amounts: np.ndarray, first: int) -> np.ndarray:
-        """Values of rules [realization, time, rule] from amounts [realization, time, species]."""
+        """Values [realization, time, rule] from variables [realization, time, variable]."""
         network = self.network
         points = self.points_of(first, len(amounts))
         known: dict[str, Any] = {TIME: self.grid[None, :]}
         net, naming = self.tables.net, self.tables.naming
         for i, name in enumerate(naming.parameters):
             known[name] = net.parameters[points, i][:, None]
-        for i, member in enumerate(network.species):
-            amount = amounts[:, :, i].astype(np.float64)
+        reported = amounts.astype(np.float64)
+        names = naming.variables[: reported.shape[2]]
+        known |= {name: reported[:, :, i] for i, name in enumerate(names)}
+        for member in network.species:
             size = naming.size_of(member.name)
-            known[member.name] = amount if size is None else amount / known[size]
-        moving = set(naming.variables[len(network.species) :]) - set(naming.draws)
-        result = np.empty((*amounts.shape[:2], len(network.rules)))
-        for k, (name, rule) in enumerate(network.rules.items()):
-            expression = naming.inline(rule)
-            if expression.names & moving:
-                raise PlanError(
-                    f"rule '{name}' uses the parameter '{min(expression.names & moving)}', to "
-                    "which events assign; such a rule cannot be reported"
-                )
-            result[:, :, k] = expression.evaluate(known)
+            if size in known:
+                known[member.name] = known[member.name] / known[size]
+        result = np.empty((*amounts.shape[:2], len(self.names)))
+        for k, name in enumerate(self.names):
+            rule = network.rules.get(name, Expression(name))
+            result[:, :, k] = naming.inline(rule).evaluate(known)
         return result
 
 
@@ -158,9 +163,9 @@ class Trajectories(Collector):
     wanted = Wanted(amounts=True)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, **options)
         shape = (self.total, self.grid.size, self.tables.species_count)
-        rules = len(self.network.rules)
+        rules = len(self.names)
         check_room(
             8 * shape[0] * shape[1] * (shape[2] + rules),
             f"an array of amounts of {shape[0]:,} realizations at {shape[1]:,} times",
@@ -172,7 +177,7 @@ class Trajectories(Collector):
         self.takes_long = bool(rules)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        part = chunk["amounts"]
+        part = self.amounts_of(chunk)
         rows = slice(first, first + len(part))
         if self._amounts is None:
             whole = len(part) == self.total
@@ -180,7 +185,7 @@ class Trajectories(Collector):
         if len(part) < self.total:
             self._amounts[rows] = part
         if self._values is not None:
-            self._values[rows] = self.rule_values(part, first)
+            self._values[rows] = self.rule_values(chunk["amounts"], first)
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         assert self._amounts is not None
@@ -189,7 +194,7 @@ class Trajectories(Collector):
         if self._values is None:
             return "trajectories", found, {}
         found["value"] = self._values.reshape(*shape[:-1], self._values.shape[-1])
-        return "trajectories", found, {"rule": list(self.network.rules)}
+        return "trajectories", found, {"rule": self.names}
 
 
 class Statistics(Collector):
@@ -198,15 +203,15 @@ class Statistics(Collector):
     wanted = Wanted(statistics=True)
 
     def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, whole=whole)
         shape = (self.layout.count, self.grid.size)
         check_room(
-            64 * shape[0] * shape[1] * (self.tables.species_count + len(self.network.rules)),
+            64 * shape[0] * shape[1] * (self.tables.species_count + len(self.names)),
             f"an array of statistics of {shape[0]:,} points at {shape[1]:,} times",
             "use fewer points or fewer times",
         )  # fmt: skip
         self._sums = SumsByPoint(*shape, self.tables.species_count)
-        rules = len(self.network.rules)
+        rules = len(self.names)
         # Values of rules are not integers and are computed from amounts.
         self.wanted = Wanted(statistics=whole, amounts=bool(rules) or not whole)
         self._moments = Moments(*shape, rules) if rules else None
@@ -217,7 +222,7 @@ class Statistics(Collector):
         if self._broken is None:
             self._sums.add(chunk, first // self.replicates)
         else:
-            self._add(self._broken, chunk["amounts"], chunk, first)
+            self._add(self._broken, self.amounts_of(chunk), chunk, first)
         if self._moments is not None:
             self._add(self._moments, self.rule_values(chunk["amounts"], first), chunk, first)
 
@@ -241,7 +246,7 @@ class Statistics(Collector):
             return "statistics", found, {}
         found["value_mean"] = self._moments.mean().reshape(*shape, -1)
         found["value_variance"] = self._moments.variance().reshape(*shape, -1)
-        return "statistics", found, {"rule": list(self.network.rules)}
+        return "statistics", found, {"rule": self.names}
 
 
 class Histogram(Collector):
@@ -251,7 +256,7 @@ class Histogram(Collector):
     takes_long = True
 
     def __init__(self, *arguments: Any, bins: ArrayLike | None = None, **options: Any) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, **options)
         self._edges = None if bins is None else _edges(bins)
         width = 1 if self._edges is None else self._edges.size - 1
         self._counts = self._empty(width)
@@ -267,7 +272,7 @@ class Histogram(Collector):
         return np.zeros(shape, np.int64)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        amounts = chunk["amounts"]
+        amounts = self.amounts_of(chunk)
         points = self.points_of(first, len(amounts))
         # Times that were not reached are zero in this array; they belong to no bin.
         unreached = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
@@ -313,7 +318,7 @@ class Final(Collector):
     wanted = Wanted(amounts=True)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, **options)
         self._parts: list[np.ndarray] = []
         check_room(
             16 * self.total * self.tables.species_count,  # for the chunks and for the whole result
@@ -321,7 +326,7 @@ class Final(Collector):
         )  # fmt: skip
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        self._parts.append(chunk["amounts"][:, 0])
+        self._parts.append(self.amounts_of(chunk)[:, 0])
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         amounts = np.concatenate(self._parts)
@@ -341,7 +346,7 @@ class FirstPassage(Collector):
     wanted = Wanted()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, **options)
         self._times = np.full(self.total, np.nan)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
@@ -360,7 +365,7 @@ class Events(Collector):
     wanted = Wanted(log_first=True)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, **options)
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:

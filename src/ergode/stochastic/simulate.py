@@ -87,6 +87,8 @@ def simulate(
         - ``"rejection-bounds"``: bounds of propensities (Thanh et al. 2014); for rates that depend
           on time, and rates that are expensive
         - ``"next-reaction"``: a clock for each reaction (Gibson & Bruck 2000); for sensitivities
+        - ``"hybrid"``: differential equations between firings (Haseltine & Rawlings 2002); for rate
+          rules and continuous species, exact up to `tolerance`
         - ``"tau-leap"``: an approximation by many firings in one step (Anderson & Koyama 2012);
           for many molecules
         - ``"langevin"``: an approximation by the chemical Langevin equation (Gillespie 2000), in
@@ -103,14 +105,15 @@ def simulate(
         and each becomes a dim of its own.
     stop : str, optional
         A condition that ends a realization, such as ``"X > 100"``; it is checked after every
-        firing. The final state is reported at all later times.
+        firing, and with ``"hybrid"`` at all times. The final state is reported at all later times.
     bins : array_like, shape [bin_count + 1], optional
         Edges of the bins of ``"histogram"``; the default is one bin per integer. The last bin
         includes its upper edge. ``below`` and ``above`` count the realizations outside.
     tolerance : float, optional
         For ``"tau-leap"`` and ``"langevin"``: relative change of a propensity allowed in a step, at
         least 1e-10; the default is 0.03. The step is also bounded by relaxation, see
-        ``attrs["step_error"]``.
+        ``attrs["step_error"]``. For ``"hybrid"``: relative error of a step of the differential
+        equations; the default is 1e-6. Amounts below one have this error absolutely.
     step : float, optional
         For ``"tau-leap"`` and ``"langevin"``, instead of `tolerance`: a fixed step [time].
     rounding : {"stochastic", "nearest", "down"}, optional
@@ -133,9 +136,10 @@ def simulate(
     -------
     xarray.Dataset
         The requested output, ``status`` and ``firing_count`` of every realization, and the values
-        of the network's rules. ``attrs`` record version, method, device and network, and counters
-        of the work done. Values that a realization did not reach, because it failed or was not
-        run, are missing (NaN; amounts become float64) and excluded from statistics.
+        of the network's rules, and of parameters and compartments with a rate rule. ``attrs``
+        record version, method, device and network, and counters of the work done. Values that a
+        realization did not reach, because it failed or was not run, are missing (NaN; amounts
+        become float64) and excluded from statistics.
 
         For approximate methods ``attrs["step_error"]`` is the discretization error: the largest
         relative error of a variance for linear relaxation, (lambda step)^2 / 4; means have smaller
@@ -225,7 +229,8 @@ def simulate(
         seed=seed, replicates=numbers, max_firings=max_firings,
     )  # fmt: skip
     runner = runner_on(device=device)
-    collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, whole)
+    integers = plan.method.whole and not network.is_continuous.any()
+    collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, integers)
     log.tell_choice(plan.method.name, plan.reason, device.name, device.model)
     door()
     if not log.is_plan_only():

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core import launch
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
-from ergode.stochastic.algorithms import leap
+from ergode.stochastic.algorithms import hybrid, leap
 
 # Cost of a step, and of a single firing between two steps, in firings of the direct method.
 _STEP_COST, _SINGLE_COST = 30.0, 5.0
@@ -28,7 +28,7 @@ def step_control(
     grid: np.ndarray,
     max_firings: int,
 ) -> dict[str, np.ndarray]:
-    """Constants that control the steps of a method; empty for a method without steps.
+    """Constants that control the steps of a method; empty if it has its own.
 
     Parameters
     ----------
@@ -46,18 +46,21 @@ def step_control(
     PlanError
         A value is invalid, or belongs to another method.
     """
-    if method is None or not method.algorithm.leaps:
+    flows = method is not None and method.algorithm.flows
+    if method is None or flows or not method.algorithm.leaps:
         name = "auto" if method is None else method.name
         for argument, value in (("tolerance", tolerance), ("step", step)):
-            if value is not None:
-                with_steps = " and ".join(
-                    repr(one.name) for one in methods.METHODS.values() if one.algorithm.leaps
-                )
+            if value is not None and not (flows and argument == "tolerance"):
+                able = [
+                    repr(one.name)
+                    for one in methods.METHODS.values()
+                    if one.algorithm.leaps or (one.algorithm.flows and argument == "tolerance")
+                ]
                 raise PlanError(
-                    f"{argument} is given, but method {name!r} takes no steps; it is for "
-                    f"{with_steps}"
+                    f"{argument} is given, but method {name!r} takes no steps"
+                    f"{' of a given length' if flows else ''}; it is for "
+                    f"{' and '.join(able)}"
                 )
-        return {}
     if tolerance is not None and step is not None:
         raise PlanError("tolerance and step are given; expected one of them")
     if tolerance is not None and not _SMALLEST_TOLERANCE <= tolerance < 1:
@@ -65,6 +68,10 @@ def step_control(
             f"tolerance is {tolerance!r}; expected a number between 0 and 1, at least "
             f"{_SMALLEST_TOLERANCE:g}"
         )
+    if flows:
+        return hybrid.control(hybrid.TOLERANCE if tolerance is None else tolerance)
+    if method is None or not method.algorithm.leaps:
+        return {}
     if step is not None and not 0 < step < np.inf:
         raise PlanError(f"step is {step!r}; expected a time above 0")
     begin, end = float(grid[0]), float(grid[-1])

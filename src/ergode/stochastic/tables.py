@@ -62,6 +62,15 @@ class Interruptions(NamedTuple):
     draws: Any  # [entry, 4] kind, variable that stores it, programs of its arguments
     breaks: Any  # [break] program
     stop: Any  # [0 or 1] program
+    real: Any  # [variable] whether it is a real number, and not a count
+
+
+class Flow(NamedTuple):
+    """Arrays of what changes between firings, for `algorithms.hybrid`."""
+
+    variables: Any  # [slot] continuous variables
+    rates: Any  # [slot] program of the rate rule
+    conditions: Any  # [0 ...] programs of conditions that change between firings, not at breaks
 
 
 # This bit in a variable of a pair means: its count minus one.
@@ -91,6 +100,11 @@ class Tables:
         Whether every law is mass action.
     most_values : int
         Largest number of assignments of one event.
+    flow : Flow
+    smooth : str
+        A condition that depends on time otherwise than by comparing it, for a message; or empty.
+    reported_count : int
+        Variables whose values are reported, the first of all: the species, or more.
     """
 
     net: Net
@@ -104,6 +118,9 @@ class Tables:
     moving_breaks: bool
     mass_action: bool
     most_values: int
+    flow: Flow
+    smooth: str
+    reported_count: int
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, make: Callable[..., Made], *options: Any) -> Made:
@@ -117,6 +134,18 @@ class Tables:
     def network(self) -> ReactionNetwork:
         """The network."""
         return self.naming.network
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether a variable changes between firings."""
+        return self.flow.variables.size > 0
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """Names whose values results contain beside amounts: rules, and what has a rate rule."""
+        network = self.network
+        rated = (name for name in network.rate_rules if name not in network.index)
+        return (*network.rules, *rated)
 
     @cached_property
     def order_most(self) -> int:

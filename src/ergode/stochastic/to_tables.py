@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.programs import Operation, Step, depth_of, programs_arrays
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.network import ReactionNetwork
@@ -29,6 +29,7 @@ from ergode.stochastic.tables import (
     ONE_LESS,
     PERSISTENT,
     ROUNDING,
+    Flow,
     Interruptions,
     Net,
     Tables,
@@ -76,7 +77,8 @@ def build(
     """
     if point_count * len(network.reactions) > _KEPT_PROPENSITIES:
         return _build(network, values, initial, point_count, stop, whole, rounding)
-    numbers = *network.parameters.items(), *network.rules.items()  # a copy: these are mutable
+    # A copy: these are mutable.
+    numbers = *network.parameters.items(), *network.rules.items(), *network.rate_rules.items()
     given, start = (
         tuple((name, row.tobytes()) for name, row in rows.items()) for rows in (values, initial)
     )
@@ -111,16 +113,25 @@ def _build(
     known = network.evaluate_parameters(values)
     laws = _gather_laws(network, naming, programs, known, point_count)
     events = _gather_events(network, naming, programs, known, rounding, whole)
-    time_dependent = programs.time_outside
     stop_program = [] if stop is None else [programs.add(naming.inline(stop), "stop")]
+    flow = _gather_flow(network, naming, programs)
+    time_dependent = programs.time_outside
     moving = any(map(naming.follows_state, programs.breaks))
     breaks = [programs.add(expression, None) for expression in programs.breaks]
     start = _initial(network, naming, known, initial, point_count, whole)
+    species_count = len(network.species)
     rows = [np.broadcast_to(known[name], point_count) for name in naming.parameters]
     parameters = np.array(rows, np.float64).reshape(len(rows), point_count).T
     interruptions = Interruptions(
         breaks=np.array(breaks, np.int32),
         stop=np.array(stop_program, np.int32),
+        real=np.array(
+            [
+                i >= species_count or name in naming.continuous
+                for i, name in enumerate(naming.variables)
+            ],
+            np.int8,
+        ),
         **{name: laws.pop(name) for name in Interruptions._fields if name in laws},
         **events,
     )
@@ -131,7 +142,7 @@ def _build(
         **laws,
         **programs_arrays(programs.steps),
     )
-    for array in (*net, *interruptions):
+    for array in (*net, *interruptions, *flow):
         constant(array)
     return Tables(
         net=net,
@@ -145,7 +156,40 @@ def _build(
         moving_breaks=moving,
         mass_action=bool((net.laws < 0).all()),
         most_values=int(np.diff(interruptions.assignment_starts).max(initial=1)),
+        flow=flow,
+        smooth=programs.smooth,
+        reported_count=_reported_count(network, naming),
     )
+
+
+def _gather_flow(network: ReactionNetwork, naming: Naming, programs: _Programs) -> Flow:
+    """What changes between firings."""
+    rates = []
+    for name in naming.continuous:
+        rate: Expression | None = network.rate_rules.get(name)
+        size = naming.size_of(name)
+        if rate is not None and size is not None:
+            # The rule is of the concentration; the amount follows the size, too.
+            text = f"({rate.text}) * {size}"
+            if size in network.rate_rules:
+                text += f" + {name} * ({network.rate_rules[size].text})"
+            rate = Expression(text)
+        rates.append(NO_PROGRAM if rate is None else programs.add(rate, "", rate=True))
+    return Flow(
+        variables=np.array([naming.index[name] for name in naming.continuous], np.int32),
+        rates=np.array(rates, np.int32),
+        conditions=np.array(programs.conditions, np.int32),
+    )
+
+
+def _reported_count(network: ReactionNetwork, naming: Naming) -> int:
+    """All variables but draws, if a rule or a rate rule needs more of them than the species."""
+    moving = set(naming.variables[len(network.species) :])
+    names = {name for name in network.rate_rules if name not in network.index}
+    for rule in network.rules.values():
+        names |= naming.variables_of(naming.inline(rule))
+    needed = not moving.isdisjoint(names)
+    return len(naming.variables) - len(naming.draws) if needed else len(network.species)
 
 
 def pairs_of(starts: np.ndarray, reactants: np.ndarray, orders: np.ndarray, one: int) -> np.ndarray:
@@ -176,6 +220,8 @@ class _Programs:
         self.steps: list[list[Step]] = []
         self.breaks: list[Expression] = []
         self.time_outside = False
+        self.smooth = ""
+        self.conditions: list[int] = []
         self._numbers: dict[str, int] = {}
 
     def add(self, value: float | Expression | None, what: str | None, rate: bool = False) -> int:
@@ -183,19 +229,26 @@ class _Programs:
         if value is None:
             return NO_PROGRAM
         expression = self.naming.inline(value)
+        moves = False
         if what is not None:
             found, all_of_it = breaks_of(expression, self.naming)
-            self.breaks += [new for new in found if new not in self.breaks]
-            if not all_of_it and not rate and what != "":
-                raise PlanError(
+            # A time that moves between firings is no break: the condition is located in a step.
+            still = [new for new in found if not self.naming.flows(new)]
+            self.breaks += [new for new in still if new not in self.breaks]
+            if not all_of_it and not rate:
+                self.smooth = (
                     f"{what}, '{expression.text}', depends on time otherwise than by comparing it "
-                    "with something; such a condition cannot be met exactly"
+                    "with something"
                 )
-            self.time_outside |= rate and not all_of_it
+            self.time_outside |= rate and (not all_of_it or len(still) < len(found))
+            moves = not rate and (not all_of_it or self.naming.flows(expression))
         if expression.text not in self._numbers:
             self._numbers[expression.text] = len(self.steps)
             self.steps.append(self.naming.steps(expression))
-        return self._numbers[expression.text]
+        number = self._numbers[expression.text]
+        if moves and number not in self.conditions:
+            self.conditions.append(number)
+        return number
 
 
 def _gather_laws(
@@ -212,6 +265,8 @@ def _gather_laws(
     looked_at = set(table.formulas) | set(np.flatnonzero(table.laws == Law.RATE).tolist())
     if network.compartments:
         looked_at |= set(np.flatnonzero(table.laws == Law.DETERMINISTIC).tolist())
+    if network.is_continuous.any():  # n^2 in place of n (n - 1)
+        looked_at |= set(range(count))
     coefficients = np.broadcast_to(table.values, (point_count, count)).copy()
     programs_of = np.full(count, NO_PROGRAM, np.int32)
     stochastic = np.flatnonzero(table.laws == Law.STOCHASTIC)
@@ -376,7 +431,9 @@ def _gather_events(
     for k, (event, taken) in enumerate(each):
         what = f"trigger of event '{event.name or k}'"
         triggers.append(programs.add(event.trigger, what))
-        if naming.follows_state(naming.inline(event.trigger)):
+        if naming.follows_state(naming.inline(event.trigger)) or (
+            triggers[-1] in programs.conditions
+        ):
             watched.append(k)
         delays.append(programs.add(event.delay, None) if event.delay != 0.0 else NO_PROGRAM)
         priorities.append(programs.add(event.priority, None))
@@ -390,8 +447,9 @@ def _gather_events(
         for name, expression in taken.items():
             assigned.append(naming.index[name])
             size = naming.size_of(name)
-            if size is not None:
-                expression = Expression(f"({expression.text}) * {size}")
+            if size is not None:  # that which the same event gives the compartment, if it does
+                text = taken[size].text if size in taken else size
+                expression = Expression(f"({expression.text}) * ({text})")
             assignments.append(programs.add(expression, None))
     return {
         "triggers": np.array(triggers, np.int32),
@@ -431,7 +489,10 @@ def _initial(
             value = value * known[member.compartment]
         start[:, i] = value
     if whole:
-        check_amounts(start[:, : len(network.species)], [m.name for m in network.species])
+        counts = np.flatnonzero(~network.is_continuous)
+        part = start[:, counts]
+        check_amounts(part, [network.species[i].name for i in counts])
+        start[:, counts] = part
     for i in range(len(network.species), len(naming.variables)):
         start[:, i] = known.get(naming.variables[i], 0.0)  # draws have no initial value
     return start

@@ -6,9 +6,9 @@ from grid_of_threads import Block
 from kernel_cases import ROBERTSON, launch_of
 
 from ergode.core.devices import resolve
+from ergode.core.math.rosenbrock import RODAS4
 from ergode.kinetics.implicit.runner import thread_launch
 from ergode.kinetics.implicit.system import system_of
-from ergode.kinetics.implicit.tableaus import RODAS4
 from ergode.kinetics.implicit.unrolled import can_be_unrolled
 from ergode.kinetics.launch import Options, bindings_of, empty_outcome, run_zones
 from ergode.kinetics.methods import METHODS

@@ -14,7 +14,7 @@ where p and q are sums of the U_i.
 Parts of J that couple all nuclei are kept out of the factorised matrix (see `low_rank`).
 
 The step is written once, for a thread on the CPU and a block or a thread on CUDA (see
-`thread_group`). `tableaus` has the coefficients of the methods.
+`thread_group`). `core.math.rosenbrock` has the coefficients of the methods.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7.
 """

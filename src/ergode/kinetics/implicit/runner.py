@@ -13,6 +13,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.core.math.rosenbrock import Tableau, coefficients_of
 from ergode.kinetics.block.elimination import tiles
 from ergode.kinetics.block.launch import (
     BlockLaunch,
@@ -26,7 +27,6 @@ from ergode.kinetics.block.schedule import INDEXABLE, block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.implicit import rosenbrock
 from ergode.kinetics.implicit.system import coupled, system_of
-from ergode.kinetics.implicit.tableaus import Tableau, coefficients_of
 from ergode.kinetics.implicit.unrolled import (
     can_be_unrolled,
     integrate_unrolled,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real, unroll
+from ergode.core.math.rosenbrock import Coefficients
 from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.block.thread_group import ALONE
@@ -23,7 +24,6 @@ from ergode.kinetics.implicit.rosenbrock import (
     solve_trial,
 )
 from ergode.kinetics.implicit.system import change_at, fill_slopes
-from ergode.kinetics.implicit.tableaus import Coefficients
 from ergode.kinetics.tables import System, Workspace
 
 _MOST_ENTRIES = 200

@@ -125,6 +125,11 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
         raise ModelError(
             "the network has events, which ergode.kinetics does not support; use ergode.stochastic"
         )
+    if network.rate_rules:
+        raise ModelError(
+            f"the network has the rate rule of '{min(network.rate_rules)}', which ergode.kinetics "
+            "does not support; use ergode.stochastic with method='hybrid'"
+        )
     network = deterministic(network)
     species = network.species
     nuclear = all(one.mass_number is not None for one in species)

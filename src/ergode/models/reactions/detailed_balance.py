@@ -95,7 +95,7 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
         )
     return ReactionNetwork(
         network.species, reactions, network.parameters, network.compartments,
-        network.rules, network.events, network.name,
+        network.rules, network.events, network.name, network.rate_rules, network.continuous,
     )  # fmt: skip
 
 

@@ -21,7 +21,8 @@ class Event:
         The condition, of species, parameters, compartments and ``time``, such as ``"P > 30"`` or
         ``"time >= 22.5"``. Such a time is met exactly, independent of the times of results.
     assignments : mapping of str to float or str
-        New values by name of a species (in the sense of its `quantity`) or a parameter.
+        New values by name of a species (in the sense of its `quantity`), a parameter or a
+        compartment. Amounts do not follow the size of their compartment; concentrations do.
         All are computed before the first is assigned. A formula may draw random numbers:
         ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``; every call is a new draw.
     delay : float or str

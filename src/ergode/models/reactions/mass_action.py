@@ -275,7 +275,7 @@ def deterministic(network: ReactionNetwork) -> ReactionNetwork:
     reactions = [_without_chance(reaction, species, fixed) for reaction in table]
     return ReactionNetwork(
         network.species, reactions, network.parameters, network.compartments,
-        network.rules, network.events, network.name,
+        network.rules, network.events, network.name, network.rate_rules, network.continuous,
     )  # fmt: skip
 
 

@@ -66,21 +66,36 @@ def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> Reactio
     species = {member.name: member for member in network.species}
     units = {name: Expression(f"{name} / {SYSTEM_SIZE}") for name in species if name.isidentifier()}
     return ReactionNetwork(
-        [replace(one, initial=_whole(one.initial, one)) for one in network.species],
+        [
+            replace(one, initial=_whole(one.initial, one, real))
+            for one, real in zip(network.species, network.is_continuous, strict=True)
+        ],
         [_reaction(one, units) for one in network.reactions],
         {**network.parameters, SYSTEM_SIZE: float(molecules_per_unit)},
         network.compartments,
         {name: rule.substitute(units) for name, rule in network.rules.items()},
-        [_event(one, species, units) for one in network.events],
+        [_event(one, network, units) for one in network.events],
         network.name,
+        {name: _per_unit(name, rule, species, units) for name, rule in network.rate_rules.items()},
+        network.continuous,
     )
 
 
-def _whole(value: float | Expression, member: Species) -> float | Expression:
-    """An amount or concentration in the old unit, as one of whole molecules."""
+def _per_unit(
+    name: str, rule: Expression, species: Mapping[str, Species], units: Mapping[str, Expression]
+) -> Expression:
+    """A time derivative in molecules."""
+    rule = rule.substitute(units)
+    return Expression(f"({rule.text}) * {SYSTEM_SIZE}") if name in species else rule
+
+
+def _whole(value: float | Expression, member: Species, real: bool) -> float | Expression:
+    """An amount or concentration in the old unit, as one of whole molecules unless it is `real`."""
     if value == 0:
         return 0.0
     text = f"({value.text if isinstance(value, Expression) else repr(value)}) * {SYSTEM_SIZE}"
+    if real:
+        return Expression(text)
     if member.quantity == "concentration" and member.compartment is not None:
         place = member.compartment
         return Expression(f"floor({text} * {place} + 0.5) / {place}")
@@ -108,12 +123,18 @@ def _reaction(reaction: Reaction, units: Mapping[str, Expression]) -> Reaction:
     )  # fmt: skip
 
 
-def _event(event: Event, species: Mapping[str, Species], units: Mapping[str, Expression]) -> Event:
+def _event(event: Event, network: ReactionNetwork, units: Mapping[str, Expression]) -> Event:
+    index = network.index
+
     def put(value: float | Expression) -> float | Expression:
         return value.substitute(units) if isinstance(value, Expression) else value
 
     assignments = {
-        name: _whole(put(value), species[name]) if name in species else put(value)
+        name: _whole(
+            put(value), network.species[index[name]], bool(network.is_continuous[index[name]])
+        )
+        if name in index
+        else put(value)
         for name, value in event.assignments.items()
     }
     return replace(

@@ -50,6 +50,15 @@ class ReactionNetwork:
         results contain them.
     events : sequence of Event
     name : str, optional
+    rate_rules : mapping of str to str
+        Time derivatives, by name of a parameter, a compartment or a species (in the sense of its
+        `quantity`): ``{"V": "growth * V"}``. The variable begins at its own value. Reactions may
+        change such a species, too. Only `ergode.stochastic` with ``method="hybrid"`` follows them.
+    continuous : sequence of str
+        Species whose amounts are real numbers. A reaction that changes only such species is
+        deterministic: it changes them at its rate, and the rate of two equal molecules is
+        that of n^2, not of n (n - 1). All other reactions fire one by one, and a firing changes
+        continuous species, too. Species with a rate rule are continuous.
 
     Raises
     ------
@@ -79,6 +88,8 @@ class ReactionNetwork:
     rules: Mapping[str, Expression]
     events: tuple[Event, ...]
     name: str | None
+    rate_rules: Mapping[str, Expression]
+    continuous: tuple[str, ...]
     _known: frozenset[str]
 
     def __init__(
@@ -90,6 +101,8 @@ class ReactionNetwork:
         rules: Mapping[str, str | Expression] | None = None,
         events: Iterable[Event] = (),
         name: str | None = None,
+        rate_rules: Mapping[str, str | Expression] | None = None,
+        continuous: Iterable[str] = (),
     ) -> None:
         members = species_of(species)
         if not members:
@@ -106,11 +119,9 @@ class ReactionNetwork:
         for key, value in by_name("parameters", parameters, "values").items():
             check_name(key, "parameter")
             formulas[key] = number_or_expression(value, f"parameter '{key}'")
-        defined = {}
-        for key, text in by_name("rules", rules, "formulas").items():
+        defined = _rules_of(rules, "rules", "rule")
+        for key in defined:
             check_name(key, "rule")
-            rule = number_or_expression(text, f"rule '{key}'")
-            defined[key] = rule if isinstance(rule, Expression) else Expression(repr(rule))
         self._set(
             species=members,
             reactions=table,
@@ -119,9 +130,12 @@ class ReactionNetwork:
             rules=defined,
             events=tuple(sequence("events", events, "Event")),
             name=name,
+            rate_rules=_rules_of(rate_rules, "rate_rules", "rate rule"),
+            continuous=tuple(sequence("continuous", continuous, "names of species")),
         )
         self._check_names()
         self._check_formulas()
+        self._check_continuous()
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
@@ -142,6 +156,8 @@ class ReactionNetwork:
             "parameters": tuple(self.parameters) or None,
             "compartments": tuple(one.name for one in self.compartments) or None,
             "rules": len(self.rules) or None,
+            "rate rules": len(self.rate_rules) or None,
+            "continuous species": self.continuous or None,
             "events": len(self.events) or None,
         }
         rows = (
@@ -186,6 +202,8 @@ class ReactionNetwork:
                 self._check_uses(member.initial, fixed, f"initial of '{member.name}'")
         for name, value in self.rules.items():
             self._check_uses(value, self._known, f"rule '{name}'")
+        for name, value in self.rate_rules.items():
+            self._check_uses(value, self._known, f"rate rule of '{name}'")
         table = self.reactions
         for k, formula in table.formulas.items():
             usable = self._known if table.laws[k] == Law.RATE else fixed
@@ -195,6 +213,34 @@ class ReactionNetwork:
         for k, event in enumerate(self.events):
             self._check_event(event, k)
         _ = self.parameter_order, self.rule_order
+
+    def _check_continuous(self) -> None:
+        sizes = {compartment.name for compartment in self.compartments}
+        for name in self.rate_rules:
+            place = self.index.get(name)
+            if place is None and name not in self.parameters and name not in sizes:
+                raise ModelError(
+                    f"rate_rules has '{name}', which is neither a species nor a parameter nor a "
+                    "compartment of the network"
+                )
+            if place is not None and self.species[place].constant:
+                raise ModelError(f"rate_rules has '{name}', a species that is constant")
+        for name in self.continuous:
+            if name not in self.index:
+                close = get_close_matches(str(name), self.index, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                raise ModelError(
+                    f"continuous has {name!r}, which is not a species of the network{hint}"
+                )
+        if len(set(self.continuous)) < len(self.continuous):
+            twice = next(name for name in self.continuous if self.continuous.count(name) > 1)
+            raise ModelError(f"continuous has '{twice}' twice")
+        for k in self.reactions.delays:
+            if self.flows[k]:
+                raise ModelError(
+                    f"reaction '{self.reactions.name_of(k)}' changes only continuous species, so "
+                    "it is deterministic; it cannot have a delay"
+                )
 
     def _check_uses(self, value: Any, usable: frozenset[str], what: str) -> None:
         if not isinstance(value, Expression) or value.names <= usable:
@@ -227,11 +273,13 @@ class ReactionNetwork:
         what = f"event '{event.name or event.trigger.text}'"
         for value in (event.trigger, event.delay, event.priority, *event.assignments.values()):
             self._check_uses(value, self._known, what)
+        sizes = {compartment.name for compartment in self.compartments}
         for name in event.assignments:
             place = self.index.get(name)
-            if name not in self.parameters and place is None:
+            if name not in self.parameters and place is None and name not in sizes:
                 raise ModelError(
-                    f"{what} assigns to '{name}', which is neither a species nor a parameter"
+                    f"{what} assigns to '{name}', which is neither a species nor a parameter nor a "
+                    "compartment"
                 )
             if place is not None and self.species[place].constant:
                 raise ModelError(f"{what} assigns to '{name}', which is constant")
@@ -255,9 +303,26 @@ class ReactionNetwork:
         return _order(self.rules, "rule")
 
     @cached_property
+    def is_continuous(self) -> np.ndarray:
+        """Whether the amount of a species is a real number, shape [species]."""
+        names = {*self.continuous, *self.rate_rules}
+        return np.array([member.name in names for member in self.species], bool)
+
+    @cached_property
+    def flows(self) -> np.ndarray:
+        """Whether a reaction is deterministic: it changes only continuous species, [reaction]."""
+        if not self.is_continuous.any():
+            return np.zeros(len(self.reactions), bool)
+        changed = self.stoichiometry != 0
+        of_all = np.asarray(changed.sum(axis=0)).ravel()
+        of_real = np.asarray(changed[np.flatnonzero(self.is_continuous)].sum(axis=0)).ravel()
+        return (of_all > 0) & (of_real == of_all)
+
+    @cached_property
     def following(self) -> tuple[str, ...]:
-        """Parameters that depend, directly or through others, on assignments of events."""
+        """Parameters that depend, directly or through others, on what changes in time."""
         moving = {name for event in self.events for name in event.assignments}
+        moving |= set(self.rate_rules)
         found = []
         for name in self.parameter_order:
             value = self.parameters.get(name)
@@ -359,7 +424,7 @@ class ReactionNetwork:
     def digest(self) -> str:
         """Hexadecimal digest of the model, in the attributes of every result."""
         # Parameters and rules are mappings that a user may change between two calls.
-        changing = repr((sorted(self.parameters.items()), sorted(self.rules.items())))
+        changing = repr([sorted(x.items()) for x in (self.parameters, self.rules, self.rate_rules)])
         if changing not in self._digests:
             self._digests.clear()
             self._digests[changing] = self._digest()
@@ -376,6 +441,8 @@ class ReactionNetwork:
             sorted(self.rules.items()), self.events, sorted(table.formulas.items()),
             sorted(table.delays.items()),
         )  # fmt: skip
+        if self.is_continuous.any() or self.rate_rules:
+            parts = (*parts, sorted(self.rate_rules.items()), sorted(self.continuous))
         digest = hashlib.sha256(repr(parts).encode())
         for array in (
             table.reactant_starts, table.reactant_species, table.reactant_counts,
@@ -384,6 +451,15 @@ class ReactionNetwork:
         ):  # fmt: skip
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
+
+
+def _rules_of(given: Any, argument: str, kind: str) -> dict[str, Expression]:
+    """Formulas by name; numbers become formulas."""
+    found = {}
+    for key, text in by_name(argument, given, "formulas").items():
+        rule = number_or_expression(text, f"{kind} '{key}'")
+        found[key] = rule if isinstance(rule, Expression) else Expression(repr(rule))
+    return found
 
 
 def _order(values: Mapping[str, Any], kind: str) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ class Propensities(Sequence[str]):
                 (factors if power > 0 else divisors).append(shown)
         for i, count in zip(members, counts, strict=True):
             name = self._network.species[i].name
-            factors += [name if j == 0 else f"({name} - {j})" for j in range(int(count))]
+            real = self._network.is_continuous[i]
+            factors += [name if j == 0 or real else f"({name} - {j})" for j in range(int(count))]
             if law == Law.STOCHASTIC and count > 1:
                 divisors.append(str(int(np.prod(np.arange(1, count + 1)))))
         return " / ".join([" * ".join(factors), *divisors])

@@ -64,6 +64,8 @@ def on_grid(
         raise ModelError(f"shape is {shape!r} and spacing {spacing!r}; expected positive numbers")
     if network.compartments or network.rules or network.events or table.delays:
         raise ModelError("a network in space cannot have compartments, rules, events or delays")
+    if network.rate_rules or network.continuous:
+        raise ModelError("a network in space cannot have rate rules or continuous species")
     if table.formulas or (table.laws == Law.RATE).any():
         raise ModelError("a network in space needs mass action with numbers as constants")
     for name, value in diffusion.items():

@@ -83,7 +83,9 @@ class Algorithm:
     advance : device function
         As in `kernel.realization`: find the next firing. The default is the direct method, which
         needs `total_of` and `choose`.
-    between, arrive, tell : device function, optional
+    between, arrive : device function, optional
+        As in `kernel.realization`, for an algorithm whose steps change the state.
+    tell : device function, optional
         As in `kernel.realization`, for an algorithm with many firings per step.
     prepared : function of tables, optional
         Initial state of every point after `prepare`, as further constants.
@@ -118,18 +120,19 @@ class Algorithm:
         """
         if self.advance is next_firing.advance and not (self.total_of and self.choose):
             raise TypeError("an algorithm needs advance, or total_of and choose")
-        for one, other in (
-            ("between", "arrive"),
-            ("arrive", "tell"),
-            ("prepared", "copy_prepared"),
-        ):
+        for one, other in (("between", "arrive"), ("prepared", "copy_prepared")):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise TypeError(f"an algorithm with {one} or {other} needs both")
 
     @property
     def leaps(self) -> bool:
         """Whether a step has many firings."""
-        return self.arrive is not None
+        return self.tell is not None
+
+    @property
+    def flows(self) -> bool:
+        """Whether variables change between firings."""
+        return self.arrive is not None and not self.leaps
 
     def bindings(self) -> dict[Any, DeviceFunction]:
         """Options of the kernels of single threads."""

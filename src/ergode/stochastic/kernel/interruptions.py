@@ -249,8 +249,8 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
     for entry in range(first, interruptions.assignment_starts[e + 1]):
         variable = interruptions.assigned[entry]
         value = waiting.values[row, base + entry - first]
-        # Counts of species are whole, except with the Langevin equation; parameters need not be.
-        if variable < plan.species_count:
+        # Counts of species are whole, except with the Langevin equation and of continuous species.
+        if variable < plan.species_count and interruptions.real[variable] == 0:
             if not abs(value) < INFINITY:
                 return FAILED_NOT_FINITE
             mode = (interruptions.flags[e] >> 3) & 7

@@ -52,6 +52,11 @@ from ergode.stochastic.tables import ONE_LESS
 LEAPS = option(False)
 """Whether a step of the method has many firings."""
 
+FLOWS = option(False)
+"""Whether variables change between firings, by differential equations. In place of a reaction, the
+number of reactions then means that a step ends without a firing.
+"""
+
 GENERAL = option(True)
 """Whether there may be formulas, reactions of three molecules, events, breaks, delays, a stopping
 condition or a log of firings. Otherwise none of these is compiled.
@@ -105,6 +110,7 @@ class Out(NamedTuple):
     log_starts: Any  # [row + 1]
     log_times: Any
     log_reactions: Any
+    real: Any  # [species] whether amounts are real numbers, and have no limit
 
 
 # ---- the functions of a method
@@ -238,7 +244,8 @@ def write(k, w, row, point, slot, work, out):
     fits = True
     for i in range(out.sums.shape[3]):
         x = work.x[w, i]
-        fits = fits and abs(x) < COUNT_LIMIT
+        if not FLOWS or out.real[i] == 0:
+            fits = fits and abs(x) < COUNT_LIMIT
     if not fits:
         return False
     if out.amounts.shape[0] > 0:
@@ -297,7 +304,7 @@ def _is_passed(g, passage):
         passed = is_over(g, passage.limit, passage.side)
     else:
         passed = g < passage.fires_at or (passage.j == NO_REACTION and g <= passage.limit)
-    if LEAPS and passage.j >= 0 and passage.fires_at == passage.soonest:
+    if (LEAPS or FLOWS) and passage.j >= 0 and passage.fires_at == passage.soonest:
         passed = is_over(g, passage.soonest, 0)
     return passed
 
@@ -310,7 +317,7 @@ def _write_passed(cursor, passage, one, plan, net, work, state, out):
         g = grid[cursor]
         if not _is_passed(g, passage):
             break
-        if LEAPS and passage.j != NO_REACTION and passage.fires_at > passage.moment:
+        if (LEAPS or FLOWS) and passage.j != NO_REACTION and passage.fires_at > passage.moment:
             between(cursor, g, w, plan, one.replicate, net, work, state)
         if not write(cursor, w, one.row, one.cell, one.slot, work, out):
             return cursor, OVERFLOW
@@ -327,10 +334,15 @@ def _write_stopped(cursor, one, work, out):
     return cursor, DONE
 
 
+def _is_firing(j, net):
+    """Whether a step ends with a firing."""
+    return not FLOWS or j < net.change_starts.size - 1
+
+
 def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
     """Handle a firing; returns the outcome, the next break, its side, and whether to stop."""
     w = one.worker
-    if not LEAPS and interruptions.delays[j] >= 0:
+    if not LEAPS and _is_firing(j, net) and interruptions.delays[j] >= 0:
         delay = evaluate(interruptions.delays[j], w, t, one.point, net, work)
         if not push_delayed(t + max(delay, real(0.0)), j, w, waiting):
             return OVERFLOW, soonest, side, False
@@ -412,7 +424,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
         if GENERAL and limit <= moment:
             fires_at, j = limit, NO_REACTION
         else:
-            last = soonest if LEAPS else limit
+            last = soonest if LEAPS or FLOWS else limit
             fires_at, j, draw = advance(
                 w, moment, last, point, draw, plan, replicate, net, work, state
             )
@@ -430,12 +442,16 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             break
         if j >= 0:
             t, after = fires_at, 0
-            firings += arrive(w, work, state) if LEAPS else np.int64(1)
-            if not LEAPS and not change(j, w, net, work):
-                outcome = NEGATIVE
-                break
+            fires = not LEAPS and _is_firing(j, net)
+            if LEAPS or FLOWS:
+                firings += arrive(w, work, state)
+            if fires:
+                firings += np.int64(1)
+                if not change(j, w, net, work):
+                    outcome = NEGATIVE
+                    break
             if GENERAL:
-                if log_place < log_last:
+                if fires and log_place < log_last:
                     out.log_times[log_place] = t
                     out.log_reactions[log_place] = j
                     log_place += 1

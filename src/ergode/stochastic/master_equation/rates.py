@@ -131,6 +131,8 @@ def _refuse(network: ReactionNetwork) -> None:
     if network.events:
         event = network.events[0]
         raise PlanError(f"the network has the event '{event.name or event.trigger.text}'; {remedy}")
+    for name in (*network.rate_rules, *network.continuous):
+        raise PlanError(f"'{name}' is a continuous variable of the network; {remedy}")
     if network.reactions.delays:
         k = min(network.reactions.delays)
         name = network.reactions.name_of(k)

@@ -59,8 +59,8 @@ def _reasons(tables: Tables, point: int, time: float, state: np.ndarray) -> str:
     network = tables.network
     found = [
         f"there were {x:g} of '{member.name}'"
-        for member, x in zip(network.species, state, strict=True)
-        if not 0 <= x < 2**31
+        for member, x, real in zip(network.species, state, network.is_continuous, strict=True)
+        if not (0 <= x < 2**31 or (real and abs(x) < np.inf))
     ]
     naming = tables.naming
     # Values of parameters that events change are not known here.

@@ -35,6 +35,8 @@ class Runner:
     device : Device
     leaps : bool
         Whether a step of the method has many firings.
+    flows : bool
+        Whether variables change between firings.
     whole : bool
         Whether amounts are whole numbers.
     """
@@ -50,6 +52,7 @@ class Runner:
         max_firings: int,
         device: Device,
         leaps: bool = False,
+        flows: bool = False,
         whole: bool = True,
     ) -> None:
         self.tables = tables
@@ -57,7 +60,9 @@ class Runner:
         self.device = device
         self.replicates = len(replicates)
         self.leaps = leaps
-        self.whole = whole
+        # Tau-leaping shares a kernel with the Langevin equation, whose amounts are not whole.
+        self.real = leaps or flows or tables.reported_count > tables.species_count
+        self.whole = whole and not tables.network.is_continuous.any()
         self._plan = Plan(
             np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start), np.int64(0),
             np.float64(begin),
@@ -79,11 +84,11 @@ class Runner:
         zeros = self.device.zeros
         status = self.device.empty((count,), np.uint8)
         self.device.copy(np.full(count, Status.NOT_RUN, np.uint8), status)
-        # Tau-leaping shares a kernel with the Langevin equation, whose amounts are not whole.
-        kind = np.float64 if self.leaps else np.int64
+        reported = self.tables.reported_count
+        kind = np.float64 if self.real else np.int64
         return Out(
             grid=self.device.put(self.grid),
-            amounts=zeros((count if wanted.amounts else 0, times, species), kind),
+            amounts=zeros((count if wanted.amounts else 0, times, reported), kind),
             sums=zeros(shape, np.int64),
             squares_low=zeros(shape, np.int64),
             squares_high=zeros(shape, np.int64),
@@ -97,11 +102,12 @@ class Runner:
             log_starts=self.device.put(log_starts),
             log_times=zeros((int(log_starts[-1]),), np.float64),
             log_reactions=zeros((int(log_starts[-1]),), np.int32),
+            real=self.device.put(self.tables.network.is_continuous.astype(np.int8)),
         )
 
     def row_bytes(self, wanted: Wanted) -> int:
         """Memory of the results of one realization [bytes]."""
-        return 24 + 8 * self.grid.size * self.tables.species_count * wanted.amounts
+        return 24 + 8 * self.grid.size * self.tables.reported_count * wanted.amounts
 
     def fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
         """The requested results on the host, summed over all slots."""
@@ -111,7 +117,8 @@ class Runner:
         names += SUMS if wanted.statistics else ()
         names += ["log_times", "log_reactions"] if wanted.log_counts is not None else []
         found = {name: self.device.get(getattr(out, name)) for name in names}
-        if wanted.amounts and self.whole:
+        species_count = self.tables.species_count
+        if wanted.amounts and self.whole and self.tables.reported_count == species_count:
             found["amounts"] = found["amounts"].astype(np.int64, copy=False)
         for name in SUMS:
             if name in found:

@@ -169,6 +169,8 @@ def why_unsupported(algorithm: Algorithm, tables: Tables, size: int) -> str | No
         return "the algorithm has no form for thread groups"
     if tables.has_delays:
         return "products are delayed"
+    if tables.reported_count > tables.species_count:
+        return "values of parameters that change are reported"
     interrupted = tables.is_interrupted or tables.variable_count > tables.species_count
     if interrupted and group.refresh is None:
         return "the algorithm treats no events on thread groups"

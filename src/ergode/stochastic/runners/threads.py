@@ -47,6 +47,7 @@ def kernel_of(
     bindings: dict[Any, Any] = algorithm.bindings()
     bindings |= {
         realization.LEAPS: algorithm.leaps,
+        realization.FLOWS: algorithm.flows,
         realization.GENERAL: general,
         realization.PREPARED: prepared,
     }
@@ -81,14 +82,14 @@ class TableRunner(Runner):
         control: Mapping[str, np.ndarray] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(tables, leaps=algorithm.leaps, **options)
+        super().__init__(tables, leaps=algorithm.leaps, flows=algorithm.flows, **options)
         self.algorithm = algorithm
         self.control = dict(control or {})
 
     def kernel_for(self, wanted: Wanted, led: bool = False) -> tuple[kernels.Kernel, bool]:
         """The kernel for this network, and whether its realizations copy a prepared state."""
         logged = wanted.log_first or wanted.log_counts is not None
-        general = logged or not self.tables.is_plain
+        general = logged or not self.tables.is_plain or self.algorithm.flows
         prepared = not general and self.prepares()
         return kernel_of(self.algorithm, general, prepared, led), prepared
 

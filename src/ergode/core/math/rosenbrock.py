@@ -1,4 +1,4 @@
-"""Rosenbrock methods by their coefficients, in the form of `rosenbrock`.
+"""Coefficients of Rosenbrock methods, in the form of `ergode.kinetics.implicit.rosenbrock`.
 
 ``rodas4`` is the stiffly accurate pair of order 4(3) of E. Hairer, G. Wanner, "Solving Ordinary
 Differential Equations II", 2nd ed. (1996), sections IV.7 and VI.4. ``rosenbrock23`` is the pair of

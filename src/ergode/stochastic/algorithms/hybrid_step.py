@@ -1,0 +1,250 @@
+"""A step of the differential equations between firings, and of the integrated propensity.
+
+A slot is a continuous variable; the last slot is Lambda, whose derivative is the total propensity.
+The step is that of ``rodas4``, an L-stable Rosenbrock method of order 4(3).  Its Jacobian is made
+by finite differences.  Within a step the values are those of the dense output, a cubic polynomial.
+
+E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7 and VI.4.
+"""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import noinline_cpu, real
+from ergode.core.math.rosenbrock import RODAS4
+from ergode.stochastic.kernel.bytecode import evaluate
+from ergode.stochastic.kernel.outcomes import INFINITY
+from ergode.stochastic.kernel.realization import propensity
+
+# Relative increment of finite differences: of variables, and of time within the step.
+DIFFERENCE, LATER = 1e-7, 1e-6
+HALVINGS = 60
+
+GAMMA = RODAS4.gamma
+STAGES = len(RODAS4.m)
+BEFORE = 7
+"""Place in the row `clock` of the last time before the break that ends the step."""
+
+
+# ---- the right-hand side
+
+
+@noinline_cpu
+def look(w, t, point, net, work, state):
+    """Propensities that stay the same between firings."""
+    for k in range(state.still.size):
+        j = state.still[k]
+        state.a[w, j] = propensity(j, w, t, point, net, work)
+
+
+@noinline_cpu
+def slopes(w, t, point, out, net, work, state):
+    """Time derivatives of all slots, into `out`; returns the lowest propensity."""
+    count = state.variables.size
+    for k in range(count):
+        slope = real(0.0)
+        if state.rates[k] >= 0:
+            slope = evaluate(state.rates[k], w, t, point, net, work)
+        out[w, k] = slope
+    for place in range(state.flows.size):
+        j = state.flows[place]
+        rate = propensity(j, w, t, point, net, work)
+        for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+            out[w, state.slots[net.changed[entry]]] += net.changes[entry] * rate
+    total, least = real(0.0), real(0.0)
+    for place in range(state.still.size):
+        a = state.a[w, state.still[place]]
+        total += a
+        least = min(least, a * real(INFINITY)) if a < 0.0 else least
+    for place in range(state.moving.size):
+        j = state.moving[place]
+        a = propensity(j, w, t, point, net, work)
+        state.a[w, j] = a
+        total += max(a, real(0.0)) if a == a else a
+        least = min(least, a)
+    out[w, count] = total
+    return least
+
+
+def floor_of(k, w, state):
+    """Size of a variable below which its errors are absolute: one, or its largest value if less."""
+    return min(state.largest[w, k], real(1.0))
+
+
+@noinline_cpu
+def differentiate(w, t, length, point, net, work, state):
+    """The Jacobian at the begin of a step, and the derivatives by time."""
+    count = state.variables.size
+    width = count + 1
+    for k in range(count):
+        size = max(abs(state.y[w, k]), floor_of(k, w, state))
+        if size == 0.0:
+            size = real(1.0)
+        moved = state.y[w, k] + real(DIFFERENCE) * size
+        work.x[w, state.variables[k]] = moved
+        slopes(w, t, point, state.trial, net, work, state)
+        work.x[w, state.variables[k]] = state.y[w, k]
+        for i in range(width):
+            state.jacobian[w, i * width + k] = (state.trial[w, i] - state.slope[w, i]) / (
+                moved - state.y[w, k]
+            )
+    for i in range(width):
+        state.in_time[w, i] = 0.0
+    if state.follows_time[0] != 0:
+        later = t + real(LATER) * length
+        if later > t:
+            slopes(w, later, point, state.trial, net, work, state)
+            for i in range(width):
+                state.in_time[w, i] = (state.trial[w, i] - state.slope[w, i]) / (later - t)
+
+
+# ---- linear systems of the variables; Lambda follows from them
+
+
+@noinline_cpu
+def _factorise(w, diagonal, state):
+    """Factors of diagonal - J, with row interchanges; false if it is singular."""
+    count = state.variables.size
+    width = count + 1
+    for i in range(count):
+        for k in range(count):
+            state.matrix[w, i * width + k] = -state.jacobian[w, i * width + k]
+        state.matrix[w, i * width + i] += diagonal
+    for k in range(count):
+        best, largest = k, abs(state.matrix[w, k * width + k])
+        for i in range(k + 1, count):
+            size = abs(state.matrix[w, i * width + k])
+            if size > largest:
+                best, largest = i, size
+        state.pivots[w, k] = best
+        if not (largest > 0.0 and largest < INFINITY):
+            return False
+        if best != k:
+            for i in range(count):
+                kept = state.matrix[w, k * width + i]
+                state.matrix[w, k * width + i] = state.matrix[w, best * width + i]
+                state.matrix[w, best * width + i] = kept
+        for i in range(k + 1, count):
+            factor = state.matrix[w, i * width + k] / state.matrix[w, k * width + k]
+            state.matrix[w, i * width + k] = factor
+            for m in range(k + 1, count):
+                state.matrix[w, i * width + m] -= factor * state.matrix[w, k * width + m]
+    return True
+
+
+@noinline_cpu
+def _solve(w, diagonal, state):
+    """Solve for the right-hand side in `trial`, in place."""
+    count = state.variables.size
+    width = count + 1
+    for k in range(count):
+        best = state.pivots[w, k]
+        value = state.trial[w, best]
+        state.trial[w, best] = state.trial[w, k]
+        state.trial[w, k] = value
+    for k in range(count):
+        for i in range(k):
+            state.trial[w, k] -= state.matrix[w, k * width + i] * state.trial[w, i]
+    for k in range(count - 1, -1, -1):
+        value = state.trial[w, k]
+        for i in range(k + 1, count):
+            value -= state.matrix[w, k * width + i] * state.trial[w, i]
+        state.trial[w, k] = value / state.matrix[w, k * width + k]
+    value = state.trial[w, count]
+    for k in range(count):
+        value += state.jacobian[w, count * width + k] * state.trial[w, k]
+    state.trial[w, count] = value / diagonal
+
+
+# ---- a step
+
+
+def time_within(t, length, share, w, state):
+    """The time at a fraction of a step; formulas see it before the break that ends the step."""
+    return min(t + share * length, state.clock[w, BEFORE])
+
+
+@noinline_cpu
+def try_step(w, t, length, point, net, work, state):
+    """Try a step; returns its error relative to the tolerance, infinite if it has none."""
+    count = state.variables.size
+    width = count + 1
+    diagonal = 1.0 / (GAMMA * length)
+    if not _factorise(w, diagonal, state):
+        return real(INFINITY)
+    for s in range(STAGES):
+        if s > 0:
+            for k in range(count):
+                value = state.y[w, k]
+                for r in range(s):
+                    value += state.tableau[0, s, r] * state.stages[w, r * width + k]
+                work.x[w, state.variables[k]] = value
+            alpha = state.tableau[4, 0, s]
+            slopes(
+                w, time_within(t, length, alpha, w, state), point, state.trial, net, work, state
+            )  # fmt: skip
+        for k in range(width):
+            value = state.slope[w, k] if s == 0 else state.trial[w, k]
+            for r in range(s):
+                value += state.tableau[1, s, r] / length * state.stages[w, r * width + k]
+            state.trial[w, k] = value + state.tableau[5, 0, s] * length * state.in_time[w, k]
+        _solve(w, diagonal, state)
+        for k in range(width):
+            state.stages[w, s * width + k] = state.trial[w, k]
+    worst = real(0.0)
+    tolerance = state.tolerance[0]
+    for k in range(width):
+        change, error, p, q = real(0.0), real(0.0), real(0.0), real(0.0)
+        for s in range(STAGES):
+            u = state.stages[w, s * width + k]
+            change += state.tableau[2, 0, s] * u
+            error += state.tableau[3, 0, s] * u
+            p += state.more[0, s] * u
+            q += state.more[1, s] * u
+        scale = real(1.0)
+        if k < count:
+            state.end[w, k] = state.y[w, k] + change
+            scale = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
+        else:
+            state.end[w, k] = change
+        state.first[w, k] = change + p
+        state.second[w, k] = q - p
+        state.third[w, k] = -q
+        part = abs(error)
+        if part > 0.0:
+            part = part / (tolerance * scale)
+        if not part < INFINITY:
+            return real(INFINITY)
+        worst = max(worst, part)
+    for k in range(count):
+        work.x[w, state.variables[k]] = state.y[w, k]
+    return worst
+
+
+def change_within(k, share, w, state):
+    """Change of a slot since the begin of the step, by the dense output."""
+    return share * (state.first[w, k] + share * (state.second[w, k] + share * state.third[w, k]))
+
+
+def value_within(k, share, w, state):
+    """Value of a continuous variable within the step."""
+    return state.end[w, k] if share >= 1.0 else state.y[w, k] + change_within(k, share, w, state)
+
+
+def put_within(share, w, work, state):
+    """Put the values within the step into the worker's row."""
+    for k in range(state.variables.size):
+        work.x[w, state.variables[k]] = value_within(k, share, w, state)
+
+
+@noinline_cpu
+def share_of(goal, w, state):
+    """Fraction of the step at which Lambda is `goal`, which is at most its value at the end."""
+    k = state.variables.size
+    low, high = real(0.0), real(1.0)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if change_within(k, middle, w, state) < goal:
+            low = middle
+        else:
+            high = middle
+    return high
