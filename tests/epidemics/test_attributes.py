@@ -1,6 +1,7 @@
 """Parts of a model by node attributes: what they change, and what is refused."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -123,6 +124,52 @@ def test_factors_are_attributes_by_another_name():
     )
     np.testing.assert_array_equal(own["count"], other["count"])
     assert (own["count"] != run(method="gillespie")["count"]).any()
+
+
+def test_what_is_kept_with_a_network_is_never_stale():
+    split = [{"R": 1.0}, {"R": 0.5, "D": 0.5}, {"D": 1.0}]
+
+    def of(susceptibility, lowest, to):
+        factor = By("age", susceptibility, groups=[0, lowest])
+        return model(to=By("age", to, groups=[0, 18, 65]), susceptibility=factor)
+
+    known = of([0.2, 1.0], 18, split)
+    cases = [
+        known,
+        of([1.0, 0.2], 18, split),  # other factors
+        of([0.2, 1.0], 65, split),  # other groups
+        of([0.2, 1.0], 18, split[::-1]),  # other branching in the same classes
+        model(
+            to=By("age", split, groups=[0, 17, 65]),
+            susceptibility=known.factors("susceptibility")[0],
+        ),
+        model(
+            to=By("age", split, groups=[0, 18, 65]), infectivity=known.factors("susceptibility")[0]
+        ),
+    ]
+    younger = PEOPLE.with_attributes(age=AGE // 2 + 8)
+
+    def fresh(contacts):
+        return contacts.with_attributes()
+
+    results = []
+    for contacts in (PEOPLE, younger):
+        once = fresh(contacts)
+        for case in [known, *cases, known]:
+            found = run(case, once)
+            expected = run(case, fresh(contacts))
+            np.testing.assert_array_equal(found["count"], expected["count"])
+            results.append(found["count"].values.tobytes())
+        assert pickle.loads(pickle.dumps(once)) == once
+    assert len(set(results)) == 2 * len(cases)
+    # An attribute that can be written to may change unseen.
+    writable, once = AGE.copy(), fresh(PEOPLE)
+    once.attributes["age"] = writable
+    before = run(known, once)
+    writable[:] = younger.attributes["age"]
+    after = run(known, once)
+    np.testing.assert_array_equal(before["count"], run(known, fresh(PEOPLE))["count"])
+    np.testing.assert_array_equal(after["count"], run(known, fresh(younger))["count"])
 
 
 def test_points_of_a_sweep_are_their_own_calls():

@@ -20,6 +20,7 @@ from ergode.core.compiler.language import option, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
+from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.options import WIDE
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.attributes import ByAttribute, Network, entry_of_nodes
@@ -60,6 +61,11 @@ def classes_of(model: CompartmentModel, contacts: Network) -> Classes:
     divisions = model.divisions
     if not divisions:
         return ALL_ALIKE
+    names = [name for name, _, _ in divisions]
+    return kept(contacts, "classes", divisions, names, lambda: _classes(divisions, contacts))
+
+
+def _classes(divisions: tuple[Any, ...], contacts: Network) -> Classes:
     code, present = np.zeros(contacts.node_count, np.int64), np.zeros(1, np.int64)
     found: list[np.ndarray] = []
     for division in divisions:

@@ -16,6 +16,7 @@ from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.importation import factor_of, importations_of
+from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
@@ -33,6 +34,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
+from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Testing, Trigger
 from ergode.models.holding_times.empirical import Empirical
@@ -184,6 +186,25 @@ def arc_weights(
 
     A computed network has one for each slot of a node.
     """
+    sides = ("infectivity", "susceptibility")
+    given = [one for side in sides for one in model.factors(side)]
+    if not given:
+        return (
+            contacts.slot_factors() if isinstance(contacts, ComputedNetwork) else contacts.weights
+        )
+    key = tuple(tuple(map(_key, model.factors(side))) for side in sides)
+    names = [one if isinstance(one, str) else one.attribute for one in given]
+    return kept(contacts, "weights", key, names, lambda: _weights(model, contacts))
+
+
+def _key(factor: ByAttribute | str) -> Any:
+    return factor if isinstance(factor, str) else (factor.division, factor.entries)
+
+
+def _weights(
+    model: CompartmentModel, contacts: ContactNetwork | ComputedNetwork
+) -> np.ndarray | None:
+    """Weights of arcs times the factors of their nodes."""
     factors = {name: factor_of(model, contacts, name) for name in ("infectivity", "susceptibility")}
     if isinstance(contacts, ComputedNetwork):  # it has no attributes
         return contacts.slot_factors()
@@ -194,4 +215,6 @@ def arc_weights(
         by_source = name == "infectivity"
         per_arc = np.repeat(factor, contacts.degrees()) if by_source else factor[contacts.targets]
         weights = per_arc if weights is None else weights * per_arc
+    if weights is not None:
+        weights.setflags(write=False)
     return weights

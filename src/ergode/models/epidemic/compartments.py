@@ -78,7 +78,8 @@ class CompartmentModel:
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
-        self._check_factors()
+        if len(self.infections) > 1:
+            self._check_factors()
         # A sweep makes many models that differ only in numbers.
         graph = (
             self.compartments,
@@ -209,8 +210,10 @@ class CompartmentModel:
 
     def factors(self, name: str) -> tuple[ByAttribute | str, ...]:
         """What multiplies the rate along arcs, by "susceptibility" or "infectivity" of a node."""
-        given = getattr(self, name), getattr(self.infections[0], name)
-        return tuple(one for one in given if one is not None)
+        own, of_infections = getattr(self, name), getattr(self.infections[0], name)
+        if own is None and of_infections is None:
+            return ()
+        return tuple(one for one in (own, of_infections) if one is not None)
 
     @property
     def divisions(self) -> tuple[tuple[Any, ...], ...]:

@@ -87,6 +87,8 @@ class Infection:
             self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
         )
         object.__setattr__(self, "profile", dict(self.profile))
+        if self.susceptibility is None and self.infectivity is None:
+            return
         owner = f"infection {self.susceptible} -> {self.infected}"
         for name in ("susceptibility", "infectivity"):
             object.__setattr__(self, name, factors_by(owner, name, getattr(self, name)))
@@ -126,13 +128,15 @@ class Progression:
 
     def _branches_of(self, given: Any, label: str) -> dict[str, float]:
         """Checked probabilities; `label` names the nodes they are for."""
+        if isinstance(given, str):
+            return {given: 1.0}
         whose = f" for {label}" if label else ""
-        if not isinstance(given, str | Mapping):
+        if not isinstance(given, Mapping):
             raise ModelError(
                 f"the progression out of '{self.compartment}' leads to {given!r}{whose}; expected "
                 "a compartment, or the probability of each, such as {'R': 0.9, 'D': 0.1}"
             )
-        to = {given: 1.0} if isinstance(given, str) else dict(given)
+        to = dict(given)
         for target, probability in to.items():
             if not (_is_number(probability) and 0 <= probability <= 1):
                 raise ModelError(

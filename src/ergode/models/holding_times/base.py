@@ -213,9 +213,9 @@ def chosen_parameters(
     owner: str, given: dict[str, Any], *allowed: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The allowed combination of keywords that was given."""
-    present = {name for name, value in given.items() if value is not None}
+    present = [name for name, value in given.items() if value is not None]
     for names in allowed:
-        if present == set(names):
+        if len(present) == len(names) and all(name in names for name in present):
             return names
     found = ", ".join(name for name in given if name in present) or "no parameters"
     choices = [f"{owner}({', '.join(name + '=' for name in names)})" for names in allowed]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,12 @@ __all__ = [
 ]
 
 
+@cache
+def _names(family: type[Family]) -> tuple[str, ...]:
+    """Names of the parameters of a family; a sweep asks for them for every model."""
+    return tuple(one.name for one in fields(family))
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Family(HoldingTime):
     """Distributions with one or two parameters: the fields, in the order of kernels."""
@@ -50,14 +57,14 @@ class Family(HoldingTime):
             object.__setattr__(self, name, value)
 
     def _values(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in _names(type(self))}
 
     def __repr__(self) -> str:
         values = (f"{name}={value:.12g}" for name, value in self._values().items())
         return f"{type(self).__name__}({', '.join(values)})"
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(self._kind, *self._values().values())
+        return HoldingTimeCode(self._kind, *[getattr(self, name) for name in _names(type(self))])
 
     def to_dict(self) -> dict[str, Any]:
         return {"distribution": self._name, **self._values()}
