@@ -20,6 +20,7 @@ import numpy as np
 
 from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
+from ergode.core.parsing import parse
 
 TIME = "time"
 _SHOWN = 60  # characters of a formula in a message
@@ -226,7 +227,7 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
         if not text.strip():
             raise SyntaxError
         marked = _KEYWORD.sub(rf"\1{_MARK}", text.replace("^", "**"))
-        tree = _Normalise(text).visit(ast.parse(f"({marked})", mode="eval").body)
+        tree = _Normalise(text).visit(parse(f"({marked})", mode="eval").body)
         canonical = ast.unparse(tree)
     except ModelError:
         raise

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.core.parsing import parse
 from ergode.models.expressions import DRAWS, TIME, Expression
 from ergode.models.reactions.events import Event
 from ergode.stochastic.laws import DRAWN, Naming
@@ -41,7 +42,7 @@ class Effects:
         expression = self.naming.inline(value)
         if not expression.draws:
             return expression
-        tree = _TakeOut(self).visit(ast.parse(ast.unparse(expression.tree), mode="eval").body)
+        tree = _TakeOut(self).visit(parse(ast.unparse(expression.tree), mode="eval").body)
         return Expression(ast.unparse(tree))
 
     def take(self, name: str, arguments: list[ast.expr]) -> ast.Name:

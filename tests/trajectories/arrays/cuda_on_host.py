@@ -23,7 +23,7 @@ def cuda_kernel(field, method, count, precision, **options):
     cpu = resolve("cpu")
     place = SimpleNamespace(
         put=cpu.put, empty=cpu.empty, zeros=cpu.zeros, get=cpu.get, target="cuda", core_count=132,
-        memory_bytes=2**36, available_bytes=lambda: 2**36,
+        memory_bytes=2**36, available_bytes=lambda: 2**36, name="cuda",
     )  # fmt: skip
     runner = Runner(field, METHODS[method], control_of(options), times=np.array([0.0, 1.0]),
                     device=place, precision=precision)  # fmt: skip
@@ -83,7 +83,7 @@ def outcome_on_host(
         monkeypatch.setattr(runners, "_SHARED_MOST", 0)
         monkeypatch.setattr(runners, "_SHARED_BYTES", 0)
     place = SimpleNamespace(put=np.asarray, empty=lambda *a: np.full(a[0], np.nan, a[1]),
-                            zeros=np.zeros, target="cuda", core_count=2,
+                            zeros=np.zeros, target="cuda", core_count=2, name="cuda",
                             memory_bytes=2**36, available_bytes=lambda: 2**36)  # fmt: skip
     control = control_of(options)
     runner = Runner(field, METHODS[method], control, times=times, device=place,

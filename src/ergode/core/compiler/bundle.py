@@ -39,6 +39,7 @@ from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import local_names, outer_value, syntax
 from ergode.core.compiler.trees import Put, counted_opaquely, in_parts
 from ergode.core.errors import ModelError
+from ergode.core.parsing import parse
 
 # Modules that numba compiles: their members stay as they are.
 _PLAIN_MODULES = (math, np)
@@ -332,7 +333,7 @@ class Collector:
                 f"function '{function.__name__}' has a default argument that is "
                 f"{_describe(value)}; a compiled function can have numbers"
             )
-        return ast.parse(text, mode="eval").body
+        return parse(text, mode="eval").body
 
     def _real_default(self, function: FunctionType, value: Any) -> ast.expr:
         return self._default(function, float(value) if type(value) is int else value)

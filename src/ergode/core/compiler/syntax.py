@@ -14,6 +14,7 @@ from typing import Any
 
 from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
+from ergode.core.parsing import parse
 
 
 def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
@@ -74,7 +75,7 @@ def _definition_of(code: CodeType) -> ast.FunctionDef | None:
     if code.co_name == "<lambda>":
         return _definition_of_lambda(code)
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
+        tree = parse(textwrap.dedent(inspect.getsource(code))).body[0]
     except SyntaxError:
         return None
     return tree if isinstance(tree, ast.FunctionDef) else None
@@ -96,7 +97,7 @@ def _is_source_of(code: CodeType) -> bool:
 @lru_cache(maxsize=16)
 def _codes_of(file: str, text: str) -> list[CodeType]:
     """All functions of a file."""
-    return _codes_in(file, ast.parse(text))
+    return _codes_in(file, parse(text))
 
 
 def _codes_in(file: str, tree: ast.Module) -> list[CodeType]:
@@ -123,7 +124,7 @@ def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
     are the same function.
     """
     lines, _ = inspect.findsource(code)
-    tree = ast.parse("".join(lines))
+    tree = parse("".join(lines))
     lambdas = [
         node
         for node in ast.walk(tree)

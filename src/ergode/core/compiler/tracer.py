@@ -25,6 +25,7 @@ from ergode.core.compiler.programs import Operation
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math import elementary, whole
+from ergode.core.parsing import parse
 
 _MOST_STEPS, _MOST_PATHS, _MOST_TURNS = 4096, 64, 4096
 _MOST_POWER = 64
@@ -86,7 +87,7 @@ def _program_of(
     collector = _WithoutElementary(precision)
     try:
         entry = collector.function(UserFunction(function))
-        tree = ast.parse("\n\n".join([*collector.constants, *collector.definitions.values()]))
+        tree = parse("\n\n".join([*collector.constants, *collector.definitions.values()]))
         _check(tree)
         code = compile(ast.fix_missing_locations(_Literals().visit(tree)), "<formula>", "exec")
     except (_UntraceableError, ModelError):

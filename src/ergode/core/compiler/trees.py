@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ergode.core.errors import ModelError
+from ergode.core.parsing import parse
 
 
 def copied(tree: Any) -> Any:
@@ -57,7 +58,7 @@ while {following} < {stop}:
     {target.id} = {following}
     {following} = opaque_int({following} + {step})
 """
-    begin, loop = ast.parse(text).body
+    begin, loop = parse(text).body
     assert isinstance(loop, ast.While)
     loop.body += node.body
     return [begin, loop]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
+from ergode.core.parsing import parse
 from ergode.models.fields.vector_field import VectorField
 
 _FUNCTIONS = (
@@ -150,7 +151,7 @@ def function_of_state(expressions: Sequence[Any], field: VectorField, what: str)
 
 def _parsed(name: str, text: Any) -> ast.expr:
     try:
-        return _bounded(name, ast.parse(_text_of(name, text).strip(), mode="eval"))
+        return _bounded(name, parse(_text_of(name, text).strip(), mode="eval"))
     except ModelError:
         raise
     except (RecursionError, MemoryError):

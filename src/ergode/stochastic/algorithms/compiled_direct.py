@@ -23,6 +23,7 @@ import numpy as np
 from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, option, unroll
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.core.parsing import parse
 from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
@@ -91,7 +92,7 @@ def code_of(tables: Tables) -> tuple[str, list[int]]:
             ]
         if isinstance(law, Formula):
             tree = _Places(naming, used).visit(
-                ast.parse(ast.unparse(law.expression.tree), mode="eval").body
+                parse(ast.unparse(law.expression.tree), mode="eval").body
             )
             factors.append(f"({ast.unparse(ast.fix_missing_locations(tree))})")
         if isinstance(law, Formula) or not counts_stay:
@@ -136,13 +137,13 @@ class _Places(ast.NodeTransformer):
     def _parameter(self, number: int) -> ast.expr:
         if number not in self.used:
             self.used.append(number)
-        return ast.parse(f"p[{self.used.index(number)}]", mode="eval").body
+        return parse(f"p[{self.used.index(number)}]", mode="eval").body
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         naming = self.naming
         if node.id not in naming.index:
             return self._parameter(naming.parameters.index(node.id))
-        place = ast.parse(f"x[{naming.index[node.id]}]", mode="eval").body
+        place = parse(f"x[{naming.index[node.id]}]", mode="eval").body
         size = naming.size_of(node.id)
         if size is None:
             return place
@@ -165,7 +166,7 @@ class _Places(ast.NodeTransformer):
         arguments = [self.visit(argument) for argument in node.args]
         plain = node.func.id in ("abs", "min", "max")
         name = node.func.id if plain else f"math.{node.func.id}"
-        return ast.Call(ast.parse(name, mode="eval").body, arguments, [])
+        return ast.Call(parse(name, mode="eval").body, arguments, [])
 
 
 @lru_cache(maxsize=256)
