@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+
+from ergode.core.context import held
 
 _logger = logging.getLogger("ergode")
 _logger.addHandler(logging.NullHandler())
@@ -34,23 +36,13 @@ _is_hushed: ContextVar[bool] = ContextVar("ergode_is_hushed", default=False)
 def plan_only() -> Iterator[dict[str, str]]:
     """Within this block a call ends where it would begin to compute; yields what it told."""
     plan = _Plan()
-    before = _plan.set(plan)
-    try:
+    with held(_plan, plan), suppress(Planned):
         yield plan.facts
-    except Planned:
-        pass
-    finally:
-        _plan.reset(before)
 
 
-@contextmanager
-def hushed() -> Iterator[None]:
+def hushed() -> AbstractContextManager[bool]:
     """Within this block nothing is told: a part repeats what the whole has told."""
-    before = _is_hushed.set(True)
-    try:
-        yield
-    finally:
-        _is_hushed.reset(before)
+    return held(_is_hushed, True)
 
 
 def tell(name: str, text: str) -> None:

@@ -9,12 +9,13 @@ part.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ergode.core import log
+from ergode.core.context import held
 from ergode.core.errors import PlanError
 
 T = TypeVar("T")
@@ -44,35 +45,22 @@ _call: ContextVar[_Call | None] = ContextVar("ergode_call", default=None)
 def rehearsal(by_rows: bool) -> Iterator[dict[str, Any]]:
     """Within this block engines stop at the door; yields the decisions that they made by then."""
     call = _Call(is_rehearsal=True, by_rows=by_rows)
-    before = _call.set(call)
-    try:
+    with held(_call, call), suppress(AtTheDoor):
         yield call.decisions
-    except AtTheDoor:
-        pass
-    finally:
-        _call.reset(before)
 
 
 @contextmanager
 def part(decisions: Mapping[str, Any], first: int) -> Iterator[list[tuple[str, type[Warning]]]]:
     """Within this block an engine computes a part from the row `first` on; yields its warnings."""
     call = _Call(is_rehearsal=False, first=first, decisions=dict(decisions))
-    before = _call.set(call)
-    try:
-        with log.hushed():
-            yield call.warnings
-    finally:
-        _call.reset(before)
+    with held(_call, call), log.hushed():
+        yield call.warnings
 
 
-@contextmanager
-def outside() -> Iterator[None]:
+def outside() -> AbstractContextManager[object]:
     """Within this block a call is a whole, even where a function of the user makes it in a part."""
-    before = _call.set(None)
-    try:
-        yield
-    finally:
-        _call.reset(before)
+    nothing: _Call | None = None
+    return held(_call, nothing)
 
 
 def door() -> None:

@@ -158,7 +158,7 @@ def probabilities(
     rates = Rates(network, values, condition)
     start = _start(network, rates, {name: layout.rows[name][0] for name in initial or {}})
     place, method = devices.resolve("cpu"), "finite-state-projection"
-    reason = f"of at most {most:,} states at a time, with what is left out known"
+    reason = f"the only method; it keeps at most {most:,} states and bounds what it leaves out"
     log.tell_choice(method, reason, place.name, place.model)
     door()
     log.computes()

@@ -221,7 +221,7 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
 
 
 def _pairs_of_real(network: ReactionNetwork, orders: Mapping[int, int]) -> list[int]:
-    """Continuous species of which a law has two or more molecules."""
+    """Continuous species whose order in a law is two or more."""
     return [i for i, order in orders.items() if order > 1 and network.is_continuous[i]]
 
 

@@ -94,8 +94,9 @@ class Arrhenius(RateCoefficient):
 
 @dataclass(frozen=True)
 class BlowersMasel(RateCoefficient):
-    """Arrhenius' law whose activation energy depends on the enthalpy of reaction H.
+    """Arrhenius' law whose activation energy depends on the enthalpy of reaction.
 
+    With H the enthalpy of reaction over the gas constant [K],
     k = factor (T / 1 K)^exponent exp(-E / T) with E = 0 for H <= -4 E0, E = H for H >= 4 E0, and
     between them, with v = 2 w (w + E0) / (w - E0),
     E = (w + H / 2) (v - 2 w + H)^2 / (v^2 - 4 w^2 + H^2). All species need NASA polynomials.

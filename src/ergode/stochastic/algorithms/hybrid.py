@@ -245,7 +245,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     state.clock[w, _STEPS] += 1.0
     if state.clock[w, _STEPS] > real(plan.max_firings):
         return t, FAILED_TO_END, draw
-    # The last number below `limit`, halfway if there is none after `t`.
+    # The largest number below `limit`, but not before the middle of `t` and `limit`.
     before = limit
     if limit < INFINITY:
         before = max(limit - abs(limit) * real(2.3e-16), 0.5 * (t + limit))
