@@ -1,6 +1,9 @@
 """Sphinx: ``sphinx-build docs docs/_build`` with ``pip install '.[docs]'``."""
 
+import tempfile
+import zlib
 from importlib import import_module
+from pathlib import Path
 
 import ergode
 
@@ -12,9 +15,13 @@ release = version = ergode.__version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinxcontrib.bibtex",
 ]
 exclude_patterns = ["_build", "jupyter_execute"]
 
@@ -101,14 +108,49 @@ ENGINES = ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in ENGINES}
 myst_substitutions["epidemics_features"] = feature_table()
 
-# Pages run when they are built; an error in one is an error of the build.
-nb_execution_mode = "force"
+# Pages run when they are built; an error in one is an error of the build. What ran before is taken
+# from the cache in the build folder while its code is the same: remove the folder when ergode changes.
+nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_render_markdown_format = "myst"
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "unsrt"
+bibtex_reference_style = "author_year"
+
+
+def small_inventory(project, names):
+    """An inventory of a few classes, for a build without network: links work, but no more than these."""
+    head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
+    head += "# The remainder of this file is compressed using zlib.\n"
+    lines = "".join(f"{name} py:class 1 {page}#$ -\n" for name, page in names.items())
+    path = Path(tempfile.mkdtemp()) / f"{project}.inv"
+    path.write_bytes(head.encode() + zlib.compress(lines.encode()))
+    return str(path)
+
+
+def generated(folder, *names):
+    return {name: f"{folder}/{name}.html" for name in names}
+
+
+_NUMPY = generated("reference/generated", "numpy.ndarray", "numpy.dtype", "numpy.datetime64")
+_XARRAY = generated("generated", "xarray.Dataset", "xarray.DataArray")
+_SPARSE = generated("reference/generated", "scipy.sparse.csr_array", "scipy.sparse.csr_matrix")
+intersphinx_mapping = {
+    project: (home, (None, small_inventory(project, names)))
+    for project, home, names in (
+        ("numpy", "https://numpy.org/doc/stable/", _NUMPY),
+        ("scipy", "https://docs.scipy.org/doc/scipy/", _SPARSE),
+        ("xarray", "https://docs.xarray.dev/en/stable/", _XARRAY),
+    )
+}
+intersphinx_timeout = 10
