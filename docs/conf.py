@@ -104,9 +104,52 @@ def feature_table():
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+FIELDS = {
+    "all": "All engines",
+    "epidemics": "Epidemics",
+    "stochastic": "Reaction networks",
+    "kinetics": "Kinetics",
+    "trajectories": "Differential equations",
+    "density": "Probability densities",
+}
+
+
+def sentence_of(example):
+    """What an example is about: the first sentence of its docstring, or of its first comment."""
+    text = example.read_text()
+    if example.suffix == ".py":
+        said = text.split('"""')[1].split("\n\n")[0]
+    else:
+        comment = (line[1:] for line in text.split("engine =")[0].splitlines() if line.startswith("#"))
+        said = " ".join(comment).split("ergode run")[0].split(": put ")[0]
+    return " ".join(said.split()).removesuffix(":").removesuffix(".")
+
+
+def gallery():
+    """A card for each example, by the field of its engine: of a filter and an ensemble, the filter."""
+    examples = sorted((Path(__file__).parents[1] / "examples").iterdir())
+    cards = {field: [] for field in FIELDS}
+    for one in examples:
+        text = one.read_text() if one.suffix in (".py", ".toml") else ""
+        found = [name for name in FIELDS if f'engine = "{name}"' in text or f"ergode.{name}." in text]
+        if not found:
+            continue
+        field = found[-1] if len(found) < 3 else "all"
+        said = sentence_of(one)
+        cards[field].append(
+            f":::{{grid-item-card}} {{download}}`{one.name} <../examples/{one.name}>`\n"
+            f":img-top: _static/gallery/{one.stem}.png\n:img-alt: {said}\n\n{said}.\n:::"
+        )
+    return "\n\n".join(
+        f"## {FIELDS[field]}\n\n::::{{grid}} 1 2 2 3\n:gutter: 2\n\n" + "\n".join(made) + "\n::::"
+        for field, made in cards.items()
+    )
+
+
 ENGINES = ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in ENGINES}
 myst_substitutions["epidemics_features"] = feature_table()
+myst_substitutions["gallery"] = gallery()
 
 # Pages run when they are built; an error in one is an error of the build. What ran before is taken
 # from the cache in the build folder while its code is the same: remove the folder when ergode changes.
