@@ -120,18 +120,22 @@ def sentence_of(example):
     if example.suffix == ".py":
         said = text.split('"""')[1].split("\n\n")[0]
     else:
-        comment = (line[1:] for line in text.split("engine =")[0].splitlines() if line.startswith("#"))
-        said = " ".join(comment).split("ergode run")[0].split(": put ")[0]
+        lines = text.split("engine =")[0].splitlines()
+        said = " ".join(line[1:] for line in lines if line.startswith("#"))
+        said = said.split("ergode run")[0].split(": put ")[0]
     return " ".join(said.split()).removesuffix(":").removesuffix(".")
 
 
 def gallery():
-    """A card for each example, by the field of its engine: of a filter and an ensemble, the filter."""
+    """A card for each example, by the field of its engine."""
     examples = sorted((Path(__file__).parents[1] / "examples").iterdir())
     cards = {field: [] for field in FIELDS}
     for one in examples:
         text = one.read_text() if one.suffix in (".py", ".toml") else ""
-        found = [name for name in FIELDS if f'engine = "{name}"' in text or f"ergode.{name}." in text]
+        found = [
+            name for name in FIELDS
+            if f'engine = "{name}"' in text or f"ergode.{name}." in text
+        ]  # fmt: skip
         if not found:
             continue
         field = found[-1] if len(found) < 3 else "all"
@@ -151,8 +155,9 @@ myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in EN
 myst_substitutions["epidemics_features"] = feature_table()
 myst_substitutions["gallery"] = gallery()
 
-# Pages run when they are built; an error in one is an error of the build. What ran before is taken
-# from the cache in the build folder while its code is the same: remove the folder when ergode changes.
+# Pages run when they are built; an error in one is an error of the build. A page that has run is
+# taken from the cache in the build folder while its code is the same: remove the folder when ergode
+# changes.
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
@@ -172,7 +177,7 @@ bibtex_reference_style = "author_year"
 
 
 def small_inventory(project, names):
-    """An inventory of a few classes, for a build without network: links work, but no more than these."""
+    """An inventory of a few classes, which is enough to build without network."""
     head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
     head += "# The remainder of this file is compressed using zlib.\n"
     lines = "".join(f"{name} py:class 1 {page}#$ -\n" for name, page in names.items())

@@ -2,7 +2,8 @@
 
     python examples/isolation_when_noticed.py [FIGURE]
 
-writes FIGURE (isolation.png if not given): the cases that each replicate was spared.  Both runs share all randomness, so that each replicate tells what the measure did to it.
+writes FIGURE (isolation.png if not given): the cases that each replicate was spared.  Both runs
+share all randomness, so that each replicate tells what the measure did to it.
 """
 
 import sys

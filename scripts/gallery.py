@@ -2,8 +2,8 @@
 
     python scripts/gallery.py [NAME ...]
 
-writes `docs/_static/gallery/NAME.png` for all examples, or for those that are named. Contact networks
-that are not in the repository are those of the tests, in `shared/data` beside it.
+writes `docs/_static/gallery/NAME.png` for all examples, or for those that are named. Contact
+networks that are not in the repository are those of the tests, in `shared/data` beside it.
 """
 
 from __future__ import annotations

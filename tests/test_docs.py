@@ -57,14 +57,15 @@ def test_every_page_is_in_a_table_of_contents():
 
 
 def test_every_public_name_is_in_a_guide():
-    """The reference and the pages of words of other tools do not count."""
-    guides = [
-        page for page in PAGES if {"tutorials", "guides", "theory"} & set(page.parts)
-    ]
+    """The reference does not count."""
+    guides = [page for page in PAGES if {"tutorials", "guides", "theory"} & set(page.parts)]
     words = set(re.findall(r"\w+", "\n".join(page.read_text() for page in guides)))
-    names = {f"{name}": name for name in ergode.__all__}
-    names |= {f"{engine}.{name}": name for engine in ENGINES for name in getattr(ergode, engine).__all__}
-    assert sorted(full for full, name in names.items() if name not in words) == []
+    missing = [name for name in ergode.__all__ if name not in words]
+    for engine in ENGINES:
+        missing += [
+            f"{engine}.{name}" for name in getattr(ergode, engine).__all__ if name not in words
+        ]
+    assert missing == []
 
 
 def test_every_error_warning_and_status_has_a_cause_and_a_cure():

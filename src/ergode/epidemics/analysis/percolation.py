@@ -8,8 +8,8 @@ solves a fixed-point equation.  Simulations can be validated against it.
 References
 ----------
 M. E. J. Newman, Phys. Rev. E 66, 016128 (2002), equations 5 to 9 and 24.
-E. Kenah and J. M. Robins, Phys. Rev. E 76, 036113 (2007): why T suffices for the final size, but not
-for the probability of an outbreak, when infectious times vary.
+E. Kenah and J. M. Robins, Phys. Rev. E 76, 036113 (2007): why T suffices for the final size, but
+not for the probability of an outbreak, when infectious times vary.
 """
 
 from __future__ import annotations
