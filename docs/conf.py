@@ -159,6 +159,7 @@ myst_substitutions["gallery"] = gallery()
 # taken from the cache in the build folder while its code is the same: remove the folder when ergode
 # changes.
 nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parent / "_build" / ".jupyter_cache")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_render_markdown_format = "myst"
