@@ -203,3 +203,17 @@ intersphinx_mapping = {
     )
 }
 intersphinx_timeout = 10
+
+
+def ask_for_alternative_texts(app, doctree):
+    """A figure without a text for those who cannot see it is a warning, so an error of the build."""
+    from docutils import nodes
+    from sphinx.util import logging
+
+    for image in doctree.findall(nodes.image):
+        if not image.get("alt"):
+            logging.getLogger(__name__).warning("a figure has no alt text", location=image)
+
+
+def setup(app):
+    app.connect("doctree-read", ask_for_alternative_texts)
