@@ -206,7 +206,7 @@ intersphinx_timeout = 10
 
 
 def ask_for_alternative_texts(app, doctree):
-    """A figure without a text for those who cannot see it is a warning, so an error of the build."""
+    """A figure without a text for those who cannot see it is an error of the build."""
     from docutils import nodes
     from sphinx.util import logging
 
