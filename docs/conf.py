@@ -1,6 +1,5 @@
 """Sphinx: ``sphinx-build docs docs/_build`` with ``pip install '.[docs]'``."""
 
-import tempfile
 import zlib
 from importlib import import_module
 from pathlib import Path
@@ -177,32 +176,35 @@ bibtex_default_style = "unsrt"
 bibtex_reference_style = "author_year"
 
 
-def small_inventory(project, names):
-    """An inventory of a few classes, which is enough to build without network."""
-    head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
-    head += "# The remainder of this file is compressed using zlib.\n"
-    lines = "".join(f"{name} py:class 1 {page}#$ -\n" for name, page in names.items())
-    path = Path(tempfile.mkdtemp()) / f"{project}.inv"
-    path.write_bytes(head.encode() + zlib.compress(lines.encode()))
-    return str(path)
-
-
-def generated(folder, *names):
-    return {name: f"{folder}/{name}.html" for name in names}
-
-
-_NUMPY = generated("reference/generated", "numpy.ndarray", "numpy.dtype", "numpy.datetime64")
-_XARRAY = generated("generated", "xarray.Dataset", "xarray.DataArray")
-_SPARSE = generated("reference/generated", "scipy.sparse.csr_array", "scipy.sparse.csr_matrix")
-intersphinx_mapping = {
-    project: (home, (None, small_inventory(project, names)))
-    for project, home, names in (
-        ("numpy", "https://numpy.org/doc/stable/", _NUMPY),
-        ("scipy", "https://docs.scipy.org/doc/scipy/", _SPARSE),
-        ("xarray", "https://docs.xarray.dev/en/stable/", _XARRAY),
-    )
-}
+# Classes of other projects that signatures name, with the folder of their pages.
+OTHERS = {
+    "numpy": (
+        "https://numpy.org/doc/stable/", "reference/generated",
+        ("numpy.ndarray", "numpy.dtype", "numpy.datetime64"),
+    ),
+    "scipy": (
+        "https://docs.scipy.org/doc/scipy/", "reference/generated",
+        ("scipy.sparse.csr_array", "scipy.sparse.csr_matrix"),
+    ),
+    "xarray": (
+        "https://docs.xarray.dev/en/stable/", "generated",
+        ("xarray.Dataset", "xarray.DataArray"),
+    ),
+}  # fmt: skip
+intersphinx_mapping = {}  # filled below
 intersphinx_timeout = 10
+
+
+def name_other_projects(app, config):
+    """Their inventories, and small ones of our own: enough to build without network."""
+    for project, (home, folder, names) in OTHERS.items():
+        head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
+        head += "# The remainder of this file is compressed using zlib.\n"
+        lines = "".join(f"{name} py:class 1 {folder}/{name}.html#$ -\n" for name in names)
+        path = Path(app.doctreedir) / f"{project}.inv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(head.encode() + zlib.compress(lines.encode()))
+        config.intersphinx_mapping[project] = (home, (None, str(path)))
 
 
 def ask_for_alternative_texts(app, doctree):
@@ -216,4 +218,5 @@ def ask_for_alternative_texts(app, doctree):
 
 
 def setup(app):
+    app.connect("config-inited", name_other_projects)
     app.connect("doctree-read", ask_for_alternative_texts)
