@@ -69,10 +69,10 @@ def test_rate_rules_and_continuous_species():
     k, v = gillespy2.Parameter("k", 0.3), gillespy2.Species("v", 1.0, mode="continuous")
     made.add_species([x, y, n, v])
     made.add_parameter(k)
-    made.add_reaction([gillespy2.Reaction("pair", {x: 2}, {}, rate=k),
-                       gillespy2.Reaction("make", {}, {n: 1}, propensity_function="k * Y * t")])  # fmt: skip
-    made.add_rate_rule([gillespy2.RateRule(variable=y, formula="v - Y / vol", name="of_y"),
-                        gillespy2.RateRule(variable=v, formula="1", name="of_v")])  # fmt: skip
+    make = gillespy2.Reaction("make", {}, {n: 1}, propensity_function="k * Y * t")
+    made.add_reaction([gillespy2.Reaction("pair", {x: 2}, {}, rate=k), make])
+    of_y = gillespy2.RateRule(variable=y, formula="v - Y / vol", name="of_y")
+    made.add_rate_rule([of_y, gillespy2.RateRule(variable=v, formula="1", name="of_v")])
     network = ergode.from_gillespy2(made)
     assert {name: rule.text for name, rule in network.rate_rules.items()} == {
         "Y": "v - Y / vol", "v": "1.0",

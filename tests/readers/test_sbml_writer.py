@@ -107,8 +107,8 @@ def test_what_was_read_comes_back(tmp_path):
 
 HYBRID = ReactionNetwork(
     [
-        Species("X", 2.5, "cell", "concentration"), Species("Y", 0.5, "cell"), Species("N", 3, "cell"),
-        Species("Z", 1.5, boundary=True),
+        Species("X", 2.5, "cell", "concentration"), Species("Y", 0.5, "cell"),
+        Species("N", 3, "cell"), Species("Z", 1.5, boundary=True),
     ],
     [
         Reaction("2 X -> Y", stochastic_rate_constant="k"),

@@ -343,7 +343,9 @@ class _Reader:
                 ]
             return [
                 Reaction(
-                    taken, made, name=own,
+                    taken,
+                    made,
+                    name=own,
                     **recognise(rate, taken, made, species, fixed, continuous=self.real),
                 )
                 for own, taken, made, rate in given

@@ -1,8 +1,9 @@
 """Write reaction networks as SBML Level 3.
 
-SBML cannot represent the form in which a law was given, the mass number of a nucleus, a species
-whose amount is a real number beside others, or a name that is not a valid id.  These go into annotations, which `read_sbml` reads and other programs
-ignore.  Therefore reading the file returns a network equal to the one that was written.
+SBML cannot represent the form in which a law was given, the mass number of a nucleus, that the
+amount of a species is a real number where those of others are not, or a name that is not a valid
+id.  These go into annotations, which `read_sbml` reads and other programs ignore.  Reading the file
+therefore returns a network equal to the one that was written.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class _Writer:
         members = {*table.reactant_species.tolist(), *table.product_species.tolist()}
         self.reacting = {network.species[i].name for i in members}
         self.implied = self.id_of("volume")
-        self.real = {self.ids.get(name, name) for name in (*network.rate_rules, *network.continuous)}
+        real = (*network.rate_rules, *network.continuous)
+        self.real = {self.ids.get(name, name) for name in real}
         self.moving = {name for event in network.events for name in event.assignments}
         self.moving |= {*network.rate_rules, *network.following}
         # The species by id, because formulas use ids.
