@@ -162,9 +162,10 @@ def propagate(
     Parameters
     ----------
     field : VectorField
-        The equations, without delays; evaluated on the faces of cells. How fast a field that
-        depends on time changes bounds the steps. It is sampled 256 times or more between two
-        ``times``: add the times of pulses that are shorter than the time between two samples.
+        The equations, without delays; evaluated on the faces of cells. If the field depends on
+        time, it is sampled at least 256 times between two ``times``, and its changes bound the
+        steps. A pulse shorter than the interval between two samples may be missed: add its time
+        to ``times``.
     prior : Gaussian, Mixture, Samples or Density, or a list of them
         The density at ``times[0]``. A list, or a Gaussian with an axis in front, gives one prior to
         each density.
@@ -176,30 +177,31 @@ def propagate(
         to each density.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
-        before a measurement, and before what is reported. It moves the whole grid by its change
-        and spreads mass between cells by its covariance: mean, covariance and probability follow
-        exactly, but for the threshold. Not with a `region` or a conserved quantity.
+        before a measurement, and before results are reported. Its change moves the whole grid, and
+        its covariance spreads mass between cells. Mean, covariance and total probability are exact,
+        except for the effect of the threshold. Not with a `region` or a conserved quantity.
     parameters : mapping of str to float or array_like
         Parameters of the field by name.
     process_noise : array_like or function, optional
         Covariance Q of white noise added to the equations [variable^2 / time]: the covariance
-        grows by Q per unit of time. A matrix, shape [variable_count, variable_count] (if it is not
-        diagonal, the grid is rotated to its principal axes), or only variances, shape
-        [variable_count]; or a function ``q(t, y, p)`` that returns a tuple of variances at the
-        state (Ito). A field with a `diffusion` brings its own noise.
+        grows by Q per unit of time. One of three forms: a matrix of shape [variable_count,
+        variable_count], and if it is not diagonal, the grid is rotated to its principal axes;
+        variances of shape [variable_count]; or a function ``q(t, y, p)`` that returns a tuple of
+        variances at the state (Ito). A field with a `diffusion` has its own noise.
     width : float or sequence of float, optional
         Width of cells, for all variables or for each (for each axis of a rotated grid). The
-        default is half a standard deviation of the prior: errors of a few per cent if the density
-        keeps its size, more if it contracts. Halving the width quarters the errors.
+        default is half a standard deviation of the prior. Errors are then a few per cent if the
+        density keeps its size, and larger if it contracts. Halving the width divides the errors by
+        four.
     threshold : float, optional
         Cells of less probability than this are dropped, unless probability flows into them. The
         default is 1e-4 of the largest cell of the prior. It applies to cells at least half a
         standard deviation of the prior wide; see `scale_threshold` for smaller ones.
     retained : float, optional
         Instead of `threshold`: the probability to be kept over the whole run, such as 0.999. Half
-        of the permitted loss is divided between the prior and the measurements, the other half is
-        spent evenly in time; this sets the threshold whenever cells are dropped. With corner
-        transport, losses at missing neighbours are extra.
+        of the permitted loss is divided between the prior and the measurements. The other half is
+        spread evenly over time. The threshold is chosen from this budget whenever cells are
+        dropped. With corner transport, losses at missing neighbours are not part of the budget.
     scale_threshold : bool
         Whether the threshold is lower for smaller cells: in proportion to their volume and, in
         addition, to the cube of their width. Halving the width then reduces the truncation error
@@ -207,8 +209,8 @@ def propagate(
         published runs; a smaller width then cuts more of the tails.
     lower_threshold : bool
         Whether to repeat a run with a threshold 1000 times smaller if a measurement lies in the
-        tail that the threshold cut off. At most four times; a prior of `Samples` has no further
-        tail.
+        tail that the threshold cut off. The run is repeated at most four times. It is of no use for
+        a prior of `Samples`, which has no further tail.
     scheme : str
         How mass moves:
 
@@ -219,27 +221,27 @@ def propagate(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
     precision : {"float32", "float64"}
-        Type of masses and rates; sums are exact in both.  Numbers out of its range are refused, and
-        so are cells that it cannot distinguish.
+        Type of masses and rates; sums are exact in both. Numbers out of its range are refused, and
+        so are cells so narrow that their coordinates would be equal.
     axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
         Directions of the grid: of the variables, the principal axes of the prior's covariance, or
         the columns of an orthogonal matrix.
     conserved : function, optional
         ``conserved(y, t, p)`` returns a tuple with one quantity that the equations conserve, such
-        as the Jacobi constant. Cells where it is outside of its range in the prior are never made.
+        as the Jacobi constant. Cells are made only where it is within its range in the prior.
     region : function, optional
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
         No probability leaves the region.
     keep : {"all", "last", "none"}, optional
-        Times at which the density itself is part of the result. The default is all for a single
-        density, and none for many.
+        Times at which the density itself is part of the result. The default is ``"all"`` for a
+        single density, and ``"none"`` for many.
     max_cells : int, optional
-        Stop when more cells than this would be needed, even if memory had room.
+        Limit on the number of cells. A run that needs more cells ends, even if memory is free.
     compile : {"auto", "now", "never"}
-        When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets it where
-        cells are made; ``"auto"`` does so for up to three seconds if the compiled field is not in
-        the cache. Results are bitwise equal. A field with a `region`, a conserved quantity or noise
-        given by a function is always compiled. ``attrs["equations"]`` says which form ran.
+        When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets the
+        field instead. ``"auto"`` interprets it for up to three seconds if the compiled field is not
+        in the cache. Results are bitwise equal. A field with a `region`, a conserved quantity or
+        noise given by a function is always compiled. ``attrs["equations"]`` says which form ran.
     progress : bool
         Show progress on standard error.
 

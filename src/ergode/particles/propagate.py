@@ -82,9 +82,9 @@ def propagate(
 ) -> xarray.Dataset:
     """Propagate a density by a particle filter: trajectories weighted by measurements.
 
-    The arguments are those of `ergode.density.propagate`, so that the two are interchangeable.  The
-    sampling error falls as the square root of the number of particles, in any number of dimensions
-    and however thin the density becomes.
+    The problem is described by the same arguments as in `ergode.density.propagate`. The sampling
+    error is inversely proportional to the square root of the number of particles, in any number of
+    dimensions and however thin the density becomes.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def propagate(
         In any order; several may have equal times.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
-        before a measurement, and before what is reported.
+        before a measurement, and before results are reported.
     parameters : mapping of str to float
         Parameters of the field by name.
     process_noise : array_like or function, optional
@@ -112,11 +112,11 @@ def propagate(
         Fixed step [time]. The default is adaptive steps by `rtol` without noise, and a thousandth
         of the whole time with noise. Steps can miss a pulse of the field shorter than a step.
     rtol : float, optional
-        Relative error of an adaptive step; the default is 1e-6.
+        Relative tolerance of adaptive steps; the default is 1e-6.
     resample_below : float, optional
         After a measurement, particles are resampled if the effective sample size is below this
-        fraction of `count`. The default is 0.5 with noise, which separates copies again, and with
-        `regularise`. Otherwise the default is 0: particles are never resampled.
+        fraction of `count`. The default is 0.5 with noise, which separates copies of a particle,
+        and with `regularise`. Otherwise the default is 0: particles are never resampled.
     regularise : bool
         Whether resampling draws from a smooth density: particles are moved by a Gaussian kernel,
         whose width falls as ``count**(-1 / (variable_count + 4))``. This regularised particle
