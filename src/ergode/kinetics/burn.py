@@ -58,18 +58,19 @@ class Burned(NamedTuple):
     mass_fraction : array of float64, shape [..., species_count]
         A cell that failed keeps its input.
     energy : array of float64, shape [...]
-        Set free by reactions [erg/g], neutrinos included: of nuclei rest energy, of molecules the
-        enthalpy of formation at 298.15 K. Zero in cells that failed.
+        Energy released by reactions [erg/g], including that of neutrinos: rest energy of nuclei, or
+        enthalpy of formation of molecules at 298.15 K. Zero in cells that failed.
     status : array of uint8, shape [...]
-        How each cell ended (see `ergode.Status`). A cell whose input is not finite is
-        ``NOT_FINITE``, and so is one that heats itself beyond the table of ``"helmholtz"``.
-        ``INVALID_INPUT`` is a temperature or density that is not positive, a mass fraction below
-        -1e-6, or mass fractions whose sum differs from one by more than 0.01. Such a cell does not
-        affect others. ``SKIPPED`` is a cell below `minimum_temperature` or `minimum_density`.
+        How each cell ended (see `ergode.Status`). ``NOT_FINITE``: the input is not finite, or the
+        cell heats itself beyond the table of ``"helmholtz"``. ``INVALID_INPUT``: a temperature or
+        density is not positive, a mass fraction is below -1e-6, or the sum of the mass fractions
+        differs from one by more than 0.01. Such a cell does not affect others. ``SKIPPED``: the
+        cell is below `minimum_temperature` or `minimum_density`.
     neutrino_energy : array of float64, shape [...]
-        Carried off by thermal neutrinos [erg/g]; zero without `neutrino_losses`. `energy` less this
-        is what heats a cell. It is the mean of the losses before and after the step, times the
-        duration: exact to second order, and rough where a cell ignites within the step.
+        Energy carried off by thermal neutrinos [erg/g]; zero without `neutrino_losses`. The heat of
+        a cell is `energy` minus `neutrino_energy`. `neutrino_energy` is the mean of the losses
+        before and after the step, times the duration. This is accurate to second order, and
+        inaccurate if a cell ignites within the step.
     """
 
     mass_fraction: Any
@@ -114,8 +115,8 @@ def burn(
         Whether the energy released by reactions changes the temperature of a cell within the step.
         A cell at constant pressure expands as it burns.
     neutrino_losses : bool
-        Whether thermal neutrinos carry off energy from nuclei. They cool cells that heat
-        themselves; the temperature of others stays, and the energy is returned.
+        Whether thermal neutrinos carry off energy from nuclei. They cool cells with `heating`.
+        Without `heating` the temperature stays constant, and only the energy is returned.
     minimum_temperature, minimum_density : float
         Cells below one of these [K], [g/cm3] stay as they are, and have the status ``SKIPPED``.
     equation_of_state, screening, method, rtol, atol, max_steps
@@ -127,8 +128,8 @@ def burn(
     -------
     Burned
         ``mass_fraction``, ``energy``, ``status`` and ``neutrino_energy``, in arrays of the library
-        of the input. Of arrays on a device a single cell is copied to the host. The call may
-        return before the device is done.
+        of the input. If the arrays are on a device, only one cell is copied to the host, and the
+        call may return before the device has finished.
 
     Raises
     ------
@@ -140,9 +141,9 @@ def burn(
     Warns
     -----
     FailureWarning
-        Of host arrays: cells failed; `status` tells which, and how.
+        For host arrays: cells failed; `status` tells which, and how.
     AccuracyWarning
-        Of host arrays: ``"degenerate"`` matter would have pairs of electrons and positrons.
+        For host arrays: ``"degenerate"`` matter would contain electron-positron pairs.
 
     Examples
     --------

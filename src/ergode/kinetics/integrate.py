@@ -176,11 +176,12 @@ def integrate(
     parameters : mapping of str to float or array_like, optional
         Values that replace parameters of the network. Arrays of equal length are the points of a
         sweep along the dimension ``point``; with `ergode.grid` each array becomes a dimension.
-        Every point has all zones of the conditions, and all points run in one launch. Each result
-        is bitwise equal to a separate call if `atol` is given or initial amounts are not swept.
+        Every point is integrated in all zones, and all points run in one launch. Each result is
+        bitwise equal to that of a separate call if `atol` is given or if initial amounts are not
+        swept.
     temperature : float, array_like of shape [zone_count], Trajectory, or function
         Temperature [K]; with `heating`, the temperature at ``times[0]``. A function of time
-        returns one number, or one for each zone. It is tabulated within a hundredth of `rtol`. A
+        returns one number, or one for each zone. It is tabulated to within `rtol` / 100. A
         pulse shorter than 1/4096 of the run is found only where a time of `times` lies within it.
         Steps are short enough to follow the changes of temperature and density.
     density : float, array_like of shape [zone_count], Trajectory, or function
@@ -188,9 +189,10 @@ def integrate(
     pressure : float or array_like of shape [zone_count]
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
     heating : {None, "constant-volume", "constant-pressure"}
-        Whether the energy released by reactions changes the temperature: of nuclei by
-        `equation_of_state`, of molecules by their NASA polynomials. At constant pressure nuclei
-        keep the pressure that they have at ``times[0]``, and `density` is that at ``times[0]``.
+        Whether the energy released by reactions changes the temperature. For nuclei the temperature
+        follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
+        pressure, nuclei keep the pressure of ``times[0]``, and `density` is the density at
+        ``times[0]``.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -219,15 +221,16 @@ def integrate(
         - ``"partial-equilibrium-quasi-steady-state"``: "quasi-steady-state", with equilibrated
           pairs of reactions removed from the flows; for comparison with published codes
     rtol : float
-        Allowed error of a step is ``atol + rtol * amount`` for every species. rtol is between 1e-13
-        and 1. ``"asymptotic"`` steps do not use it. For every explicit method an ``error_estimate``
-        above ``10 * rtol`` gives a warning.
+        Relative tolerance, from 1e-13 to 1. The allowed error of a step is ``atol + rtol * amount``
+        for every species. ``"asymptotic"`` steps do not use it. For every explicit method an
+        ``error_estimate`` above ``10 * rtol`` gives a warning.
     atol : float, mapping of str to float, or array_like of shape [species_count], optional
         Absolute tolerance: one number, numbers by species name (the others have the default), or
-        one per species. The default is 1e-8 for mass fractions; otherwise 1e-12 (1e-18 with NASA
-        polynomials) of a power of ten below the largest initial amount of a reacting species, in
-        the zone where that is smallest. It shrinks in proportion to rtol below an rtol of 1e-4.
-        The attribute ``atol`` of the result records it.
+        one per species. The default for mass fractions is 1e-8. Otherwise the default is 1e-12
+        (1e-18 with NASA polynomials) times a power of ten: the one just below the largest initial
+        amount of a reacting species, in the zone where this amount is smallest. For an rtol below
+        1e-4 the default decreases in proportion to rtol. The attribute ``atol`` of the result
+        records it.
     reference_control : bool
         For repeated ``"asymptotic"`` steps: choose between the two formulas as the reference code
         does, not as the publication says.
@@ -243,20 +246,20 @@ def integrate(
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
         Computes parts of the zones on its workers: a process pool, Dask, MPI. The result
-        keeps its bits.
+        is bitwise equal to that without it.
     store : path, optional
-        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
-        computes only what is missing.
+        A folder such as ``"run.zarr"`` to which finished parts are written. A repeated call
+        computes only the missing parts.
     chunk : int, optional
-        Zones of a part; the default is a 64th of them.
+        Number of zones in a part; the default is 1/64 of all.
 
     Returns
     -------
     xarray.Dataset
-        mass_fraction(zone, time, species) of nuclei or concentration(zone, time, species); with
-        temperature, density and pressure(zone, time), step_count(zone), status(zone) and more;
-        quantity(zone, time, rule) of a network with rules. The dimensions of a sweep come first.
-        Values that a zone did not reach are NaN.
+        mass_fraction(zone, time, species) of nuclei, or concentration(zone, time, species) of other
+        species; temperature, density and pressure(zone, time); step_count(zone), status(zone) and
+        more; and quantity(zone, time, rule) if the network has rules. The dimensions of a sweep
+        come first. Values that a zone did not reach are NaN.
 
     Raises
     ------
