@@ -125,12 +125,12 @@ def simulate(
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
         Computes parts of the replicates on its workers: a process pool, Dask, MPI. The result
-        keeps its bits.
+        is bitwise equal to that without it.
     store : path, optional
-        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
-        computes only what is missing.
+        A folder such as ``"run.zarr"`` to which finished parts are written. A repeated call
+        computes only the missing parts.
     chunk : int, optional
-        Replicates of a part; the default is a 64th of them.
+        Number of replicates in a part; the default is 1/64 of all.
 
     Returns
     -------

@@ -131,23 +131,24 @@ def integrate(
         field. Its value at ``times[0]`` may differ from the initial state. An
         `ergode.trajectories.History` may have jumps, or consist of samples. A DataArray with the
         dims time and variable, such as the states of another run, is used as samples. If variables
-        are arrays, ``history(i, t)``, with constants ``history(i, t, c)``, is the history of one
-        unknown, or it is a number; several arrays have a mapping. The default is a constant
-        history.
+        are arrays, the history is a number or a function ``history(i, t)`` of one unknown (with
+        constants, ``history(i, t, c)``); several arrays have a mapping of these. The default is a
+        constant history.
     method : str
         Without `step`, ``"auto"`` chooses ``"tsit5"``; trajectories that need more than 100,000
         steps are repeated with ``"rodas5p"``. With `step` it chooses ``"rk4"``. With noise it
         chooses the method of highest order, and `step` is required. ``attrs["method_reason"]``
         gives the reason. For up to 16 variables SymPy derives the Jacobian of a method for stiff
-        equations; if it cannot, finite differences approximate it. For more variables, and
-        variables that are arrays, the Rosenbrock methods use differences, without delays, events
-        and observables: several trajectories of up to 256 unknowns in a compiled kernel on every
-        device, others on a CPU, one trajectory after the other, in float64.
-        Symplectic methods are for steps of one size and separable systems: derivatives of positions
-        depend on momenta alone, those of momenta on positions and time. Which variables are
-        positions is found from the field. Between two steps their states are cubic.
-        The history is interpolated at order 6 for explicit methods of order 5 and 8, else at
-        order 4; that of arrays by the dense output of the method, which then keeps its order.
+        equations; if it cannot, finite differences approximate it. For more variables, and for
+        variables that are arrays, the Rosenbrock methods use finite differences, and do not support
+        delays, events and observables. Several trajectories of up to 256 unknowns then run in a
+        compiled kernel on every device. Others run on a CPU in float64, one after the other.
+        Symplectic methods take fixed steps and need a separable system: derivatives of positions
+        depend on momenta alone, those of momenta on positions and time. The positions are
+        identified from the field. Between two steps the state is a cubic polynomial.
+        The history is interpolated at order 6 for explicit methods of order 5 and 8, and at order 4
+        for other methods. The history of arrays is the dense output of the method, which keeps its
+        order.
 
         - ``"euler"``: Euler's method, of order 1; for comparison
         - ``"rk4"``: the classical Runge-Kutta method, of order 4; for the fastest fixed steps
@@ -186,12 +187,13 @@ def integrate(
     rtol : float, optional
         Relative tolerance of adaptive steps; default 1e-6. It must be at least four times the
         machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with an error
-        estimate (all but ``"rk4"`` and ``"euler"``) keep the error of a step, root mean square over
-        the variables, below ``atol + rtol * abs(state)``; with delays of single variables also the
-        interpolation error of the history. For ``"rk4"`` and ``"euler"``, steps are halved until
-        the estimated global error at every time is below this bound. The estimate is the difference
-        between the results of the last two step sizes, divided by ``2^order - 1``. Trajectories
-        that do not reach the bound have the status ``INACCURATE``.
+        estimate keep the error of a step, root mean square over the variables, below
+        ``atol + rtol * abs(state)``; with delays of single variables also the interpolation error
+        of the history. ``"rk4"``, ``"euler"`` and the symplectic methods have no error estimate.
+        Without `step`, their steps are halved until the estimated global error at every time is
+        below this bound. The estimate is the difference between the results of the last two step
+        sizes, divided by ``2^order - 1``. Trajectories that do not reach the bound have the status
+        ``INACCURATE``.
     atol : float, array_like, shape [variable_count], or mapping of str to float, optional
         Absolute tolerance; default 1e-9. A list gives one to each variable, ``[1e-9, 1e-3]``; a
         mapping to some, ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array
@@ -203,9 +205,10 @@ def integrate(
     record : int
         Number of most recent hits of every event to store, with time and state. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
-        Quantities to accumulate during the integration; of functions where variables are arrays.
+        Quantities to accumulate during the integration. If variables are arrays, they are given
+        by functions.
     observe_from : float, optional
-        Hits and observables before this time are ignored, for example during a transient [time].
+        Time before which hits and observables are ignored, for example a transient [time].
     max_step : float, optional
         Largest adaptive step [time]. For an event function that changes faster than the state,
         choose less than half the time between two crossings. A pulse that is shorter than a step
@@ -243,12 +246,12 @@ def integrate(
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
         Computes parts of the trajectories on its workers: a process pool, Dask, MPI. The result
-        keeps its bits.
+        is bitwise equal to that without it.
     store : path, optional
-        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
-        computes only what is missing.
+        A folder such as ``"run.zarr"`` to which finished parts are written. A repeated call
+        computes only the missing parts.
     chunk : int, optional
-        Trajectories of a part; the default is a 64th of them.
+        Number of trajectories in a part; the default is 1/64 of all.
 
     Returns
     -------
