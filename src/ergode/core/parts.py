@@ -149,7 +149,7 @@ def _refuse_statistics(part: xarray.Dataset, along: str) -> None:
     ]  # fmt: skip
     if over:
         raise PlanError(
-            f"'{over[0]}' has no dim '{along}', so those of parts do not give that of the whole; "
+            f"'{over[0]}' has no dim '{along}', so it cannot be computed from those of the parts; "
             "join results of single replicates"
         )
 

@@ -99,7 +99,7 @@ def check_noise(
     spreads = np.stack([noise.spread(lattice) for lattice in lattices])
     if noise.function is not None and any(lattice.is_rotated for lattice in lattices):
         raise PlanError(
-            "process_noise is a function, whose variances are along the variables, but axes "
+            "a process_noise function gives variances along the variables, but the argument axes "
             "rotates the grid; leave axes out"
         )
     if ((spreads != 0) != (spreads[0] != 0)).any():

@@ -288,8 +288,8 @@ def _refuse_numbers(file: Path, names: Sequence[str]) -> None:
     """Refuse unnamed numeric columns: one of them may be the weight."""
     if names:
         raise ReadError(
-            f"{file}: the column {names[0]!r} has numbers, and there is no column 'weight'; say "
-            "what it is with columns=(...), None for what to ignore"
+            f"{file}: the column {names[0]!r} has numbers, and there is no column 'weight'; "
+            "name the columns with columns=(...), with None for a column to ignore"
         )
 
 

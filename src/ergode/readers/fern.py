@@ -71,7 +71,7 @@ def read_fern(
         labels.setdefault(key, label)
     if captures:
         warn(
-            f"{captures} electron captures are taken without the density of electrons",
+            f"{captures} electron captures are read with rates that ignore the electron density",
             AccuracyWarning,
         )
     used: dict[str, int] = {}

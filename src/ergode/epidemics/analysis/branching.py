@@ -314,8 +314,8 @@ def _power(step: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> tuple[flo
         if x.size <= _ARNOLDI_ARCS_MOST:
             return _arnoldi(step, x)
         warn(
-            f"the largest eigenvalue of {x.size:,} contacts is known to {error / found:.1g} of it "
-            f"after {2 * _ROUNDS_MOST} steps",
+            f"the largest eigenvalue of {x.size:,} contacts has a relative error of "
+            f"{error / found:.1g} after {2 * _ROUNDS_MOST} steps",
             AccuracyWarning,
         )
     return found, x

@@ -206,7 +206,7 @@ class Measurement(HoldsFunctions):
         if self.value.ndim == 2 and len(given) != len(self.value):
             raise ModelError(
                 f"a measurement has {len(self.value)} values and {len(given)} covariances; "
-                "expected as many, or one"
+                "expected one covariance, or one for each value"
             )
         return np.stack([covariance_of(one, size, what) for one in given])
 

@@ -83,7 +83,7 @@ class Gaussian(Prior):
                 if odd:
                     raise ModelError(
                         f"mean and covariance of a Gaussian name different variables: "
-                        f"{', '.join(sorted(map(str, odd)))} in only one of them"
+                        f"only one of them has {', '.join(sorted(map(str, odd)))}"
                     )
                 covariance = _columns("covariance", [covariance[name] for name in names])
                 if covariance.ndim == 2:
@@ -115,7 +115,9 @@ class Gaussian(Prior):
             return self
         if set(self.names) != set(variables):
             odd = ", ".join(sorted(set(self.names) ^ set(variables)))
-            raise ModelError(f"prior and field have different variables: {odd} in only one of them")
+            raise ModelError(
+                f"prior and field have different variables: only one of them has {odd}"
+            )
         order = [self.names.index(name) for name in variables]
         return Gaussian(self.mean[order], self.covariance[np.ix_(order, order)])
 

@@ -177,8 +177,8 @@ def fit(
     is_measured = np.isfinite(values)
     if is_measured.sum() < len(names):
         raise ModelError(
-            f"data have {is_measured.sum()} values for {len(names)} estimates; expected as many at "
-            "least"
+            f"data have {is_measured.sum()} values for {len(names)} estimates; expected at "
+            f"least {len(names)}"
         )
 
     def residuals(q: np.ndarray) -> np.ndarray:

@@ -52,8 +52,8 @@ def check_watched(
     check_names_of_observables(observables)
     if events and "count" in field.variables:
         raise ModelError(
-            "variable 'count' would be 'event_count' in the record of events, which is the number "
-            "of events; give it another name"
+            "variable 'count' would be 'event_count' in the result, which is the name of the "
+            "number of events; give the variable another name"
         )
     return reader.recorded
 
