@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         LayerClosure,
         Testing,
         Trigger,
-        Vaccination,
     )
     from ergode.models.epidemic.seeds import Seeds
     from ergode.models.epidemic.transitions import Infection, Progression
+    from ergode.models.epidemic.vaccination import Vaccination
     from ergode.models.estimation.maneuver import Maneuver
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
@@ -142,8 +142,9 @@ _HOMES = {
     "ergode.models.epidemic.calendars": ("Calendar",),
     "ergode.models.epidemic.interventions": (
         "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
-        "Testing", "Trigger", "Vaccination",
+        "Testing", "Trigger",
     ),
+    "ergode.models.epidemic.vaccination": ("Vaccination",),
     "ergode.models.fields.equations": ("field_from_equations",),
     "ergode.models.fields.interpolants": ("interpolant",),
     "ergode.models.epidemic.seeds": ("Seeds",),

@@ -145,6 +145,17 @@ CASES = {
             ]
         },
     ),
+    "doses": (
+        SIS,
+        _attributed(_network()),
+        {
+            "interventions": [
+                ergode.Vaccination(
+                    fraction=0.8, efficacy=[0.4, 0.9], dose_rate=9.0, interval=3, priority="group"
+                )
+            ]
+        },
+    ),
     "severity and waning": (
         BY_GROUP,
         _attributed(_network()),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from epidemics_doses import given_doses
 from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
@@ -40,6 +41,15 @@ def calendar_at(changes: list[float], factors: list[float], *period_and_time: An
     return np.asarray(factors)[
         np.maximum(np.searchsorted(tidy(changes), time, side="right") - 1, 0)
     ]
+
+
+def _dose_count(one: dict[str, Any]) -> int:
+    return len(one["efficacy"]) if isinstance(one["efficacy"], list) else 1
+
+
+def _of_dose(given: Any, dose: int) -> float:
+    """A number of a dose, where there is one for each or for all."""
+    return float(given[dose] if isinstance(given, list) else given)
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
@@ -74,6 +84,10 @@ class _Run:
             if "stop" in one and not isinstance(one["stop"], dict):
                 self.stops[:, k] = tidy(one["stop"])
         self.chosen = rng.random((3, count, m, n))
+        self.doses = {
+            k: given_doses(world, one, count, rng)
+            for k, one in enumerate(world.measures) if "dose_rate" in one
+        }  # fmt: skip
         self.isolated = np.zeros((count, m, n), bool)
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
         self.was_isolated = self.isolated.copy()
@@ -340,7 +354,7 @@ class _Run:
             return to
         for k, one in enumerate(self.world.measures):
             for c, reduction in one.get("severity", {}).items():
-                share = reduction * self._protected(rows, k, node, time)
+                share = self._protected(rows, k, node, time, reduction)
                 saved = mine & (to == self.index[c]) & (self.rng.random(rows.size) < share)
                 if saved.any():
                     chance = np.array(list(others.values())) / sum(others.values())
@@ -417,18 +431,34 @@ class _Run:
         begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
         return ((begin < time[:, None]) & (end > time[:, None])).any(axis=1)
 
-    def _protected(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
+    def _protected(
+        self, rows: np.ndarray, k: int, node: Any, time: np.ndarray, effect: Any
+    ) -> np.ndarray:
+        """How large an effect of a vaccine is, given by dose: the last one before a time counts."""
         one, (u, v, w) = self.world.measures[k], self.chosen
-        since = tidy(self.starts[rows, k] + one["rollout"] * v[rows, k, node] + one["delay"])
-        chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
-        if not one["leaky"]:
-            chosen &= w[rows, k, node] < one["efficacy"]
-        inside = chosen & (since <= time) & (time < tidy(since + one["duration"]))
-        if "waning" not in one:
-            return inside.astype(float)
-        if isinstance(one["waning"], float):  # a mean
-            return inside * np.exp(-np.where(inside, time - since, 0.0) / one["waning"])
-        return inside * calendar_at(*one["waning"], np.where(inside, time - since, 0.0))
+        found = np.zeros(rows.size)
+        after = 0.0
+        for d in range(_dose_count(one)):
+            if k in self.doses:
+                given = self.starts[rows, k] + self.doses[k][rows, node, d]
+                chosen = np.isfinite(given)
+            else:
+                after += _of_dose(one["interval"], d - 1) if d else 0.0
+                given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
+                chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
+            since = tidy(given + one["delay"])
+            begun = chosen & (since <= time)
+            inside = begun & (time < tidy(since + one["duration"]))
+            if not one["leaky"]:
+                inside &= w[rows, k, node] < _of_dose(one["efficacy"], d)
+            age = np.where(inside, time - np.where(inside, since, 0.0), 0.0)
+            share = np.ones(rows.size)
+            if isinstance(one.get("waning"), float):  # a mean
+                share = np.exp(-age / one["waning"])
+            elif "waning" in one:
+                share = calendar_at(*one["waning"], age)
+            found = np.where(begun, inside * share * _of_dose(effect, d), found)
+        return found
 
     def _among(self, one: dict[str, Any]) -> np.ndarray:
         """Which nodes a measure is for."""
@@ -439,8 +469,8 @@ class _Run:
         left = np.ones(rows.size)
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "vaccination":
-                safe = self._protected(rows, k, target, time)
-                left *= 1.0 - (one["efficacy"] if one["leaky"] else 1.0) * safe
+                effect = one["efficacy"] if one["leaky"] else 1.0
+                left *= 1.0 - self._protected(rows, k, target, time, effect)
         return left
 
     def _left(
@@ -466,8 +496,8 @@ class _Run:
                     force &= layer == world.layers.index(one["layer"])
                 left *= np.where(force, 1.0 - one["reduction"], 1.0)
             elif one["kind"] == "vaccination":
-                safe = self._protected(rows, k, source, time)
-                left *= 1.0 - one["infectivity_reduction"] * safe
+                effect = one["infectivity_reduction"]
+                left *= 1.0 - self._protected(rows, k, source, time, effect)
             elif one["kind"] == "isolation":
                 away = force & (here == self.index[one["compartment"]]) & self._among(one)[source]
                 away &= time >= tidy(since + one["delay"])

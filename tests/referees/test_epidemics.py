@@ -346,7 +346,9 @@ def _vaccines(monkeypatch, *names):
 
     def wrong(*arguments):
         table = right(*arguments)
-        return table._replace(**{name: 0 * getattr(table, name) for name in names})
+        vaccines = table.vaccines
+        none = {name: 0 * getattr(vaccines, name) for name in names}
+        return table._replace(vaccines=vaccines._replace(**none))
 
     monkeypatch.setattr(transmission, "interventions_of", wrong)
 

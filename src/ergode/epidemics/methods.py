@@ -25,8 +25,8 @@ from ergode.models.epidemic.interventions import (
     Isolation,
     Testing,
     Trigger,
-    Vaccination,
 )
+from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.holding_times.families import Exponential
 
 MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
@@ -128,11 +128,11 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
         if isinstance(one, Isolation | ContactTracing | Testing):
             name = type(one).__name__
             return f"{name} changes whom a node infects while it is in a compartment, {one_sum}"
-        if isinstance(one, Vaccination) and one.infectivity_reduction > 0:
+        if isinstance(one, Vaccination) and any(one.by_dose(one.infectivity_reduction)):
             return (
                 f"Vaccination with an infectivity_reduction changes whom a node infects, {one_sum}"
             )
-        if isinstance(one, Vaccination) and any(one.severity.values()):
+        if isinstance(one, Vaccination) and any(map(any, map(one.by_dose, one.severity.values()))):
             return "Vaccination with a severity acts at the exact time of a move, within a step"
     return None
 

@@ -56,6 +56,8 @@ _BY_READER: dict[Any, Schema] = {
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
+    scenarios.number_or_calendar: {"type": ["number", "object"]},
+    scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
 
 

@@ -64,10 +64,12 @@ def everything(age=0.0):
         [
             ergode.LayerClosure("school", reduction=0.8, start=8, duration=10),
             ergode.Vaccination(
-                fraction=0.4,
-                efficacy=0.7,
-                severity={"R1": 0.6},
-                rollout=10,
+                fraction=0.6,
+                efficacy=[0.5, 0.8],
+                severity={"R1": [0.3, 0.6]},
+                dose_rate=ergode.Calendar([4, 10], [8, 16]),
+                interval=5,
+                priority="susceptibility",
                 start=4,
                 waning=ergode.Exponential(mean=20),
                 among="group",

@@ -13,7 +13,7 @@ from ergode.epidemics import seeding
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
-from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.importation import factor_of, importations_of
 from ergode.epidemics.shared.kept import kept
@@ -101,7 +101,9 @@ def tables_of(
     weights = arc_weights(model, contacts)
     infections = transmission.infections_of(model, precision, group)
     calendars = transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
-    plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)
+    plan = transmission.interventions_of(
+        scenario.interventions, model, contacts, begin, horizon, precision
+    )
     heaviest = 1.0 if weights is None or not weights.size else float(weights.max())
     fastest = float(infections.peak.max()) * float(calendars.peak.max()) * heaviest
     span = scenario.longest_exposure if scenario.meetings is not None else horizon
@@ -131,7 +133,7 @@ def tables_of(
         HAS_SCREENING: any(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
-        **transmission.vaccine_bindings(scenario.interventions),
+        **vaccines.vaccine_bindings(scenario.interventions),
         HAS_TRIGGERS: any(
             isinstance(moment, Trigger)
             for i in scenario.interventions

@@ -15,20 +15,24 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.elementary import exp
-from ergode.core.math.random import BRANCHING, INTERVENTION, draw_words, uniform
+from ergode.core.math.random import uniform
 from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_INTERVENTIONS,
-    HAS_SEVERITY,
     HAS_TRIGGERS,
-    HAS_WANING,
 )
-from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.epidemics.shared.triggers import triggers_of
+from ergode.epidemics.shared.vaccines import (
+    ALL_OR_NOTHING_KIND,
+    LEAKY_KIND,
+    draws,
+    left_by_vaccine,
+    reduced_infectivity,
+    vaccines_of,
+)
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
@@ -38,11 +42,11 @@ from ergode.models.epidemic.interventions import (
     LayerClosure,
     Testing,
     Trigger,
-    Vaccination,
 )
+from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.networks.contact_network import ContactNetwork
 
-CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(5)
+CLOSURE_KIND, _ISOLATION, TRACING_KIND = 0, 3, 4  # vaccines have the kinds between
 
 
 class Infections(NamedTuple):
@@ -77,7 +81,6 @@ class Interventions(NamedTuple):
     duration: Any
     fraction: Any
     reduction: Any
-    source_reduction: Any
     delay: Any
     rollout: Any
     layer: Any  # int32; -1 for all
@@ -90,12 +93,7 @@ class Interventions(NamedTuple):
     # to the quarantine of the node itself, real [intervention_count, 5].
     traced: Any
     triggers: Any  # see `shared.triggers`
-    severity: Any  # reductions of branches, real [intervention_count, compartment_count]
-    waning_rate: Any  # of exponential decay, real [intervention_count]; 0 for none
-    # A row of a table of waning is waning_first[i] : waning_first[i + 1], int32.
-    waning_first: Any
-    waning_change: Any  # times since protection, real [change_count]
-    waning_factor: Any
+    vaccines: Any  # see `shared.vaccines`
 
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
@@ -188,9 +186,10 @@ def interventions_of(
     model: CompartmentModel,
     contacts: ContactNetwork,
     begin: float,
+    horizon: float,
     precision: Precision,
 ) -> Interventions:
-    """The table of a plan, on a clock that is zero at `begin`.
+    """The table of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
     Raises
     ------
@@ -200,26 +199,14 @@ def interventions_of(
     count = max(1, len(interventions))
     columns: dict[str, np.ndarray] = {
         name: np.zeros(count, precision)
-        for name in ("start", "duration", "fraction", "reduction", "source_reduction", "delay",
-                     "rollout")
-    }  # fmt: skip
+        for name in ("duration", "fraction", "reduction", "delay", "rollout")
+    }
     columns["start"] = np.full(2 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
     layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
     traced = np.zeros((count, 5), precision)
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
-    severity = np.zeros((count, len(model.compartments)), precision)
-    waning_rate, waning_first = np.zeros(count, precision), np.zeros(count + 1, np.int32)
-    change: list[float] = []
-    factor: list[float] = []
-    reduced = {
-        name
-        for one in interventions
-        if isinstance(one, Vaccination)
-        for name, value in one.severity.items()
-        if value > 0
-    }
     members: list[np.ndarray] = []
     for row, one in enumerate(interventions):
         where = f"interventions[{row}]"
@@ -240,17 +227,7 @@ def interventions_of(
             if one.layer is not None:
                 layer[row] = layer_index(contacts, one.layer, where)
         elif isinstance(one, Vaccination):
-            for name, value in one.severity.items():
-                _check_severity(model, name, reduced, where)
-                severity[row, model.index[name]] = value
-            if isinstance(one.waning, Calendar):
-                change += one.waning.changes
-                factor += one.waning.factors
-            elif one.waning is not None:
-                waning_rate[row] = 1.0 / one.waning.mean
             kind[row] = LEAKY_KIND if one.leaky else ALL_OR_NOTHING_KIND
-            columns["reduction"][row] = one.efficacy
-            columns["source_reduction"][row] = one.infectivity_reduction
         elif isinstance(one, Isolation | ContactTracing):
             compartment[row] = compartment_index(model, one.compartment, where)
             kind[row] = _ISOLATION
@@ -271,27 +248,13 @@ def interventions_of(
             rate[row] = one.rate or 0.0
             for name, value in one.sensitivity.items():
                 positive[row, _testable(model, name, where)] = one.fraction * value
-        waning_first[row + 1 :] = len(change)
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
-        triggers=triggers_of(interventions, model, precision), severity=severity,
-        waning_rate=waning_rate, waning_first=waning_first,
-        waning_change=np.array(change or [0.0], precision),
-        waning_factor=np.array(factor or [1.0], precision),
+        triggers=triggers_of(interventions, model, precision),
+        vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
-
-
-def vaccine_bindings(interventions: Sequence[Intervention]) -> dict[Any, bool]:
-    """Options of kernels for what vaccinations do beside preventing infections."""
-    given = [one for one in interventions if isinstance(one, Vaccination)]
-    found = {}
-    if any(any(one.severity.values()) for one in given):
-        found[HAS_SEVERITY] = True
-    if any(one.waning is not None for one in given):
-        found[HAS_WANING] = True
-    return found
 
 
 def _testable(model: CompartmentModel, name: str, where: str) -> int:
@@ -303,24 +266,6 @@ def _testable(model: CompartmentModel, name: str, where: str) -> int:
             "nodes in other compartments only"
         )
     return index
-
-
-def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where: str) -> None:
-    """Refuse a reduction of what is no branch, or of branches without others beside them."""
-    compartment_index(model, name, where)
-    found = False
-    for progression in model.progressions:
-        for split in progression.splits:
-            if split.get(name, 0.0) == 0.0 or len(split) == 1:  # one target is no branching
-                continue
-            found = True
-            if not any(share > 0 for other, share in split.items() if other not in reduced):
-                raise ModelError(
-                    f"{where} reduces the branch {progression.compartment} -> {name}, which has no "
-                    "other branch beside it"
-                )
-    if not found:
-        raise ModelError(f"{where} reduces the severity '{name}', which is no branch of the model")
 
 
 # ---- device functions
@@ -361,128 +306,6 @@ def detects(interventions, starts, row, moment):
     return moment >= starts[row] and is_in_force(interventions, starts, row, later(moment))
 
 
-def _draws(row, node, stay, seed, replicate):
-    return draw_words(
-        seed, replicate, node, INTERVENTION, np.uint32(row) | np.uint32(np.uint32(stay) << 8)
-    )
-
-
-def protected_since(interventions, row, start, node, seed, replicate):
-    """Time from which a vaccination protects a node; infinite if it does not."""
-    group = interventions.group[row]
-    if group >= 0 and interventions.members[group, node] == 0:
-        return real(_NEVER)
-    w0, w1, w2, w3 = _draws(row, node, 0, seed, replicate)
-    chosen = uniform(w0, w1) <= interventions.fraction[row]
-    if interventions.kind[row] == ALL_OR_NOTHING_KIND:
-        v0, v1, v2, v3 = _draws(row, node, 1, seed, replicate)
-        chosen = chosen and uniform(v0, v1) <= interventions.reduction[row]
-    if not chosen:
-        return real(_NEVER)
-    return fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
-
-
-def protection(interventions, row, start, time, node, seed, replicate):
-    """How well a vaccination protects a node: 1 at first, less when it has waned, 0 if not."""
-    since = protected_since(interventions, row, start, node, seed, replicate)
-    if since <= time and time < since + interventions.duration[row]:
-        if HAS_WANING:
-            return _unwaned(interventions, row, time - since)
-        return real(1.0)
-    return real(0.0)
-
-
-def _unwaned(interventions, row, age):
-    """Fraction of the effects that is left of a vaccination at a time since protection began."""
-    if interventions.waning_rate[row] > 0.0:
-        return exp(-interventions.waning_rate[row] * age)
-    first = interventions.waning_first[row]
-    high = interventions.waning_first[row + 1]
-    if first == high:
-        return real(1.0)
-    low = first + 1
-    while low < high:
-        middle = (low + high) >> 1
-        if interventions.waning_change[middle] <= age:
-            low = middle + 1
-        else:
-            high = middle
-    return interventions.waning_factor[low - 1]
-
-
-def left_by_vaccine(interventions, row, start, time, node, seed, replicate):
-    """Fraction of the infection rate of a node that remains after a vaccination."""
-    safe = protection(interventions, row, start, time, node, seed, replicate)
-    if interventions.kind[row] == LEAKY_KIND:
-        return fma(-interventions.reduction[row], safe, real(1.0))
-    return 1.0 - safe
-
-
-def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
-    """Next compartment of a node after a stay with this index, which ends at `time`.
-
-    A vaccination may avert the branch that was drawn.
-    """
-    stages = tables.stages
-    into = np.int64(next_compartment_of_stay(stages, compartment, index, seed, replicate, node))
-    if HAS_SEVERITY:
-        plan = tables.interventions
-        left = real(1.0)
-        for row in range(plan.kind.size):
-            if plan.severity[row, into] > 0.0:
-                safe = protection(plan, row, starts[row], later(time), node, seed, replicate)
-                left *= fma(-plan.severity[row, into], safe, real(1.0))
-        if left < 1.0:
-            w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
-            u = uniform(w2, w3)
-            if u > left:
-                into = _other_branch(
-                    stages, plan, row_of(stages, compartment, node), (u - left) / (1.0 - left), into
-                )
-    return into
-
-
-def _other_branch(stages, plan, row, part, into):
-    """A branch whose severity no vaccination reduces; `part` is uniform on (0, 1]."""
-    total = real(0.0)
-    before = real(0.0)
-    for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
-        if not _is_reduced(plan, stages.branch_to[branch]):
-            total += stages.branch_cdf[branch] - before
-        before = stages.branch_cdf[branch]
-    reached = real(0.0)
-    before = real(0.0)
-    found = False
-    for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
-        if not _is_reduced(plan, stages.branch_to[branch]):
-            # The last one of them is taken if rounding leaves the sum below the part.
-            if not found:
-                into = np.int64(stages.branch_to[branch])
-            reached += stages.branch_cdf[branch] - before
-            found = found or fma(part, total, real(0.0)) <= reached
-        before = stages.branch_cdf[branch]
-    return into
-
-
-def _is_reduced(plan, compartment):
-    """Whether a vaccination reduces the severity of a compartment."""
-    reduced = False
-    for row in range(plan.kind.size):
-        reduced = reduced or plan.severity[row, compartment] > 0.0
-    return reduced
-
-
-def guarded(interventions, starts, time, node, seed, replicate):
-    """Fraction of the infection rate from outside that remains after vaccinations."""
-    left = real(1.0)
-    time = later(time)
-    for row in range(interventions.kind.size):
-        kind = interventions.kind[row]
-        if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
-            left *= left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
-    return left
-
-
 class Source(NamedTuple):
     """The source of a possible infection."""
 
@@ -509,11 +332,9 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
                 left *= 1.0 - interventions.reduction[row]
         elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
             left *= left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
-            if interventions.source_reduction[row] > 0.0:
-                safe = protection(
-                    interventions, row, starts[row], time, source.node, seed, replicate
-                )
-                left *= fma(-interventions.source_reduction[row], safe, real(1.0))
+            left *= reduced_infectivity(
+                interventions, row, starts[row], time, source.node, seed, replicate
+            )
         elif kind == _ISOLATION:
             group = interventions.group[row]
             if (
@@ -522,7 +343,7 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
                 and time >= source.since + interventions.delay[row]
                 and (group < 0 or interventions.members[group, source.node] != 0)
             ):
-                w0, w1, w2, w3 = _draws(row, source.node, source.stay, seed, replicate)
+                w0, w1, w2, w3 = draws(row, source.node, source.stay, seed, replicate)
                 if uniform(w0, w1) <= interventions.fraction[row]:
                     left *= 1.0 - interventions.reduction[row]
     return left
