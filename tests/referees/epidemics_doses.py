@@ -19,9 +19,8 @@ def moments_of_doses(rate: Any, start: float, end: float) -> list[float]:
     changes, factors, *rest = rate if isinstance(rate, tuple) else ([0.0], [rate])
     period = rest[0] if rest else None
     cycles = range(int(start // period) - 1, int(end // period) + 2) if period else [0]
-    every = [
-        (c + k * (period or 0.0), f) for k in cycles for c, f in zip(changes, factors, strict=True)
-    ]
+    levels = list(zip(changes, factors, strict=True))
+    every = [(c + k * (period or 0.0), f) for k in cycles for c, f in levels]
     points = sorted({start, end, *(c for c, _ in every if start < c < end)})
     moments, given = [], 0.0
     for begin, stop in zip(points[:-1], points[1:], strict=True):

@@ -54,12 +54,12 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
             one.pop("start", None)
             one["trigger"] = trigger()
     if world.layers:
-        _add_programmes(rng.spawn(1)[0], world)
+        _add_programmes(rng.spawn(1)[0], world, trigger())
     _add_tests(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
 
 
-def _add_programmes(rng: np.random.Generator, world: World) -> None:
+def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, Any]) -> None:
     """Doses one after another, of several to each node; and boosters of a campaign."""
     count = int(rng.integers(1, 4))
     rate = round(float(rng.uniform(1.0, 8.0)), 2)
@@ -77,6 +77,9 @@ def _add_programmes(rng: np.random.Generator, world: World) -> None:
         one["infectivity_reduction"] = [0.1, 0.9, 0.4][:count]
     by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
     one["priority"] = "age" if rng.random() < 0.5 else {"risk": by_risk}
+    if not isinstance(one["dose_rate"], tuple) and rng.random() < 0.5:
+        one.pop("start")
+        one["trigger"] = trigger
     booster = {
         "kind": "vaccination", "fraction": 0.7, "efficacy": [0.2, 1.0], "leaky": True,
         "infectivity_reduction": 0.3, "rollout": 0.4, "delay": 0.1, "duration": 1.5,

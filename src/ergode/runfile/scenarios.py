@@ -88,7 +88,7 @@ SPECIAL = {
     "Exponential": _waning,
     "Calendar": number_or_calendar,
     "ByAttribute": text_or_by_attribute,
-    "Sequence": Table.one_or_more,
+    "float | Sequence": Table.one_or_more,
 }
 
 
