@@ -71,6 +71,10 @@ def feature_table():
         "temporal contacts": (sir, scenario_of(meetings), False),
         "layer closure, scheduled": measure(ergode.LayerClosure(start=1, reduction=1, duration=9)),
         "vaccination, scheduled": measure(ergode.Vaccination(fraction=0.5, efficacy=1, start=1)),
+        "doses a day, several to each node": measure(
+            ergode.Vaccination(efficacy=[0.4, 0.8], interval=21, dose_rate=10)
+        ),
+        "places in a compartment (beds)": measure(ergode.Capacity("R", 1, instead="S")),
         "isolation": measure(ergode.Isolation("I", start=1)),
         "testing": measure(ergode.Testing({"I": 0.9}, rate=0.1)),
         "contact tracing": measure(ergode.ContactTracing("I", start=1)),

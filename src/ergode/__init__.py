@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
     from ergode.models.epidemic.interventions import (
+        Capacity,
         ContactTracing,
         Importation,
         Intervention,
@@ -141,7 +142,7 @@ _HOMES = {
     "ergode.models.reactions.species": ("Compartment", "Species"),
     "ergode.models.epidemic.calendars": ("Calendar",),
     "ergode.models.epidemic.interventions": (
-        "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Capacity", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
         "Testing", "Trigger",
     ),
     "ergode.models.epidemic.vaccination": ("Vaccination",),
@@ -174,9 +175,10 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Chebyshev",
-    "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing",
-    "Delay", "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError",
+    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
+    "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
+    "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
+    "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
     "Isolation", "LayerClosure", "LogNormal",

@@ -156,6 +156,11 @@ CASES = {
             ]
         },
     ),
+    "capacity": (
+        BY_GROUP,
+        _attributed(_network()),
+        {"interventions": [ergode.Capacity("D", 5, instead="R")]},
+    ),
     "severity and waning": (
         BY_GROUP,
         _attributed(_network()),

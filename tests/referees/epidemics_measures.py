@@ -55,6 +55,7 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
             one["trigger"] = trigger()
     if world.layers:
         _add_programmes(rng.spawn(1)[0], world, trigger())
+    _add_capacity(rng.spawn(1)[0], world)
     _add_tests(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
 
@@ -95,6 +96,22 @@ def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, A
     world.measures[-1:-1] = [one, booster]
 
 
+def _add_capacity(rng: np.random.Generator, world: World) -> None:
+    """A place or two in a compartment that nodes come to by themselves."""
+    choices = []
+    for name in world.compartments:
+        leading = {c for c, (to, _) in world.progressions.items() if name in to}
+        choices += [
+            (name, other) for other in world.compartments
+            if leading and other != name and other not in leading
+        ]  # fmt: skip
+    if choices:
+        name, other = choices[int(rng.integers(len(choices)))]
+        places = int(rng.integers(1, 3))
+        one = {"kind": "capacity", "compartment": name, "places": places, "instead": other}
+        world.measures.insert(-1, one)
+
+
 def _add_tests(rng: np.random.Generator, world: World) -> None:
     """Tests at a rate, and of those who enter a compartment."""
     begin = float(world.times[0])
@@ -132,7 +149,7 @@ def _add_stops(rng: np.random.Generator, world: World) -> None:
 
     for number, one in enumerate(world.measures):
         last = number == len(world.measures) - 1
-        if one["kind"] == "vaccination" or (rng.random() < 0.4 and not last):
+        if one["kind"] in ("vaccination", "capacity") or (rng.random() < 0.4 and not last):
             continue
         one.pop("duration", None)
         if rng.random() < 0.25:
@@ -171,7 +188,7 @@ def _add_effects(rng: np.random.Generator, world: World) -> None:
 _MEASURES = {
     "closure": ergode.LayerClosure, "vaccination": ergode.Vaccination,
     "isolation": ergode.Isolation, "tracing": ergode.ContactTracing,
-    "testing": ergode.Testing,
+    "testing": ergode.Testing, "capacity": ergode.Capacity,
 }  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class _Run:
         self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
         self.starts, self.stops = np.full((2, count, max(m, 1)), np.inf)
+        self.full = np.zeros((count, max(m, 1)), bool)
         self.on = np.zeros((count, max(m, 1)), bool)  # and since when that is in effect:
         self.since_when = np.full((count, max(m, 1)), -np.inf)
         for k, one in enumerate(world.measures):
@@ -228,7 +229,11 @@ class _Run:
 
         And again where a start or a stop takes effect before the next event.
         """
+        over = rows[self.clock[rows] < time]
         for k, one in enumerate(self.world.measures):
+            if one["kind"] == "capacity":
+                inside = (self.at[over] == self.index[one["compartment"]]).sum(axis=1)
+                self.full[over, k] = inside >= one["places"]
             begins, ends = one.get("trigger"), one.get("stop")
             ends = ends if isinstance(ends, dict) else None
             for _ in range(3 if ends else 1):
@@ -338,6 +343,10 @@ class _Run:
             ends = np.cumsum(list(branches.values()))[:-1]
             to[mine] = places[np.searchsorted(ends, u[mine])]
             to = self._averted(rows, node, mine, to, branches, time)
+        for k, one in enumerate(self.world.measures):
+            if one["kind"] == "capacity":
+                turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
+                to = np.where(turned, self.index[one["instead"]], to)
         self._enter(rows, node, to, time)
 
     def _averted(

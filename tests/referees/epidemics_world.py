@@ -180,7 +180,8 @@ def _alike(world: World, family: str) -> bool:
         return False
     if family == "measures" and not _has_severity(world):
         return False
-    if family in ("measures", "meetings") and all(m["kind"] != "testing" for m in world.measures):
+    kinds = {m["kind"] for m in world.measures}
+    if family in ("measures", "meetings") and not {"testing", "capacity"} <= kinds:
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
@@ -436,6 +437,12 @@ def _holding_time(law: tuple[Any, ...]) -> ergode.HoldingTime:
     return _LAWS[law[0]](*law[1:])
 
 
+def _with_instead(world: World, to: dict[str, float]) -> dict[str, float]:
+    """Branches, and those that are taken only where a compartment is full."""
+    full = [one for one in world.measures if one["kind"] == "capacity" and one["compartment"] in to]
+    return to | {one["instead"]: 0.0 for one in full if one["instead"] not in to}
+
+
 def _by(trait: str, entries: list[Any]) -> ergode.ByAttribute:
     if trait == "risk":
         return ergode.ByAttribute("risk", dict(zip(RISKS, entries, strict=True)))
@@ -457,7 +464,8 @@ def model_of(world: World) -> ergode.CompartmentModel:
         [
             ergode.Progression(
                 c,
-                _by(*world.splits[c]) if c in world.splits else to,
+                _by(world.splits[c][0], [_with_instead(world, one) for one in world.splits[c][1]])
+                if c in world.splits else _with_instead(world, to),
                 _by(world.stays[c][0], [_holding_time(one) for one in world.stays[c][1]])
                 if c in world.stays else _holding_time(law),
             )

@@ -392,6 +392,17 @@ def _late_doses(monkeypatch):
     monkeypatch.setattr(vaccines, "dose_times", lambda *arguments: 1.2 * right(*arguments))
 
 
+def _places_for_all(monkeypatch):
+    """Compartments that are never full."""
+    right = transmission.interventions_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        return table._replace(instead=np.where(table.instead < 0, -1, table.compartment))
+
+    monkeypatch.setattr(transmission, "interventions_of", wrong)
+
+
 def _without_tests(monkeypatch):
     """Tests that are never positive."""
     right = transmission.interventions_of
@@ -428,7 +439,7 @@ def _without_susceptibility(monkeypatch):
         (_two_classes_swapped, "traits"), (_without_severity, "measures"),
         (_without_waning, "measures"), (_never_stopped, "measures"),
         (_without_tests, "measures"), (_without_boosters, "measures"), (_last_first, "measures"),
-        (_late_doses, "measures"),
+        (_late_doses, "measures"), (_places_for_all, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

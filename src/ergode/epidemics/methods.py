@@ -21,6 +21,7 @@ from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
+    Capacity,
     ContactTracing,
     Isolation,
     Testing,
@@ -123,6 +124,8 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
     if scenario.importations:
         return "importations happen at exact times, within steps"
     for one in scenario.interventions:
+        if isinstance(one, Capacity):
+            return "a Capacity is reached at an exact time, within a step"
         if isinstance(one.start, Trigger) or isinstance(one.stop, Trigger):
             return "a trigger fires at an exact time, within a step"
         if isinstance(one, Isolation | ContactTracing | Testing):

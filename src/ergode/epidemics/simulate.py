@@ -134,11 +134,11 @@ def simulate(
         refused, and ``"auto"`` chooses float64; otherwise it chooses float32.
     interventions : sequence of Intervention
         `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, `Testing`, each started at a
-        time or by a `Trigger`, and all but vaccinations also stopped so. Two runs by one method
-        with one seed share all randomness, so that replicates of equal number differ only by the
-        effect of the interventions. For the baseline run, give an empty sequence: the method is
-        then chosen as for a run with interventions. Tau-leaping supports scheduled closures and
-        scheduled vaccination.
+        time or by a `Trigger`, and all but vaccinations also stopped so; and `Capacity`. Two runs
+        by one method with one seed share all randomness, so that replicates of equal number differ
+        only by the effect of the interventions. For the baseline run, give an empty sequence: the
+        method is then chosen as for a run with interventions. Tau-leaping supports scheduled
+        closures and scheduled vaccination.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional

@@ -19,6 +19,7 @@ MEASURES = {
     "isolation": interventions.Isolation,
     "contact-tracing": interventions.ContactTracing,
     "testing": interventions.Testing,
+    "capacity": interventions.Capacity,
 }
 TABLES = ("interventions", "importations", "layer_factors")
 

@@ -96,6 +96,7 @@ def everything(age=0.0):
                 start=ergode.Trigger("I2", 8),
                 stop=ergode.Trigger("I2", 6, below=True),
             ),
+            ergode.Capacity("S", 60, instead="R1"),
             ergode.Testing({"I2": 0.5}, fraction=0.7, isolation=4, delay=0.5),
             ergode.ContactTracing("I2", detection=0.5, tracing=0.6, quarantine=3, reduction=0.5),
             ergode.LayerClosure(

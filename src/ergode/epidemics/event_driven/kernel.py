@@ -92,8 +92,8 @@ from ergode.epidemics.shared.progression import (
 )
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
-from ergode.epidemics.shared.transmission import Source, outcome
-from ergode.epidemics.shared.vaccines import destination_of_stay, guarded
+from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
+from ergode.epidemics.shared.vaccines import guarded
 
 _ROOM = 64  # events that one event may add, besides contacts and traces
 

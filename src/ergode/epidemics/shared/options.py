@@ -27,6 +27,8 @@ HAS_SEVERITY = option(False)
 """Whether a vaccination makes branches less likely."""
 HAS_WANING = option(False)
 """Whether the effects of a vaccination wane."""
+HAS_CAPACITIES = option(False)
+"""Whether compartments have a number of places."""
 HAS_DOSES = option(False)
 """Whether a vaccination has several doses, or a number of doses a day."""
 HAS_TRIGGERS = option(True)

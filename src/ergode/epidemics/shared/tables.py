@@ -20,6 +20,7 @@ from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
+    HAS_CAPACITIES,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
     HAS_MOMENTS,
@@ -36,7 +37,7 @@ from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import ContactTracing, Testing, Trigger
+from ergode.models.epidemic.interventions import Capacity, ContactTracing, Testing, Trigger
 from ergode.models.holding_times.empirical import Empirical
 from ergode.models.holding_times.families import Deterministic
 from ergode.models.networks.computed import ComputedNetwork
@@ -134,6 +135,11 @@ def tables_of(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
         **vaccines.vaccine_bindings(scenario.interventions),
+        **(
+            {HAS_CAPACITIES: True}
+            if any(isinstance(i, Capacity) for i in scenario.interventions)
+            else {}
+        ),
         HAS_TRIGGERS: any(
             isinstance(moment, Trigger)
             for i in scenario.interventions

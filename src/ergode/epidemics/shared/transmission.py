@@ -20,6 +20,7 @@ from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
+    HAS_CAPACITIES,
     HAS_INTERVENTIONS,
     HAS_TRIGGERS,
 )
@@ -31,11 +32,13 @@ from ergode.epidemics.shared.vaccines import (
     draws,
     left_by_vaccine,
     reduced_infectivity,
+    unaverted,
     vaccines_of,
 )
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
+    Capacity,
     ContactTracing,
     Intervention,
     Isolation,
@@ -46,7 +49,7 @@ from ergode.models.epidemic.interventions import (
 from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.networks.contact_network import ContactNetwork
 
-CLOSURE_KIND, _ISOLATION, TRACING_KIND = 0, 3, 4  # vaccines have the kinds between
+CLOSURE_KIND, _ISOLATION, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
 
 
 class Infections(NamedTuple):
@@ -85,6 +88,7 @@ class Interventions(NamedTuple):
     rollout: Any
     layer: Any  # int32; -1 for all
     compartment: Any  # int32; -1 for none
+    instead: Any  # compartment that nodes enter in place of that, int32
     group: Any  # row of `members`, int32; -1 for all nodes
     members: Any  # uint8 [group_count, node_count]
     positive: Any  # probability of a detection, real [intervention_count, compartment_count]
@@ -203,7 +207,7 @@ def interventions_of(
     }
     columns["start"] = np.full(2 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
-    layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
+    layer, compartment, group, instead = (np.full(count, -1, np.int32) for _ in range(4))
     traced = np.zeros((count, 5), precision)
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
@@ -236,6 +240,10 @@ def interventions_of(
                     f"{where} isolates nodes in '{one.compartment}', which is not infectious; "
                     "infectious compartments: " + (", ".join(model.infectious) or "none")
                 )
+        elif isinstance(one, Capacity):
+            kind[row] = CAPACITY_KIND
+            columns["duration"][row] = np.inf
+            compartment[row], instead[row] = _diverted(model, one, where)
         if isinstance(one, ContactTracing):
             kind[row] = TRACING_KIND
             positive[row, compartment[row]] = one.detection
@@ -249,12 +257,31 @@ def interventions_of(
             for name, value in one.sensitivity.items():
                 positive[row, _testable(model, name, where)] = one.fraction * value
     return Interventions(
-        kind, **columns, layer=layer, compartment=compartment, group=group,
+        kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
         triggers=triggers_of(interventions, model, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
+
+
+def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, int]:
+    """Positions of a compartment with places, and of the one that nodes enter instead."""
+    found = compartment_index(model, one.compartment, where)
+    other = compartment_index(model, one.instead, where)
+    leading = [p for p in model.progressions if one.compartment in p.branches]
+    if not leading:
+        raise ModelError(
+            f"{where} is a capacity of '{one.compartment}', but no progression leads there"
+        )
+    for progression in leading:
+        if one.instead not in progression.targets:
+            raise ModelError(
+                f"{where} sends nodes to '{one.instead}' instead of '{one.compartment}', but the "
+                f"progression out of '{progression.compartment}' has no branch '{one.instead}'; "
+                "expected one, of probability 0 if nobody goes there otherwise"
+            )
+    return found, other
 
 
 def _testable(model: CompartmentModel, name: str, where: str) -> int:
@@ -304,6 +331,24 @@ def is_in_force(interventions, starts, row, time):
 def detects(interventions, starts, row, moment):
     """Whether a measure detects cases at a moment."""
     return moment >= starts[row] and is_in_force(interventions, starts, row, later(moment))
+
+
+def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
+    """Next compartment of a node after a stay with this index, which ends at `time`.
+
+    A vaccination may avert the branch that was drawn, or all its places may be taken.
+    """
+    into = unaverted(tables, starts, compartment, index, time, seed, replicate, node)
+    if HAS_CAPACITIES:
+        plan = tables.interventions
+        for row in range(plan.kind.size):
+            if (
+                plan.kind[row] == CAPACITY_KIND
+                and plan.compartment[row] == into
+                and is_in_force(plan, starts, row, time)
+            ):
+                into = np.int64(plan.instead[row])
+    return into
 
 
 class Source(NamedTuple):

@@ -307,8 +307,8 @@ def left_by_vaccine(interventions, row, start, time, node, seed, replicate):
     return 1.0 - safe
 
 
-def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
-    """Next compartment of a node after a stay with this index, which ends at `time`.
+def unaverted(tables, starts, compartment, index, time, seed, replicate, node):
+    """The branch that a node takes after a stay with this index, which ends at `time`.
 
     A vaccination may avert the branch that was drawn.
     """

@@ -355,6 +355,70 @@ class Testing(Intervention):
 
 
 @dataclass(frozen=True)
+class Capacity(Intervention):
+    """Places in a compartment, such as beds: who would enter it while it is full goes elsewhere.
+
+    Parameters
+    ----------
+    compartment : str
+        Compartment that has a number of places. Progressions into it are diverted.
+    places : int
+        Number of places.
+    instead : str
+        Compartment that nodes enter while all places are taken. It has to be a branch beside
+        `compartment`, of probability 0 if nobody goes there otherwise; so it has a holding time and
+        outcomes of its own.
+
+    Notes
+    -----
+    Whether a place is free is decided after all events of a moment. Nodes that arrive at one moment
+    therefore all enter if there was a free place before, and a place that becomes free at a moment
+    can be taken from then on. Arrivals at exactly one moment happen only with holding times of a
+    fixed length. Seeds are placed whatever the capacity. Several capacities act in their order: an
+    intensive care unit that is full can send to a ward, which can send home.
+
+    Examples
+    --------
+    Fifty beds; without one, more die:
+
+    >>> import ergode
+    >>> week = ergode.Gamma(mean=7, sd=3)
+    >>> model = ergode.CompartmentModel(
+    ...     ["S", "I", "H", "N", "R", "D"],
+    ...     [ergode.Infection("S", "I", {"I": 0.3})],
+    ...     [
+    ...         ergode.Progression("I", {"H": 0.1, "N": 0.0, "R": 0.9}, week),
+    ...         ergode.Progression("H", {"D": 0.1, "R": 0.9}, week),
+    ...         ergode.Progression("N", {"D": 0.5, "R": 0.5}, week),
+    ...     ],
+    ... )
+    >>> beds = ergode.Capacity("H", 50, instead="N")
+    """
+
+    compartment: str
+    places: int
+    instead: str
+
+    def __post_init__(self) -> None:
+        places = self.places
+        if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:
+            raise ModelError(f"Capacity: places is {places!r}; expected a whole number, 1 or more")
+        if self.compartment == self.instead:
+            raise ModelError(
+                f"Capacity: '{self.compartment}' cannot be its own replacement; expected another "
+                "compartment"
+            )
+        full = Trigger(self.compartment, int(places))
+        free = Trigger(self.compartment, int(places), below=True)
+        if (self.start, self.stop) not in ((None, None), (full, free)):
+            raise ModelError(
+                "Capacity: it has no start and no stop; it acts while all places are taken"
+            )
+        object.__setattr__(self, "start", full)
+        object.__setattr__(self, "stop", free)
+
+
+@dataclass(frozen=True)
 class Importation:
     """Contacts with cases from outside, of random nodes.
 
