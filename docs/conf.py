@@ -55,6 +55,15 @@ def feature_table():
         [ergode.Infection("S", "I", {"I": 1.0}, profile={"I": ergode.Calendar([0, 1], [1, 2])})],
     )
 
+    by_risk = ergode.ByAttribute("risk", {0: 1.0, 1: 2.0})
+    unequal = ergode.CompartmentModel(
+        ["S", "I", "J"],
+        [
+            ergode.Infection("S", "I", {"I": 1.0}, susceptibility=by_risk),
+            ergode.Infection("S", "J", {"J": 1.0}),
+        ],
+    )
+
     def measure(one):
         return sir, scenario_of(static, [one]), False
 
@@ -62,6 +71,7 @@ def feature_table():
         "any holding time": (aged, scenario_of(static), False),
         "nodes that become susceptible again": (sis, scenario_of(static), False),
         "several infections (strains)": (strains, scenario_of(static), False),
+        "factors of a node that differ by infection": (unequal, scenario_of(static), False),
         "infectivity by age of infection": (profile, scenario_of(static), False),
         "seeds with ages": (sir, scenario_of(static), True),
         "importations": (sir, scenario_of(static, None, [ergode.Importation("I", rate=1)]), False),

@@ -156,6 +156,24 @@ CASES = {
             ]
         },
     ),
+    "factors by infection": (
+        ergode.CompartmentModel(
+            STRAINS.compartments,
+            [
+                ergode.Infection(
+                    one.susceptible, one.infected, one.transmission_rate,
+                    susceptibility="susceptibility" if one.infected == "I2" else None,
+                    infectivity=ergode.ByAttribute("group", {0: 0.5 * k, 1: 1.0, 2: 1.5}),
+                )
+                for k, one in enumerate(STRAINS.infections)
+            ],
+            STRAINS.progressions,
+        ),
+        _attributed(_network()),
+        {
+            "initial": {"I1": 3, "I2": 3}, "importations": [ergode.Importation("I2", rate=1.0)],
+        },
+    ),
     "capacity": (
         BY_GROUP,
         _attributed(_network()),

@@ -117,6 +117,12 @@ class _Run:
         for k, (_, _, rates) in enumerate(world.infections):
             for name, rate in rates.items():
                 self.rates[k, self.index[name]] = rate
+        self.own = np.ones((len(world.infections), self.target.size))  # of arcs, by infection
+        self.own_into = np.ones((len(world.infections), world.nodes))
+        for k in range(len(world.infections)):
+            self.own_into[k] = world.own_factor("susceptibility", k)
+            self.own[k] = self.own_into[k][self.target]
+            self.own[k] *= world.own_factor("infectivity", k)[self.source]
         self.from_ = np.array([self.index[s] for s, _, _ in world.infections])
         self.into = np.array([self.index[x] for _, x, _ in world.infections])
         largest = self.rates.sum(axis=0).max()
@@ -125,7 +131,7 @@ class _Run:
             if name in world.factors:
                 peak[self.layer == k] = max(world.factors[name][1])
         highest = max([1.0, *(max(factors) for _, factors in world.profiles.values())])
-        self.bound = self.weight * largest * peak * highest
+        self.bound = self.weight * largest * peak * highest * self.own.max(axis=0)
         meets = world.meetings or []
         self.moments = np.array(sorted({m[2] for m in meets if m[2] == m[3]}))
         self.spans: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
@@ -528,15 +534,16 @@ class _Run:
                 if one["kind"] in ("tracing", "testing"):
                     held = self._is_held(mine, m, node, when)
                     left *= np.where(held, 1.0 - one["reduction"], 1.0)
-            into_node = self.world.factor("susceptibility")
-            if into_node is not None:
-                left *= into_node[node] / max(1.0, float(into_node.max()))
+            into_node = self.own_into
+            if self.world.factor("susceptibility") is not None:
+                into_node = into_node * self.world.factor("susceptibility")
+            into_node = into_node / max(1.0, float(into_node.max()))
             left *= self.infected_at[mine, node] < when
             u, reached = self.rng.random(mine.size), np.zeros(mine.size)
             into = np.full(mine.size, -1)
             for j in range(chance.size):
                 fits = self.at[mine, node] == self.from_[j]
-                reached += np.where(fits, chance[j] * left, 0.0)
+                reached += np.where(fits, chance[j] * left * into_node[j, node], 0.0)
                 into = np.where((into < 0) & fits & (u < reached), to[j], into)
             hit = into >= 0
             self._infect(mine[hit], node[hit], into[hit], when[hit])
@@ -560,7 +567,7 @@ class _Run:
         into = np.full(rows.size, -1)
         for j in range(self.from_.size):
             rate = np.where(self.at[rows, target] == self.from_[j], 1.0, 0.0)
-            reached += rate * self.rates[j, self.at[rows, source]] * left
+            reached += rate * self.rates[j, self.at[rows, source]] * left * self.own[j, arc]
             into = np.where((into < 0) & (u < reached), self.into[j], into)
         hit = into >= 0
         self._infect(rows[hit], target[hit], into[hit], time[hit])
@@ -581,7 +588,7 @@ class _Run:
             here = np.where(now, self.was_at[rows, source], self.at[rows, source])
             for j in range(self.from_.size):
                 fits = self.at[rows, target] == self.from_[j]
-                hazard[:, target, j] += fits * self.rates[j, here] * left
+                hazard[:, target, j] += fits * self.rates[j, here] * left * self.own[j, arc]
         total = hazard.sum(axis=2)
         hit = self.rng.random(total.shape) < -np.expm1(-total)
         for node in range(self.world.nodes):

@@ -63,6 +63,8 @@ class World:
     splits: dict[str, tuple[str, list[dict[str, float]]]] = field(default_factory=dict)
     stays: dict[str, tuple[str, list[tuple[Any, ...]]]] = field(default_factory=dict)
     factors_by: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
+    # Such factors of each infection, where they differ; none of an infection is None.
+    own_factors: dict[str, list[tuple[str, list[float]] | None]] = field(default_factory=dict)
 
     def kind_of_node(self, trait: str, node: int) -> int:
         """Which of the entries of a table by "age" or "risk" is a node's."""
@@ -94,6 +96,13 @@ class World:
             own = np.array([each[self.kind_of_node(trait, i)] for i in range(self.nodes)])
             factor = own if factor is None else factor * own
         return factor
+
+    def own_factor(self, end: str, infection: int) -> np.ndarray:
+        """What an infection alone has of the susceptibility or the infectivity of each node."""
+        given = self.own_factors.get(end, [None] * len(self.infections))[infection]
+        if given is None:
+            return np.ones(self.nodes)
+        return np.array([given[1][self.kind_of_node(given[0], i)] for i in range(self.nodes)])
 
     @property
     def memoryless(self) -> bool:
@@ -178,7 +187,7 @@ def _alike(world: World, family: str) -> bool:
     laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
-    if family == "measures" and not _has_severity(world):
+    if family == "measures" and not (_has_severity(world) and world.own_factors):
         return False
     kinds = {m["kind"] for m in world.measures}
     if family in ("measures", "meetings") and not {"testing", "capacity"} <= kinds:
@@ -378,6 +387,22 @@ def _add_traits(rng: np.random.Generator, world: World, family: str) -> None:
             trait = str(rng.choice(list(counts)))
             values = np.round(rng.uniform(0.0, 1.6, counts[trait]), 2).tolist()
             world.factors_by[end] = (trait, values)
+    if family == "measures" and len(world.infections) > 1:
+        _add_own_factors(rng.spawn(1)[0], world)
+
+
+def _add_own_factors(rng: np.random.Generator, world: World) -> None:
+    """Factors that differ by infection, at one end or at both, in place of common ones."""
+    for end in rng.permutation(["susceptibility", "infectivity"])[: int(rng.integers(1, 3))]:
+        each: list[tuple[str, list[float]] | None] = []
+        for _ in world.infections:
+            trait = str(rng.choice(["age", "risk"]))
+            count = len(AGES_FROM) if trait == "age" else len(RISKS)
+            values = np.round(rng.uniform(0.0, 2.0, count), 2).tolist()
+            each.append((trait, values) if rng.random() < 0.8 else None)
+        if any(one != each[0] for one in each):
+            world.own_factors[str(end)] = each
+            world.factors_by.pop(str(end), None)
 
 
 def _split(rng: np.random.Generator, to: list[str]) -> dict[str, float]:
@@ -458,8 +483,9 @@ def model_of(world: World) -> ergode.CompartmentModel:
                 s, x, rates,
                 {c: ergode.Calendar(*world.profiles[c]) for c in rates if c in world.profiles},
                 **{end: _by(*given) for end, given in world.factors_by.items()},
+                **{end: _by(*each[k]) for end, each in world.own_factors.items() if each[k]},
             )
-            for s, x, rates in world.infections
+            for k, (s, x, rates) in enumerate(world.infections)
         ],
         [
             ergode.Progression(

@@ -392,6 +392,17 @@ def _late_doses(monkeypatch):
     monkeypatch.setattr(vaccines, "dose_times", lambda *arguments: 1.2 * right(*arguments))
 
 
+def _factors_of_another(monkeypatch):
+    """Infections whose susceptibility is that of the next one."""
+    right = tables.own_factor_of
+
+    def wrong(model, contacts, name):
+        found = right(model, contacts, name)
+        return np.roll(found, 1, axis=0) if name == "susceptibility" else found
+
+    monkeypatch.setattr(tables, "own_factor_of", wrong)
+
+
 def _places_for_all(monkeypatch):
     """Compartments that are never full."""
     right = transmission.interventions_of
@@ -440,6 +451,7 @@ def _without_susceptibility(monkeypatch):
         (_without_waning, "measures"), (_never_stopped, "measures"),
         (_without_tests, "measures"), (_without_boosters, "measures"), (_last_first, "measures"),
         (_late_doses, "measures"), (_places_for_all, "measures"),
+        (_factors_of_another, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -106,10 +106,15 @@ def _beyond_memoryless(model: CompartmentModel) -> str | None:
     return None
 
 
+_OWN_FACTORS = "infections differ in susceptibility or infectivity, and its arcs have one weight"
+
+
 def _beyond_gillespie(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     beyond = _beyond_memoryless(model)
     if beyond is None and model.profiles:
         return "infectivity changes within a compartment"
+    if beyond is None and model.has_own_factors:
+        return _OWN_FACTORS
     if beyond is None and not scenario.plain:
         return f"there are {scenario.describe()}"
     return beyond
@@ -119,6 +124,8 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
     one_sum = "and a leap keeps one sum for all neighbours of a node"
     if model.profiles:
         return f"infectivity changes within a compartment, {one_sum}"
+    if model.has_own_factors:
+        return _OWN_FACTORS
     if scenario.meetings:
         return f"contacts are temporal, {one_sum}"
     if scenario.importations:

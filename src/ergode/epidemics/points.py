@@ -294,8 +294,8 @@ def _structure(model: CompartmentModel) -> tuple[Any, ...]:
         [(p.compartment, *p.targets) for p in model.progressions],
         [type(one).__name__ for one in _holding_times(model)],
         [_division(one) for p in model.progressions for one in (p.to, p.holding_time)],
-        [_division(one) for one in model.factors("susceptibility")],
-        [_division(one) for one in model.factors("infectivity")],
+        [model.susceptibility, *(_division(i.susceptibility) for i in model.infections)],
+        [model.infectivity, *(_division(i.infectivity) for i in model.infections)],
     )
 
 
@@ -312,7 +312,7 @@ def _holding_times(model: CompartmentModel) -> list[HoldingTime]:
 
 def _factors(model: CompartmentModel) -> tuple[float, ...]:
     """Numbers that multiply the rates along arcs."""
-    given = model.factors("susceptibility") + model.factors("infectivity")
+    given = [one for i in model.infections for one in (i.susceptibility, i.infectivity)]
     return tuple(value for one in given if isinstance(one, ByAttribute) for value in one.entries)
 
 

@@ -1,5 +1,7 @@
 """Windows of time against the queue of events: one history, bit for bit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -28,19 +30,24 @@ def everything(age=0.0):
     """Two strains whose immunity wanes, directed weighted layers, calendars, strata, importations.
 
     Measures begin and end at times and on triggers; contacts are traced at once, and after a delay.
-    The first strain takes its time by the group of a node.
+    The first strain takes its time by the group of a node, and the second has an infectivity by it.
     """
     strains = ergode.CompartmentModel.two_strains(
         transmission_rate=[0.25, 0.35],
         infectious=[ergode.Exponential(mean=5.0), ergode.Exponential(mean=4.0)],
         cross_susceptibility=[[0.1, 0.6], [0.5, 0.0]],
     )
+    by_group = ergode.ByAttribute("group", {0: 1.0, 1: 0.4, 2: 1.3})
+    infections = [
+        dataclasses.replace(one, infectivity=by_group if one.infected == "I2" else None)
+        for one in strains.infections
+    ]
     first, *others = strains.progressions
     stays = {group: ergode.Exponential(mean=4.0 + group) for group in range(3)}
     first = ergode.Progression(first.compartment, first.to, ergode.ByAttribute("group", stays))
     model = ergode.CompartmentModel(
         strains.compartments,
-        strains.infections,
+        infections,
         [
             first,
             *others,

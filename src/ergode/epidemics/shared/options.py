@@ -27,6 +27,8 @@ HAS_SEVERITY = option(False)
 """Whether a vaccination makes branches less likely."""
 HAS_WANING = option(False)
 """Whether the effects of a vaccination wane."""
+OWN_FACTORS = option(False)
+"""Whether infections differ in how susceptible or infectious a node is."""
 HAS_CAPACITIES = option(False)
 """Whether compartments have a number of places."""
 HAS_DOSES = option(False)

@@ -23,6 +23,7 @@ from ergode.epidemics.shared.options import (
     HAS_CAPACITIES,
     HAS_INTERVENTIONS,
     HAS_TRIGGERS,
+    OWN_FACTORS,
 )
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.epidemics.shared.triggers import triggers_of
@@ -62,6 +63,9 @@ class Infections(NamedTuple):
     infectious: Any  # whether a compartment is infectious, uint8 [compartment_count]
     peak: Any  # the largest rate from one compartment into another, a real number
     profile: Any  # calendar of the time since entering a compartment, or -1 [compartment_count]
+    # Factors of a target and of a source that differ by infection, real [infection_count, node].
+    susceptibility: Any
+    infectivity: Any
 
 
 class Calendars(NamedTuple):
@@ -129,6 +133,7 @@ def infections_of(
         (rate[0] > 0).any(axis=0).astype(np.uint8),
         peak.astype(precision),
         profile,
+        *np.ones((2, 1, 1), precision),
     )
     return found._replace(rate=rate[0], peak=found.peak[0]) if group is None else found
 
@@ -140,6 +145,7 @@ def infections_of_row(infections, rows, row):
         return Infections(
             infections.susceptible, infections.infected, infections.rate[point],
             infections.at_risk, infections.infectious, infections.peak[point], infections.profile,
+            infections.susceptibility, infections.infectivity,
         )  # fmt: skip
     return infections
 
@@ -397,6 +403,19 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
 _NEVER = float("inf")
 
 
+def _own_factor(infections, k, source, target):
+    """Factor of one infection along an arc."""
+    return infections.infectivity[k, source] * infections.susceptibility[k, target]
+
+
+def _largest_factor(infections, source, target):
+    """The largest factor of any infection, which the weight of the arc includes."""
+    largest = _own_factor(infections, 0, source, target)
+    for k in range(1, infections.susceptible.size):
+        largest = max(largest, _own_factor(infections, k, source, target))
+    return largest
+
+
 def outcome(
     tables, starts, mark, left, time, layer, source, target, target_compartment, seed, replicate
 ):
@@ -417,10 +436,15 @@ def outcome(
         left *= remaining(
             tables.interventions, starts, time, layer, source, target, seed, replicate
         )
+    if OWN_FACTORS:
+        left /= _largest_factor(infections, source.node, target)
     reached = real(0.0)
     for k in range(infections.susceptible.size):
         if infections.susceptible[k] == target_compartment:
-            reached = fma(infections.rate[k, source.compartment], left, reached)
+            own = left
+            if OWN_FACTORS:
+                own *= _own_factor(infections, k, source.node, target)
+            reached = fma(infections.rate[k, source.compartment], own, reached)
             if mark * infections.peak <= reached:
                 return infections.infected[k]
     return np.int32(-1)

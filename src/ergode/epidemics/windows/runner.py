@@ -183,7 +183,9 @@ def _arcs_of(
     """Incoming and outgoing arcs on the host."""
     nothing = np.zeros(1, np.int64)
     weight, layer = or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8)
-    alike = not (model.factors("infectivity") or model.factors("susceptibility"))
+    alike = not (
+        model.factors("infectivity") or model.factors("susceptibility") or model.has_own_factors
+    )
     mirrored = not contacts.directed and alike
     if mirrored and not tables.bindings[TEMPORAL]:
         return Arcs(

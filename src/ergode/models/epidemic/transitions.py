@@ -33,7 +33,8 @@ class Infection:
         entered it: infectivity by age of infection.
     susceptibility, infectivity : ByAttribute or str, optional
         Factors on the rate along arcs into and out of a node, by an attribute of the node; or the
-        name of a node attribute that is the factor.
+        name of a node attribute that is the factor. The infections of a model may have different
+        ones.
     """
 
     susceptible: str
