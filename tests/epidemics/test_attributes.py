@@ -277,7 +277,7 @@ def test_factors_that_differ_by_infection_differ_by_point():
     swept = run(strains, parameters={"women": [0.5, 1.0, 0.0]}, **options)
     for point, women in enumerate([0.5, 1.0, 0.0]):
         alone = run(strains(women), **options)
-        np.testing.assert_array_equal(swept["count"].isel(women=point), alone["count"])
+        np.testing.assert_array_equal(swept["count"].isel(point=point), alone["count"])
 
 
 @pytest.mark.parametrize("method", ["gillespie", "renewal-leap", "markov-leap"])

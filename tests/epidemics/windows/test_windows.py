@@ -189,9 +189,8 @@ def points(model, initial):
         ergode.CompartmentModel(
             model.compartments,
             [
-                ergode.Infection(
-                    i.susceptible, i.infected,
-                    {name: rate * factor for name, rate in i.transmission_rate.items()},
+                dataclasses.replace(
+                    i, transmission_rate={n: r * factor for n, r in i.transmission_rate.items()}
                 )
                 for i in model.infections
             ],
