@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.language import fma, noinline, noinline_cpu, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import exp
@@ -200,6 +200,15 @@ def draws(row, node, stay, seed, replicate):
     )
 
 
+@noinline
+def _permuted_twice(number, key_0, step_0, key_1, step_1, count, low_bits, high_count):
+    """Where two keyed permutations of some numbers below `count` take one of them."""
+    domain = Domain(count, low_bits, high_count)
+    number = permuted(np.uint64(number), key_0, step_0, False, domain)
+    return permuted(number, key_1, step_1, False, domain)
+
+
+@noinline_cpu
 def rank_in_queue(programmes, programme, row, node, seed, replicate):
     """Rank of a node in the queue of a programme; -1 if it is not vaccinated."""
     place = np.int64(programmes.place[programme, node])
@@ -214,18 +223,23 @@ def rank_in_queue(programmes, programme, row, node, seed, replicate):
         else:
             high = middle
     domains = programmes.domain
-    domain = Domain(domains.count[low], domains.low_bits[low], domains.high_count[low])
     at = np.uint64(place - programmes.first[low])
     for part in range(2):
         w0, w1, w2, w3 = draw_words(
             seed, replicate, low, DOSES, np.uint32(row) | np.uint32(np.uint32(part) << 8)
         )
-        at = permuted(permuted(at, w0, w1, False, domain), w2, w3, False, domain)
+        at = np.uint64(
+            _permuted_twice(
+                at, w0, w1, w2, w3, domains.count[low], domains.low_bits[low],
+                domains.high_count[low],
+            )
+        )  # fmt: skip
     if np.int64(at) >= programmes.taken[low]:
         return np.int64(-1)
     return np.int64(programmes.rank[low]) + np.int64(at)
 
 
+@noinline_cpu
 def last_dose(interventions, row, start, time, node, seed, replicate):
     """When the last dose began to protect a node by a time, infinite if none does; and its number.
 
