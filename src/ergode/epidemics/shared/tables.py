@@ -202,8 +202,12 @@ def arc_weights(
     has one for each slot of a node.
     """
     sides = ("infectivity", "susceptibility")
-    given = [one for side in sides for one in (*model.factors(side), *model.own_factors(side))]
-    given = [one for one in given if one is not None]
+    given = [
+        one
+        for side in sides
+        for one in (*model.factors(side), *model.own_factors(side))
+        if one is not None
+    ]
     if not given:
         return (
             contacts.slot_factors() if isinstance(contacts, ComputedNetwork) else contacts.weights
