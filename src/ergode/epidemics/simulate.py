@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, log, results
 from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
+from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.stopwatch import Stopwatch
@@ -64,6 +65,7 @@ def simulate(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
+    checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
 
@@ -176,6 +178,9 @@ def simulate(
         computes only what is missing.
     chunk : int, optional
         Replicates of a part; the default is a 64th of them.
+    checkpoint : float, optional
+        Seconds between two checkpoints of a replicate in `store`, for tau-leaping. The same call
+        again goes on from the latest; the result has the same bits.
 
     Returns
     -------
@@ -228,6 +233,10 @@ def simulate(
     collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
     plan = plan_of_points(method, points, scenario, device, listing)
+    if not plan.method.steps:
+        refuse_checkpoints(
+            f"a replicate by method '{plan.method.name}' takes no time steps and has no boundaries"
+        )
     fastest = points.fastest
     precision = precision_of(precision, plan.method.steps, fastest, grid)
     options = options_of(
