@@ -76,7 +76,7 @@ def refuse_checkpoints(reason: str) -> None:
         The call that is running has checkpoints.
     """
     if is_asked():
-        raise PlanError(f"checkpoint: {reason}; use store without checkpoint")
+        raise PlanError(f"checkpoint: {reason}, or leave checkpoint out")
 
 
 class SingleRun:

@@ -180,8 +180,24 @@ class _Division:
             self._decisions[MEMBERS] = len(self._axis.numbers)
         else:
             self._axis = axis_of(arguments)
+            self._check_rows(executor)
         if self._merge is not None:
             arguments |= self._merge.changes
+
+    def _check_rows(self, executor: Any) -> None:
+        """Make one part of rows that are not divided.
+
+        Raises
+        ------
+        PlanError
+            More parts are asked for.
+        """
+        reason = self._decisions.pop(whole.UNDIVIDED, None)
+        if reason is None or len(self._axis.numbers) < 2:
+            return
+        if self._every is None or self._size is not None or executor is not None:
+            raise PlanError(f"executor, store and chunk: {reason}")
+        self._axis = alone({})
 
     def _spans(self, start: int, stop: int) -> list[tuple[int, int]]:
         size = self._size or -(-len(self._axis.numbers) // _USUAL_PARTS)

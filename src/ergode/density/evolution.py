@@ -239,6 +239,7 @@ class Evolution:
         """What `restore` takes: between two calls that advance the densities."""
         found: dict[str, Any] = {
             "words": self._words, "status": self.status, "why_ended": self.why_ended,
+            "equations": ",".join(self.equations),
             "centre": np.stack([one.centre for one in self.lattices]),
         }  # fmt: skip
         for which in range(self.count):
@@ -250,6 +251,7 @@ class Evolution:
         """Go on from a state, in a run over a `span` of time."""
         self._span = span
         self.status, self.why_ended = state["status"].copy(), str(state["why_ended"])
+        self.equations = [name for name in str(state["equations"]).split(",") if name]
         self._move(
             [replace(one, centre=at) for one, at in zip(self.lattices, state["centre"], strict=True)]
         )

@@ -235,7 +235,8 @@ def simulate(
     plan = plan_of_points(method, points, scenario, device, listing)
     if not plan.method.steps:
         refuse_checkpoints(
-            f"a replicate by method '{plan.method.name}' takes no time steps and has no boundaries"
+            f"method '{plan.method.name}' has no time steps between which a replicate can be left; "
+            "use tau-leaping"
         )
     fastest = points.fastest
     precision = precision_of(precision, plan.method.steps, fastest, grid)

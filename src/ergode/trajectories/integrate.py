@@ -107,6 +107,7 @@ def integrate(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
+    checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Integrate ordinary, delay or stochastic differential equations for many values at once.
 
@@ -249,6 +250,9 @@ def integrate(
         computes only what is missing.
     chunk : int, optional
         Trajectories of a part; the default is a 64th of them.
+    checkpoint : float, optional
+        Seconds between two checkpoints of a part in `store`. The same call again goes on from the
+        latest; the result has the same bits.
 
     Returns
     -------

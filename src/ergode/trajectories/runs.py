@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core import devices, launch, whole
 from ergode.core.arguments import check_apart
+from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
@@ -63,7 +64,7 @@ def refuse_rows(
     Raises
     ------
     PlanError
-        See `core.whole.refuse_rows`.
+        The call has checkpoints, and its method has no boundaries.
     """
     if history is not None:
         whole.refuse_rows("trajectories with a history are integrated together")
@@ -74,6 +75,13 @@ def refuse_rows(
     if stiff is not None and (field.arrays is not None or stiff.is_wide(field)):
         whole.refuse_rows(
             "stiff trajectories of arrays, or of more than 16 variables, share a matrix; name an "
+            "explicit method"
+        )
+    if field.arrays is not None:
+        refuse_checkpoints("variables that are arrays are integrated in one piece")
+    if stiff is not None and stiff.is_wide(field):
+        refuse_checkpoints(
+            "stiff equations of more than 16 variables are integrated in one piece; name an "
             "explicit method"
         )
 

@@ -45,9 +45,10 @@ class Out(NamedTuple):
 
 
 class Storage(NamedTuple):
-    """History buffers of a CUDA kernel (see `segments.StoredHistory`)."""
+    """History buffers of a CUDA kernel, or of one that resumes (see `segments.StoredHistory`)."""
 
     ring: Any  # real [slot, delayed variable, 2, trajectory]
     breakpoints: Any  # real [breakpoint, row, trajectory]
     whole: Any  # int64 [row, trajectory]
     pieces: Any  # real [row, trajectory]
+    kept: Any = ()  # what else lies between two launches, if the kernel resumes (see `resume`)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import checkpoint, kernels, launch
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
@@ -22,7 +22,8 @@ from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermi
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.fixed.cpu import LANE_COUNT, integrate_cpu
 from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
-from ergode.trajectories.fixed.kernel import Out, Run
+from ergode.trajectories.fixed.kernel import RESUMES, Kept, Out, Run
+from ergode.trajectories.fixed.pieces import in_pieces
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.programs import formulation_of
 from ergode.trajectories.steppers import equations, explicit, noise, splitting, stepper
@@ -163,6 +164,10 @@ class Ensemble:
         self.bindings = bindings_of(
             field, tableau, history, precision, jumps, scheme, noise_substeps, tangents
         )
+        self.resumes = checkpoint.is_asked()
+        if self.resumes:
+            self.bindings[RESUMES] = True
+            when = "now" if when == "auto" else when  # a run that is worth checkpoints is long
         self.field, self.when = field, when
         self.points = len(_points_of(tableau))
         self.least_lag = 2 * self.points - 3 if field.delays else 0  # see `history_ring`
@@ -237,12 +242,16 @@ class Ensemble:
                 for first, last in error.spans:
                     out.status[first * LANE_COUNT : last * LANE_COUNT] = Status.NOT_RUN
             except KeyboardInterrupt:
+                if self.resumes:  # all of them are under way
+                    out.status[chunk] = Status.NOT_RUN
                 return False
             return not (out.status[chunk] == Status.NOT_RUN).any()
 
         label = "trajectories"
         longest = int(steps.lags.max())
         size, least = self._threads.chunk_size(count, longest), launch.least_chunk(self.device)
+        if self.resumes:
+            least = 0  # chunks do not depend on how long they take
         launch.run_chunks(label, count, size, work, unit=label, show=show, least=least)
         missing = out.status == Status.NOT_RUN
         if missing.any():
@@ -265,6 +274,19 @@ class Ensemble:
             np.int64(self._first + chunk.start), renewal,
         )  # fmt: skip
 
+    def slot_count(self, longest: int) -> int:
+        """Slots of a ring for a longest delay of `longest` steps (see `history_ring`)."""
+        return longest + self.points + 2 * self.delay_count
+
+    def empty_kept(self, longest: int, count: int) -> Kept:
+        """Arrays for the state of trajectories between two launches."""
+        empty, slots = self.device.empty, self.slot_count(longest) if self.delay_count else 1
+        return Kept(
+            np.int64(0), np.int64(0),
+            empty((slots, max(1, self.delayed_count), 2, count), self.precision),
+            empty((self.variable_count, count), self.precision), empty(count, np.int64),
+        )  # fmt: skip
+
     def no_sums(self, count: int) -> np.ndarray:
         """Zeros for `Growth.sums`."""
         return np.zeros((self.tangents + 1, count if self.tangents else 1), self.precision)
@@ -274,7 +296,7 @@ class CPUThreads:
     """CPU threads, each with LANES trajectories at once."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self._device = ensemble.device
+        self._device, self._ensemble = ensemble.device, ensemble
         self._stages = len(ensemble.bindings[explicit.C])
         self.formulation = formulation_of(ensemble.field, ensemble.kernel(), ensemble.when)
 
@@ -289,10 +311,27 @@ class CPUThreads:
         def finished(start: int, stop: int) -> None:
             report(min(stop * LANE_COUNT, count) - start * LANE_COUNT)
 
+        ensemble = self._ensemble
         blocks = -(-count // LANE_COUNT)
+        if ensemble.resumes:
+            last = int(run.counts.max())
+            kept = ensemble.empty_kept(int(run.lags.max()), blocks * LANE_COUNT)
+            in_pieces(
+                self._device, named(chunk), last, kept, out._asdict(),
+                lambda kept: self._launch(run, out, kept, lambda start, stop: None),
+            )  # fmt: skip
+            self.formulation.goes_on()
+            report(count)
+            return
+        self._launch(run, out, (), finished)
+
+    def _launch(
+        self, run: Run, out: Out, kept: Any, finished: Callable[[int, int], None]
+    ) -> None:
+        blocks = -(-run.counts.size // LANE_COUNT)
         evaluations = int(run.counts.max()) * self._stages * blocks * LANE_COUNT
         self.formulation.run(
-            self._device, blocks, run, out,
+            self._device, blocks, run, out, kept,
             grain=-(-blocks // (8 * self._device.core_count)), first=1,
             seconds=self.formulation.seconds(evaluations) / self._device.core_count,
             finished=finished,
@@ -325,13 +364,22 @@ class CUDAThreads:
         ensemble, device = self._ensemble, self._ensemble.device
         longest, count = int(device.get(run.lags).max()), run.counts.size
         kernel, threads = self.kernel_with(longest)
-        ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
         shape = (ensemble.time_count, ensemble.variable_count, count)
         filled = Out(
             device.empty(shape, ensemble.precision), device.empty(count, np.uint8),
             device.put(ensemble.no_sums(count)),
         )  # fmt: skip
-        device.launch(kernel, -(-count // threads), threads, run, filled, ring)
+        def launch(kept: Kept) -> None:
+            device.launch(kernel, -(-count // threads), threads, run, filled, kept)
+
+        if ensemble.resumes:
+            last = int(device.get(run.counts).max())
+            kept = ensemble.empty_kept(longest, count)
+            in_pieces(device, named(chunk), last, kept, filled._asdict(), launch)
+        else:
+            ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
+            none = device.empty((1, 1), ensemble.precision), device.empty(1, np.int64)
+            launch(Kept(np.int64(0), np.int64(0), ring, *none))
         out.states[..., chunk] = device.get(filled.states)
         out.status[chunk] = device.get(filled.status)
         if ensemble.tangents:
@@ -348,8 +396,8 @@ class CUDAThreads:
         """Slots, delayed variables and threads of a ring in shared memory, if it fits; else ()."""
         ensemble = self._ensemble
         delayed = ensemble.delayed_count
-        if delayed == 0 or ensemble.tangents:  # `tangents` needs the ring in global memory
-            return ()
+        if delayed == 0 or ensemble.tangents or ensemble.resumes:
+            return ()  # tangents and the next launch need the ring in global memory
         most = _SHORT_BYTES // (2 * delayed * np.dtype(ensemble.precision).itemsize)
         return (most, delayed, _SHORT_THREADS) if self._slot_count(longest) <= most else ()
 
@@ -359,7 +407,12 @@ class CUDAThreads:
         return self._slot_count(longest), max(1, self._ensemble.delayed_count), 2, count
 
     def _slot_count(self, longest: int) -> int:
-        return longest + self._ensemble.points + 2 * self._ensemble.delay_count
+        return self._ensemble.slot_count(longest)
+
+
+def named(chunk: slice) -> str:
+    """Name of the trajectories of a chunk, whose state is kept."""
+    return f"trajectories {chunk.start} to {chunk.stop - 1} with fixed steps"
 
 
 _THREADS_OF: dict[Target, type[CPUThreads | CUDAThreads]] = {"cpu": CPUThreads, "cuda": CUDAThreads}
