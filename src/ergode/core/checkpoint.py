@@ -42,6 +42,7 @@ SUFFIX = ".checkpoint"
 _ABOUT = "about"
 _BETWEEN = 0.5  # seconds from one boundary to the next, where an engine can choose
 _FIRST_STEPS = 256
+_AT_END = 0.01  # of the time between two writes
 
 
 @dataclass
@@ -60,6 +61,12 @@ def kept_in(folder: str | None, seconds: float) -> AbstractContextManager[object
     """Within this block single runs are kept in a folder; without one they are only checked."""
     keeper = _Keeper(None if folder is None else Path(folder), seconds)
     return held(_keeper, keeper)
+
+
+def outside() -> AbstractContextManager[object]:
+    """Within this block a call has no checkpoints, even where a part makes it."""
+    nothing: _Keeper | None = None
+    return held(_keeper, nothing)
 
 
 def is_asked() -> bool:
@@ -132,7 +139,8 @@ class SingleRun:
         state : function
             Returns what the run needs to go on from here.
         share : float
-            Fraction of the run that is done.
+            Fraction of the run that is done. At the end, one, the state is written even if little
+            time has passed: another single run may follow.
 
         Raises
         ------
@@ -146,7 +154,8 @@ class SingleRun:
         except KeyboardInterrupt:
             self._write(self._path, state(), share)
             raise
-        if monotonic() - self._written >= self._seconds:
+        wait = self._seconds if share < 1.0 else _AT_END * self._seconds
+        if monotonic() - self._written >= wait:
             self._write(self._path, state(), share)
 
     def steps(self) -> int:

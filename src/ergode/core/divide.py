@@ -118,11 +118,11 @@ def divisible(
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
             several = "executor" in own and _is_several(named.get("device"))
             if not several and all(named.get(name) is None for name in own):
-                with whole.outside():
+                with whole.outside(), checkpoint.outside():
                     return call(*given, **named)
             bound = signature.bind(*given, **named)
             bound.apply_defaults()
-            with whole.outside():
+            with whole.outside(), checkpoint.outside():
                 return _Division(engine, call, axis_of, merge_of, bound.arguments).result()
 
         return public

@@ -43,7 +43,9 @@ def cuda_arguments(ensemble):
     return (
         runs._layout.tables, runs._hubs._replace(pressure=array(np.int32)), ensemble.seed, 0, 1,
         Store(*(array("int32" if k not in (0, 2) else "uint32") for k in range(8))),
-        Signals(*(array(t) for t in ("int32", word, "int32"))),
+        Signals(
+            *(array(t) for t in ("int32", word, "int32")), np.zeros((1, 1), np.int64), np.int64(0)
+        ),
         np.zeros((1, 1, 1), np.int32), array(np.int64),
     )  # fmt: skip
 
