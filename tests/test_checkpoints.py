@@ -90,7 +90,9 @@ def fixed_noise(**options):
 
 
 def halved(**options):
-    return integrate(MACKEY_GLASS, 30.0, {"x": 0.6}, {"r": 0.2, "tau": 9.0}, method="rk4", **options)
+    return integrate(
+        MACKEY_GLASS, 30.0, {"x": 0.6}, {"r": 0.2, "tau": 9.0}, method="rk4", **options
+    )
 
 
 def adaptive(**options):

@@ -253,7 +253,10 @@ class Evolution:
         self.status, self.why_ended = state["status"].copy(), str(state["why_ended"])
         self.equations = [name for name in str(state["equations"]).split(",") if name]
         self._move(
-            [replace(one, centre=at) for one, at in zip(self.lattices, state["centre"], strict=True)]
+            [
+                replace(one, centre=at)
+                for one, at in zip(self.lattices, state["centre"], strict=True)
+            ]
         )
         held = [(state[f"key_{which}"], state[f"mass_{which}"]) for which in range(self.count)]
         self._allocate(max(len(keys) for keys, _ in held))

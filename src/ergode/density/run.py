@@ -81,7 +81,9 @@ class Run:
                 first, is_within = self._begin(single.state, float(np.ptp(events)), priors)
                 report(first)
                 for number, time in list(enumerate(events.tolist()))[first:]:
-                    self.evolution.advance(time, partial(self._keep, single, number, True), is_within)
+                    self.evolution.advance(
+                        time, partial(self._keep, single, number, True), is_within
+                    )
                     is_within = False
                     self._follow()
                     for maneuver in self._maneuvers:

@@ -433,7 +433,8 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage, program):
     """Integrate trajectories `start` to `stop` on one thread.
 
     `run` and `out` are those of `arguments`.  `breakpoint_count` is the capacity for breakpoints of
-    a trajectory.  `storage` has what lies between two launches, or is ().  `program` is the bytecode of the equations, or () if they are compiled.
+    a trajectory.  `storage` has what lies between two launches, or is ().  `program` is the
+    bytecode of the equations, or () if they are compiled.
     """
     lanes = workspace(run.period, breakpoint_count, equations_of(program, run.parameters))
     who, working, looked, t, goal = lanes.who, lanes.working, lanes.looked, lanes.t, lanes.goal

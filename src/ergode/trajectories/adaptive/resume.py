@@ -133,7 +133,10 @@ def _move_history(lane, me, lanes, storage, is_loaded):
 def _move(inside, lane, outside, me, is_loaded):
     """Copy all rows of an array [..., lane] from an array [..., trajectory], or back."""
     flat = inside.size // inside.shape[-1]
-    here, there = inside.reshape((flat, inside.shape[-1])), outside.reshape((flat, outside.shape[-1]))
+    here, there = (
+        inside.reshape((flat, inside.shape[-1])),
+        outside.reshape((flat, outside.shape[-1])),
+    )
     for row in range(flat):
         if is_loaded:
             here[row, lane] = there[row, me]

@@ -340,7 +340,9 @@ class Runner:
         rows = empty((self._kept_rows, count), self.precision)
         (counts,) = self.device.zeros_together([((4, count), np.dtype(np.int64))])
         none = np.int64(0)
-        return storage._replace(kept=Kept(none, none, np.int64(self.control.max_steps), rows, counts))
+        return storage._replace(
+            kept=Kept(none, none, np.int64(self.control.max_steps), rows, counts)
+        )
 
     def empty(self, count: int) -> Outcome:
         """Outcome of trajectories before they run."""
@@ -392,10 +394,7 @@ class CPUThreads:
                 outcome.status[outcome.status == Status.TOO_MANY_STEPS] = Status.NOT_RUN
             raise
 
-
-    def _resume(
-        self, run: Run, plan: Mesh, outcome: Outcome, chunk: slice, grain: int
-    ) -> None:
+    def _resume(self, run: Run, plan: Mesh, outcome: Outcome, chunk: slice, grain: int) -> None:
         """Integrate all trajectories in several launches."""
         runner, count, out = self._runner, outcome.status.size, outcome.arrays()
 

@@ -325,9 +325,7 @@ class CPUThreads:
             return
         self._launch(run, out, (), finished)
 
-    def _launch(
-        self, run: Run, out: Out, kept: Any, finished: Callable[[int, int], None]
-    ) -> None:
+    def _launch(self, run: Run, out: Out, kept: Any, finished: Callable[[int, int], None]) -> None:
         blocks = -(-run.counts.size // LANE_COUNT)
         evaluations = int(run.counts.max()) * self._stages * blocks * LANE_COUNT
         self.formulation.run(
@@ -369,6 +367,7 @@ class CUDAThreads:
             device.empty(shape, ensemble.precision), device.empty(count, np.uint8),
             device.put(ensemble.no_sums(count)),
         )  # fmt: skip
+
         def launch(kept: Kept) -> None:
             device.launch(kernel, -(-count // threads), threads, run, filled, kept)
 
