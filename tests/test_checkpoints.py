@@ -139,6 +139,57 @@ def stiff(**options):
     return integrate(STIFF, 2.0, {"x": 2.0, "y": 0.0}, {"mu": 1000.0}, **options)
 
 
+def spreading(i, t, y, p):
+    n = len(y)
+    return p[0] * (y[(i + 1) % n] - 2 * y[i] + y[(i - 1) % n]) + y[i] * (1 - y[i])
+
+
+def lagging(i, t, y, yd, p):
+    n = len(y)
+    return p[0] * (yd[0][(i + 1) % n] - 2 * y[i] + y[(i - 1) % n]) + y[i] * (1 - yd[0][i])
+
+
+def middle(t, y, p):
+    return y[4] - 0.5
+
+
+DIFFUSION = ergode.VectorField(
+    component=spreading, variables=("u", 9), parameters=["rate"]
+)  # fmt: skip
+LATE = ergode.VectorField(
+    component=lagging, variables=("u", 9), parameters=["rate", "tau"], delays=[("u", "tau")]
+)  # fmt: skip
+DRIFTING = ergode.VectorField(
+    component=spreading, variables=("u", 9), parameters=["rate"], diffusion=0.2
+)
+BUMP = {"u": np.exp(-0.5 * (np.arange(9) - 4.0) ** 2)}
+
+
+def arrays(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": [0.5, 1.0]}, method="tsit5", **options)
+
+
+def fixed_arrays(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": 0.5}, method="rk4", step=0.05, **options)
+
+
+def stabilised(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": 5.0}, method="rkc2", **options)
+
+
+def delayed_arrays(**options):
+    return integrate(LATE, 4.0, BUMP, {"rate": 0.5, "tau": 0.7}, method="tsit5", **options)
+
+
+def noisy_arrays(**options):
+    return integrate(DRIFTING, 1.0, BUMP, {"rate": 0.5}, step=0.05, replicates=3, **options)
+
+
+def watched_arrays(**options):
+    event = ergode.trajectories.ZeroCrossing(middle)
+    return arrays(events=[event], observables=[ergode.trajectories.Maximum(middle)], **options)
+
+
 def density(priors=1, **options):
     each = [ergode.Gaussian([0.3 + 0.1 * i, 0.0], [0.05, 0.05]) for i in range(priors)]
     return ergode.density.propagate(
@@ -177,7 +228,8 @@ CHEAP = [fixed, particles]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
     unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities, noisy_density,
-    leap, pushed_leap,
+    leap, pushed_leap, arrays, fixed_arrays, stabilised, watched_arrays,
+    delayed_arrays, noisy_arrays,
 ]  # fmt: skip
 each_run = pytest.mark.parametrize(
     "call",

@@ -134,8 +134,9 @@ class Run:
                 "row": self._row,
             }  # fmt: skip
             for which, both in enumerate(zip(self.records, self._journeys, strict=True)):
-                for name, one in zip(("record", "journey"), both, strict=True):
-                    found |= {f"{name}_{which}.{key}": value for key, value in one.state().items()}
+                record, journey = both[0].state(), both[1].state()
+                found |= {f"record_{which}.{key}": value for key, value in record.items()}
+                found |= {f"journey_{which}.{key}": value for key, value in journey.items()}
             return found
 
         times = self.records[0].times

@@ -77,12 +77,10 @@ def refuse_rows(
             "stiff trajectories of arrays, or of more than 16 variables, share a matrix; name an "
             "explicit method"
         )
-    if field.arrays is not None:
-        refuse_checkpoints("variables that are arrays are integrated in one piece")
-    if stiff is not None and stiff.is_wide(field):
+    if stiff is not None and (stiff.is_wide(field) or (chosen.method.stiff and field.arrays)):
         refuse_checkpoints(
-            "stiff equations of more than 16 variables are integrated in one piece; name an "
-            "explicit method"
+            "stiff equations of arrays, or of more than 16 variables, are integrated in one piece; "
+            "name an explicit method"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import checkpoint, kernels, launch
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
@@ -26,6 +26,7 @@ from ergode.trajectories.arrays.group import (
     FUNCTIONS,
     IMPLICIT,
     IN_SHARED,
+    RESUMES,
     ROWS,
     STABILISED,
     Out,
@@ -48,6 +49,7 @@ from ergode.trajectories.arrays.kernels import (
     together_cpu,
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
+from ergode.trajectories.arrays.launches import empty_kept, in_launches
 from ergode.trajectories.arrays.past import Delays
 from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
@@ -148,6 +150,9 @@ class Runner:
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
         self.bindings = bindings_of(field, method, control, precision, noise_substeps)
+        self.resumes = checkpoint.is_asked()
+        if self.resumes:
+            self.bindings[RESUMES] = True
         powers = len(self.bindings.get(stepper.DENSE, stepper.DENSE.default)[0])
         self.delayed = Delayed(
             self.arrays, history, int(method.order), powers, control, times, device, precision
@@ -220,7 +225,8 @@ class Runner:
         outcome = Outcome.empty(
             self._grid.size, self.arrays.size, self.control, count, self.precision
         )
-        followers = _FOLLOWERS[self.device.target](self, count)
+        # A trajectory whose state is kept is alone.
+        followers = _FOLLOWERS[self.device.target](self, 1 if self.resumes else count)
         self.delayed.reserve(parameters, np.zeros(count) if steps is None else steps.size)
 
         def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
@@ -234,11 +240,13 @@ class Runner:
                 for first, last in error.spans or [(start, stop)]:
                     outcome.status[first:last] = Status.NOT_RUN
             except KeyboardInterrupt:
+                if self.resumes:
+                    outcome.status[chunk] = Status.NOT_RUN
                 return False
             return not (outcome.status[chunk] == Status.NOT_RUN).any()
 
         label = "trajectories"
-        size = followers.chunk_size()
+        size = 1 if self.resumes else followers.chunk_size()
         launch.run_chunks(label, count, size, work, unit=label, show=show)
         outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
         return outcome
@@ -329,7 +337,7 @@ class CPUFollowers:
         self._threads = 1
         may_lane = not (
             runner.arrays.in_place or runner.is_stabilised or runner.is_implicit
-            or runner.field.delays
+            or runner.field.delays or runner.resumes
         )  # fmt: skip
         if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
@@ -342,6 +350,8 @@ class CPUFollowers:
             and not (runner.arrays.in_place or runner.is_implicit)
         ):
             self._threads = min(threads, -(-n // BLOCK))
+            body = together_cpu
+        elif runner.resumes:
             body = together_cpu
         else:
             body = alone_cpu
@@ -369,7 +379,10 @@ class CPUFollowers:
         def finished(start: int, stop: int) -> None:
             report(stop - start)
 
-        if self._threads > 1:
+        if self._runner.resumes:
+            self._resume(run, outcome, chunk)
+            report(1)
+        elif self._threads > 1:
             assert isinstance(device, CPU)
             device.run_together(self.kernel, self._threads, run, out, self._workspace())
             report(self._count)
@@ -382,6 +395,19 @@ class CPUFollowers:
             grain = -(-self._count // (8 * device.core_count))
             device.run(self.kernel, self._count, run, out, grain=grain, finished=finished)
 
+    def _resume(self, run: Run, outcome: Outcome, chunk: slice) -> None:
+        """Integrate one trajectory in several launches."""
+        device = self._runner.device
+        assert isinstance(device, CPU)
+        mine = Out(*(np.ascontiguousarray(array[..., chunk]) for array in out_of(outcome)))
+        w = self._workspace()._replace(kept=empty_kept(device, self._runner.precision))
+        in_launches(
+            device, chunk.start, run, mine, w,
+            lambda w: device.run_together(self.kernel, self._threads, run, mine, w),
+        )  # fmt: skip
+        for whole, part in zip(out_of(outcome), mine, strict=True):
+            whole[..., chunk] = part
+
     def _workspace(self) -> Workspace:
         runner = self._runner
         n, empty = runner.arrays.size, self._runner.device.empty
@@ -391,7 +417,7 @@ class CPUFollowers:
             empty(width, runner.precision), empty((3, width), runner.precision),
             empty((runner.slopes, n), runner.precision),
             empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
-            empty((2, 1), runner.precision), g, s, runner.delayed.storage((), ()),
+            empty((2, 1), runner.precision), g, s, runner.delayed.storage((), ()), (),
         )  # fmt: skip
 
 
@@ -415,7 +441,7 @@ class CUDAFollowers:
         else:
             self.threads = min(_BLOCK_THREADS, 32 * -(-n // 64))
             for level, rows, most in ((2, runner.rows, _SHARED_BYTES), (1, 3, _SHARED_MOST)):
-                if rows * n * word <= most and not runner.field.delays:
+                if rows * n * word <= most and not (runner.field.delays or runner.resumes):
                     more, self.shared_bytes = {IN_SHARED: level}, rows * n * word
                     break
             more[ROWS] = runner.slope_rows
@@ -462,8 +488,16 @@ class CUDAFollowers:
         )  # fmt: skip
         blocks = self._blocks(run, out, count)
         w = self.workspace(blocks, count)
-        device.launch(self.kernel, blocks, self.threads, run, out, w,
-                      shared_bytes=self.shared_bytes)  # fmt: skip
+
+        def launched(w: Workspace) -> None:
+            device.launch(
+                self.kernel, blocks, self.threads, run, out, w, shared_bytes=self.shared_bytes
+            )
+
+        if runner.resumes:
+            in_launches(device, chunk.start, run, out, w, launched)
+        else:
+            launched(w)
         outcome.states[..., chunk] = device.get(out.states)
         outcome.status[chunk] = device.get(out.status)
         outcome.taken[chunk] = device.get(out.taken)
@@ -514,7 +548,8 @@ class CUDAFollowers:
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
         g, s = (empty(shape, runner.precision) for shape in more)
         scratch = empty((2, 1), runner.precision)
-        return Workspace(y, stage_rows, k, parts, words, scratch, g, s, past)
+        kept = empty_kept(runner.device, runner.precision) if runner.resumes else ()
+        return Workspace(y, stage_rows, k, parts, words, scratch, g, s, past, kept)
 
 
 def _some(array: np.ndarray) -> np.ndarray:
