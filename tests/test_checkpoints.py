@@ -194,7 +194,7 @@ def density(priors=1, **options):
     each = [ergode.Gaussian([0.3 + 0.1 * i, 0.0], [0.05, 0.05]) for i in range(priors)]
     return ergode.density.propagate(
         DUFFING, each if priors > 1 else each[0], times=[0, 0.5, 1.5, 3],
-        **{"width": 0.1, "device": "cpu", **MEASURED, **options},
+        **{"width": 0.1, "device": "cpu", "compile": "now", **MEASURED, **options},
     )  # fmt: skip
 
 
@@ -224,11 +224,15 @@ def pushed_leap(**options):
     return leap(tolerance=0.2, pressure="push", transition="sampled", **options)
 
 
+def sampled_leap(**options):
+    return leap(transition="sampled", **options)
+
+
 CHEAP = [fixed, particles]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
     unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities, noisy_density,
-    leap, pushed_leap, arrays, fixed_arrays, stabilised, watched_arrays,
+    leap, pushed_leap, sampled_leap, arrays, fixed_arrays, stabilised, watched_arrays,
     delayed_arrays, noisy_arrays,
 ]  # fmt: skip
 each_run = pytest.mark.parametrize(
@@ -289,6 +293,10 @@ def test_a_run_that_dies_often_has_the_same_bits(call, tmp_path, monkeypatch):
     assert len(written) > 3
     equal(found, plain)
     assert not list((tmp_path / "run.zarr").glob("*.checkpoint"))
+    at_once = call(store=tmp_path / "other.zarr", checkpoint=1e9)
+    for name, value in at_once.attrs.items():
+        if not name.endswith("_seconds"):
+            np.testing.assert_equal(found.attrs[name], value, err_msg=name)
     count = len(written)
     equal(call(store=tmp_path / "run.zarr", checkpoint=OFTEN), found)
     assert len(written) == count

@@ -5,7 +5,7 @@ import pytest
 from leap_cases import aging, by_group, counts_of, measures, memoryless, weighted_network
 
 import ergode
-from ergode.core import devices
+from ergode.core import checkpoint, devices
 from ergode.epidemics.leap.grid import Signals, Store
 from ergode.epidemics.leap.options import CUTS_HUBS, GATHERS, LOCAL_BITS, PUSHES
 from ergode.epidemics.leap.runner import LeapEnsemble
@@ -58,6 +58,9 @@ def cuda_arguments(ensemble):
         {"pressure": "auto", "step": 2.0, "tolerance": 0.1, "transition": "left-end"},
         {"pressure": "push", "precision": "float64"},
         {"pressure": "push", "measures": True},
+        pytest.param(
+            {"pressure": "auto", "step": 2.0, "resumes": True}, marks=pytest.mark.exhaustive
+        ),
     ],
 )
 def test_kernels_compile_to_ptx(model, weighted, chosen):
@@ -70,10 +73,12 @@ def test_kernels_compile_to_ptx(model, weighted, chosen):
     if chosen.get("measures"):
         chosen = {"pressure": "push"}
         scenario, model = measures(), memoryless()
-    ensemble = LeapEnsemble(
-        model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
-        device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | chosen),
-    )  # fmt: skip
+    kept = checkpoint.kept_in(None, 1.0) if chosen.pop("resumes", False) else checkpoint.outside()
+    with kept:
+        ensemble = LeapEnsemble(
+            model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
+            device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | chosen),
+        )  # fmt: skip
     text = cuda.ptx(ensemble.runs.kernel.compiled("cuda"), cuda_arguments(ensemble))
     assert "__local_depot" not in text
     bound = ensemble.runs.kernel.bindings

@@ -319,8 +319,24 @@ def test_stiff_method_with_delays_whose_every_step_is_kept(linear):
         np.testing.assert_array_equal(found["step_state"][i, count], found["state"][i, -1])
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", ["shared", "free", "state"])
+def test_cuda_kernel_in_several_launches_compiles(case, cuda_arguments):
+    def arguments(precision):
+        run, out, storage = cuda_arguments(precision)
+        number, rows = np.int64(1), np.ones((9, 1), precision)
+        kept = Kept(number, number, number, rows, np.ones((4, 1), np.int64))
+        return run, out, storage._replace(kept=kept)
+
+    _check_ptx(case, arguments, {RESUMES: True})
+
+
 @pytest.mark.parametrize("case", ["shared", "free", "state"])
 def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments):
+    _check_ptx(case, cuda_arguments, {})
+
+
+def _check_ptx(case, cuda_arguments, more):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
@@ -336,7 +352,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments
             field, METHODS["tsit5"], control, "float32",
             initial_history(field, given, 0.0, rows, 1),
             case == "shared",
-        ),
+        ) | more,
     )  # fmt: skip
     text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments("float32"))
     assert "__local_depot" not in text

@@ -107,6 +107,13 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(name, precision):
         assert ".f64" not in text
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["mackey-glass", "two delays", "lorenz"])
+def test_cuda_kernel_in_several_launches_compiles(name, monkeypatch):
+    monkeypatch.setitem(CASES, name, (*CASES[name][:3], {RESUMES: True}))
+    test_cuda_kernel_compiles_to_registers_of_its_precision(name, "float32")
+
+
 @BY_NAME
 def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
     """The text of the CUDA kernel, a thread after the other, against lanes."""
