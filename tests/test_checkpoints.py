@@ -1,5 +1,6 @@
 """Long single runs that are left in the middle go on from their checkpoints: the same bits."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -16,6 +17,7 @@ from ergode.density import runner as density_runner
 FORK = multiprocessing.get_context("fork")  # children begin with what is compiled here
 OFTEN = 1e-9  # seconds: a checkpoint at every boundary
 LOGISTIC = ergode.field_from_equations({"x": "x * (1 - x)"})
+SWUNG = ergode.field_from_equations({"x": "y", "y": "x - x**3 + 0.5 * cos(40 * t)"})
 DUFFING = ergode.field_from_equations({"x": "y", "y": "x - x**3 - 0.2 * y"})
 MACKEY_GLASS = ergode.field_from_equations({"x": "r * x(t - tau) / (1 + x(t - tau)**10) - 0.1 * x"})
 NOISY = ergode.field_from_equations({"x": "-x"}, diffusion={"x": "0.3 * x"})
@@ -206,6 +208,18 @@ def noisy_density(**options):
     return density(process_noise=np.diag([0.02, 0.02]), retained=0.999, **options)
 
 
+def swung_density(**options):
+    return ergode.density.propagate(
+        SWUNG, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3],
+        **{"width": 0.1, "device": "cpu", "compile": "now", **MEASURED, **options},
+    )  # fmt: skip
+
+
+def surprised_density(**options):
+    far = [ergode.Measurement(t, first, [1.4], [[0.03]]) for t in (0.7, 1.0)]
+    return density(measurements=far, threshold=1e-9, **options)
+
+
 def particles(**options):
     return ergode.particles.propagate(
         DUFFING, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3], count=400,
@@ -231,9 +245,9 @@ def sampled_leap(**options):
 CHEAP = [fixed, particles]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
-    unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities, noisy_density,
-    leap, pushed_leap, sampled_leap, arrays, fixed_arrays, stabilised, watched_arrays,
-    delayed_arrays, noisy_arrays,
+    unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities,
+    noisy_density, swung_density, surprised_density, leap, pushed_leap, sampled_leap, arrays,
+    fixed_arrays, stabilised, watched_arrays, delayed_arrays, noisy_arrays,
 ]  # fmt: skip
 each_run = pytest.mark.parametrize(
     "call",
@@ -412,6 +426,40 @@ def test_a_run_file_is_resumed(tmp_path, monkeypatch):
     assert "1 of 1 trajectories" in CliRunner().invoke(app, ["status", str(store)]).output
 
 
+@pytest.mark.exhaustive
+def test_a_run_file_of_a_density_is_resumed(tmp_path, monkeypatch):
+    path = tmp_path / "swing.toml"
+    path.write_text(DENSITY_FILE)
+    arguments = ["run", str(path), "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "_AT_END", 0.0)
+        die_after(patch, 1)
+        with pytest.raises(Died):
+            CliRunner().invoke(app, arguments)
+    store = str(tmp_path / "swing.parts.zarr")
+    found = json.loads(CliRunner().invoke(app, ["status", store, "--json"]).stdout)
+    assert found["checkpoints"] == [{"first": 0, "stop": 1, "share": 1.0}]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert "1 of 1 runs" in CliRunner().invoke(app, ["status", store]).output
+    assert ergode.open_dataset(tmp_path / "swing.nc")["status"] == 0
+
+
+DENSITY_FILE = """
+engine = "density"
+[equations]
+x = "y"
+y = "x - x**3 - 0.2 * y"
+[prior]
+mean = [0.3, 0.0]
+covariance = [0.05, 0.05]
+[propagate]
+times = [0, 0.2]
+width = 0.1
+device = "cpu"
+[output]
+dataset = "swing.nc"
+figure = false
+"""
 RUN_FILE = """
 engine = "trajectories"
 [equations]

@@ -97,16 +97,19 @@ class CpuRuns:
             else:
                 _restore(single.state, nodes, clock, counts, work)
             while clock[cpu.GRID] < layout.time_count:
-                run(self._between, 1, *between, 1, going)
+                run(self._between, 1, *between, 1, going, is_brief=True)
                 if not going[0]:
                     break
                 run(
                     self._decide, threads, nodes, clock, tables.incoming, tables.rules,
                     tables.stages, tables.probabilities, tables.schedule, tables.factors.vaccines,
-                    layout.seed, replicate, grain=1,
+                    layout.seed, replicate, grain=1, is_brief=single.is_kept,
                 )  # fmt: skip
-                run(self._between, 1, *between, 0, going)
-                run(self._settle, threads, nodes, clock, tables.outgoing, tables.rules, grain=1)
+                run(self._between, 1, *between, 0, going, is_brief=True)
+                run(
+                    self._settle, threads, nodes, clock, tables.outgoing, tables.rules, grain=1,
+                    is_brief=single.is_kept,
+                )  # fmt: skip
                 single.boundary(state, clock[cpu.START] / last)
             single.boundary(state, 1.0)
 
