@@ -84,9 +84,16 @@ class Points:
         codes = 4 * len(_holding_times(self.models[0]))
         return self._numbers[:, : self._numbers.shape[1] - codes] > 0
 
-    def groups(self, replicates: range) -> list[tuple[np.ndarray, PointGroup]]:
-        """Groups of points that can run in one launch: their indices, and the group."""
+    def groups(self, replicates: range, apart: int) -> list[tuple[np.ndarray, PointGroup]]:
+        """Groups of points that can run in one launch: their indices, and the group.
+
+        Equal replicates of successive points have numbers that are `apart` (see
+        `models.sweep.replicates_apart`).
+        """
         same = all(initial is self.initials[0] for initial in self.initials)
+        # Lists of nodes drawn by weight are made for one range of replicates.
+        same = same and not (apart and _is_by_weight(self.initials[0]))
+        begins = replicates.start + apart * np.arange(self.count, dtype=np.int64)
         kinds = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[:, :, :2]
         sizes = np.column_stack([self._zeros, kinds.reshape(self.count, -1)])
         found: dict[Any, list[int]] = {}
@@ -102,7 +109,7 @@ class Points:
                 np.array(numbers),
                 PointGroup(
                     [self.models[k] for k in numbers], [self.initials[k] for k in numbers],
-                    replicates,
+                    begins[numbers], len(replicates),
                 ),
             )
             for numbers in found.values()
@@ -348,18 +355,23 @@ def _numbers(model: CompartmentModel) -> list[float]:
     return found
 
 
+def _is_by_weight(initial: Initial) -> bool:
+    """Whether nodes are drawn by weight."""
+    return any(isinstance(v, Seeds) and v.weight is not None for v in initial.values())
+
+
 def _seeds(initial: Initial, number: int) -> Any:
     """Key of initial conditions that can share a launch; a point that cannot has its `number`.
 
     Lists of nodes drawn by weight are made for one initial condition at a time.
     """
+    if _is_by_weight(initial):
+        return number
     sizes = []
     for name in sorted(initial):
         value = initial[name]
         aged = False
         if isinstance(value, Seeds):
-            if value.weight is not None:
-                return number
             aged, value = bool(np.any(value.age)), value.nodes
         sizes.append((name, np.size(value) if np.ndim(value) else -1, aged))
     return tuple(sizes)

@@ -29,6 +29,8 @@ class PointRuns:
         What to run.
     replicates : range
         Numbers of the replicates of each point.
+    apart : int
+        Distance between these numbers as keys of successive points; 0 if points share them.
     listing : bool
         Whether a line list is requested.
     **options
@@ -41,19 +43,20 @@ class PointRuns:
         method: Method,
         scenario: Scenario,
         replicates: range,
+        apart: int,
         listing: bool,
         **options: Any,
     ) -> None:
         self._points, self._scenario = points, scenario
         options["rows"] = points.count * len(replicates)
         self._method, self._options = method, options
-        self._replicates, self._listing = replicates, listing
+        self._replicates, self._apart, self._listing = replicates, apart, listing
         together = (
             options["device"].target in method.sweeps
             and points.count > 1
             and points.count * len(replicates) < ROWS_MOST
         )
-        self._groups = points.groups(replicates) if together else []
+        self._groups = points.groups(replicates, apart) if together else []
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
         # Report errors before anything runs.
         now = set(self._groups[0][0].tolist()) if together else {0}
@@ -70,12 +73,11 @@ class PointRuns:
             Attributes of the result about the work done.
         """
         total = self._points.count * len(self._replicates)
-        begin = 0 if self._groups else self._replicates.start  # number of an ensemble's first row
         done = np.zeros(total, bool)
         work: list[tuple[Ensemble, Any]] = []
         with progress.track("epidemics", total, unit="replicates", show=show) as report:
             try:
-                for ensemble, rows in self._ensembles():
+                for ensemble, begin, rows in self._ensembles():
                     if not log.is_plan_only():
                         ensemble.prepare()
                     work.append((ensemble, 0))
@@ -95,18 +97,19 @@ class PointRuns:
                     raise
         return done, _together([one.counters(counted) for one, counted in work if np.ndim(counted)])
 
-    def _ensembles(self) -> Iterator[tuple[Ensemble, np.ndarray]]:
-        """Yield each ensemble with the rows of the call that it computes."""
+    def _ensembles(self) -> Iterator[tuple[Ensemble, int, np.ndarray]]:
+        """Yield each ensemble, its number of the first row, and the rows of the call."""
         replicates = len(self._replicates)
         rows = np.arange(replicates)
         for number, (numbers, group) in enumerate(self._groups):
             ensemble = self._ensemble_of(numbers, group) if number else self._first
-            yield ensemble, (numbers[:, None] * replicates + rows).ravel()
+            yield ensemble, 0, (numbers[:, None] * replicates + rows).ravel()
         if self._groups:
             return
         for point in range(self._points.count):
             ensemble = self._ensemble(point) if point else self._first
-            yield ensemble, point * replicates + rows
+            begin = self._replicates.start + point * self._apart
+            yield ensemble, begin, point * replicates + rows
 
     def _check(self, numbers: Iterable[int]) -> None:
         """Check the tables of points."""

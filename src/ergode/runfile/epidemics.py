@@ -41,6 +41,7 @@ READERS: Readers = {
     "output": partial(Table.choice, choices=get_args(Output)),
     "replicates": Table.replicates,
     "store": Table.path,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "chunk"), Table.integer),
     **dict.fromkeys(("step", "tolerance"), Table.number),
     **dict.fromkeys(

@@ -34,6 +34,7 @@ READERS: Readers = {
     "output": partial(Table.choice, choices=(*get_args(Output), PROBABILITIES)),
     "replicates": Table.replicates,
     "store": Table.path,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "max_firings", "max_states", "chunk"), Table.integer),
     **dict.fromkeys(("tolerance", "step"), Table.number),
     **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),

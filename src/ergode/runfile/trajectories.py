@@ -26,6 +26,7 @@ READERS: Readers = {
     **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
     "replicates": Table.replicates,
     "store": Table.path,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "max_steps", "chunk"), Table.integer),
 }
 

@@ -2,7 +2,7 @@
 
 Rows of a launch are numbered point by point.  Tables that differ between points have a leading axis
 of points, and a row reads the tables of its point.  Its draws are keyed by its replicate, as if the
-point ran alone.
+point ran alone.  Points have the same replicates, or each has numbers of its own.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ class PointGroup:
     Attributes
     ----------
     models, initials : sequence, length point_count
-    replicates : range
-        Numbers of the replicates of each point.
+    begins : ndarray of int64, shape [point_count]
+        Number of the first replicate of each point.
+    replicates : int
+        Replicates of each point.
     """
 
     models: Sequence[CompartmentModel]
     initials: Sequence[Mapping[str, Any]]
-    replicates: range
+    begins: np.ndarray
+    replicates: int
 
     @property
     def has_own_seeds(self) -> bool:
@@ -49,15 +52,15 @@ class Rows(NamedTuple):
     point: Any  # of the first row
     replicate: Any  # of the first row; in a sweep, counted from the first of its point
     replicates: Any  # rows of each point
-    begin: Any  # first replicate of each point
+    begins: Any  # in a sweep, first replicate of each point, int64 [point_count]
 
 
 def rows_from(first: int, group: PointGroup | None) -> Rows:
-    """The rows of a launch that begins with row `first` of all rows."""
+    """The rows of a launch that begins with row `first` of all rows, on the host."""
     if group is None:
         return Rows(0, first, 1, 0)
-    point, replicate = divmod(first, len(group.replicates))
-    return Rows(point, replicate, len(group.replicates), group.replicates.start)
+    point, replicate = divmod(first, group.replicates)
+    return Rows(point, replicate, group.replicates, group.begins)
 
 
 def bindings_of(group: PointGroup | None) -> dict[Any, Any]:
@@ -69,7 +72,8 @@ def replicate_of(rows, row):
     """Replicate number of a row."""
     if SWEPT:
         number = np.uint32(np.uint32(rows.replicate) + np.uint32(row))
-        return rows.begin + np.int64(np.uint32(number % np.uint32(rows.replicates)))
+        point = np.uint32(np.uint32(rows.point) + np.uint32(number // np.uint32(rows.replicates)))
+        return rows.begins[point] + np.int64(np.uint32(number % np.uint32(rows.replicates)))
     return rows.replicate + row
 
 

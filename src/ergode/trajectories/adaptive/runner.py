@@ -26,6 +26,7 @@ from ergode.trajectories.delays.mesh import Mesh, plan_mesh
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import Observable
 from ergode.trajectories.programs import formulation_of
+from ergode.trajectories.steppers.noise import OWN_PATHS, Paths
 
 _THREADS = 128
 # Trajectories in one work item of a CPU thread: enough to keep its lanes full.
@@ -53,12 +54,8 @@ class Runner:
         As for `integrate`, already checked.
     history : InitialHistory, optional
         For a field with delays.
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     when : {"auto", "now", "never"}
         When the field is compiled for the CPU (see `core.formulation`).
     """
@@ -73,15 +70,12 @@ class Runner:
         device: Device,
         precision: Precision,
         history: InitialHistory | None = None,
-        noise_substeps: int = 1,
-        seed: int = 0,
-        first: int = 0,
+        paths: Paths = OWN_PATHS,
         when: Compile = "now",
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.history = field, method, history
-        self.noise_substeps, self._when = noise_substeps, when
-        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
+        self._paths, self._when = paths, when
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
@@ -96,7 +90,7 @@ class Runner:
         """Choose the kernel for a shared mesh, or for a mesh per trajectory."""
         bindings = bindings_of(
             self.field, self.method, self.control, self.precision, self.history, shared,
-            self.noise_substeps,
+            self._paths,
         )  # fmt: skip
         self.kernel = kernels.kernel(
             integrate_cpu, integrate_cuda, precision=self.precision, bindings=bindings
@@ -266,8 +260,8 @@ class Runner:
             self._times, placed(initial), placed(parameters), placed(sizes), placed(frame),
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
-            real(control.observe_from), np.int64(control.max_steps), self._source,
-            np.int64(self._first + which[0]), real(self._grid[0]), real(self._grid[-1]),
+            real(control.observe_from), np.int64(control.max_steps), self._paths.source,
+            np.int64(self._paths.first + which[0]), real(self._grid[0]), real(self._grid[-1]),
             np.int64(period),
         )  # fmt: skip
 

@@ -84,7 +84,7 @@ class Run(NamedTuple):
     shapes: Any  # int64 [array, dimension]
     constants: Any  # tuple of arrays
     knots: Any  # real [knot]: times that no step crosses
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     # Of a method that chooses its stages (see `steppers.chebyshev`).
     stages: Any  # real [stage, 5]; of implicit methods the tableau (see `rosenbrock`)
