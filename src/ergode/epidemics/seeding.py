@@ -386,10 +386,10 @@ def seedings_of(group: PointGroup, node_count: int, precision: Precision) -> lis
     """The seeds of every point of a group; equal initial conditions are laid out once."""
     known: dict[Any, Seeding] = {}
     found = []
-    for model, initial in zip(group.models, group.initials, strict=True):
+    for point, initial in enumerate(group.initials):
         key = seed_key(initial)
         if key not in known:
-            known[key] = seeding_of(model, initial, node_count, precision)
+            known[key] = seeding_of(group.models[point], initial, node_count, precision)
         found.append(known[key])
     return found
 

@@ -7,12 +7,13 @@ point ran alone.  Points have the same replicates, or each has numbers of its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from ergode.core.columns import values_of
 from ergode.core.compiler.language import option
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -22,6 +23,74 @@ ROWS_MOST = 2**31
 """Upper bound (exclusive) of the replicates of a point, and of the rows of a launch of several."""
 
 
+class ModelsTogether(Sequence[CompartmentModel]):
+    """Models of points that were made by one call; a single one is made when it is asked for.
+
+    Parameters
+    ----------
+    together : CompartmentModel
+        Its numbers are columns of all points, or equal at all points.
+    make : function
+        ``make(point)`` returns the model of a point.
+    points : ndarray of int, shape [model_count]
+        The points whose models these are.
+    """
+
+    def __init__(
+        self,
+        together: CompartmentModel,
+        make: Callable[[int], CompartmentModel],
+        points: np.ndarray,
+    ) -> None:
+        self._together, self._make, self._points = together, make, points
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @overload
+    def __getitem__(self, at: int) -> CompartmentModel: ...
+    @overload
+    def __getitem__(self, at: slice) -> ModelsTogether: ...
+    def __getitem__(self, at: int | slice) -> CompartmentModel | ModelsTogether:
+        if isinstance(at, slice):
+            return self.of(self._points[at])
+        return self._make(int(self._points[at]))
+
+    def of(self, points: np.ndarray) -> ModelsTogether:
+        """The models of some points."""
+        return ModelsTogether(self._together, self._make, points)
+
+    def numbers(self, get: Callable[[CompartmentModel], Iterable[float]]) -> np.ndarray:
+        """What `numbers_of` returns."""
+        columns = [values_of(number, 1) for number in get(self._together)]
+        found = np.empty((len(self), len(columns)))
+        for k, column in enumerate(columns):
+            found[:, k] = column[self._points] if column.size > 1 else column
+        return found
+
+
+def numbers_of(
+    models: Sequence[CompartmentModel], get: Callable[[CompartmentModel], Iterable[float]]
+) -> np.ndarray:
+    """Numbers of the models of all points, float64 [point, number].
+
+    ``get(model)`` returns those of one model.
+    """
+    if isinstance(models, ModelsTogether):
+        return models.numbers(get)
+    found: dict[int, list[float]] = {}
+    for model in models:
+        if id(model) not in found:
+            found[id(model)] = list(get(model))
+    rows = np.array([found[id(model)] for model in models], np.float64)
+    return rows.reshape(len(models), -1)
+
+
+def rates_of(model: CompartmentModel) -> list[float]:
+    """Transmission rates, infection after infection, for `numbers_of`."""
+    return [rate for one in model.infections for rate in one.transmission_rate.values()]
+
+
 @dataclass(frozen=True)
 class PointGroup:
     """Points that run in one launch: their tables differ in numbers, but in no size or index.
@@ -29,6 +98,7 @@ class PointGroup:
     Attributes
     ----------
     models, initials : sequence, length point_count
+        See `numbers_of` for what is asked of all models.
     begins : ndarray of int64, shape [point_count]
         Number of the first replicate of each point.
     replicates : int
