@@ -13,9 +13,9 @@ from ergode.epidemics.methods import Method
 from ergode.epidemics.outputs import Collector
 from ergode.epidemics.points import Points
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import seeding_of
+from ergode.epidemics.seeding import seeding_of, seedings_of
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.progression import classes_of, stages_of
+from ergode.epidemics.shared.progression import classes_of, stages_of, stages_of_group
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import ROWS_MOST, PointGroup
 
@@ -59,8 +59,10 @@ class PointRuns:
         self._groups = points.groups(replicates, apart) if together else []
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
         # Report errors before anything runs.
-        now = set(self._groups[0][0].tolist()) if together else {0}
-        self._check(number for number in range(points.count) if number not in now)
+        for numbers, group in self._groups[1:]:
+            self._check_group(numbers, group)
+        if not together:
+            self._check(range(1, points.count))
 
     def run(self, collect: Collector, show: bool) -> tuple[np.ndarray, dict[str, Any]]:
         """Run everything.
@@ -111,8 +113,19 @@ class PointRuns:
             begin = self._replicates.start + point * self._apart
             yield ensemble, begin, point * replicates + rows
 
+    def _check_group(self, numbers: np.ndarray, group: PointGroup) -> None:
+        """Check the tables of a group."""
+        precision, contacts = self._options["precision"], self._scenario.contacts
+        try:
+            stages = stages_of_group(group.models[0], group, precision, contacts)
+            check_stages(group.models[0], stages, precision, group)
+            seedings_of(group, contacts.node_count, precision)
+        except (ModelError, PlanError):
+            self._check(numbers.tolist())  # its error names the point
+            raise
+
     def _check(self, numbers: Iterable[int]) -> None:
-        """Check the tables of points."""
+        """Check the tables of points, one after another."""
         precision, contacts = self._options["precision"], self._scenario.contacts
         classes = None
         for number in numbers:
