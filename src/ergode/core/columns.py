@@ -38,13 +38,14 @@ class Column:
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
-    @property
-    def __class__(self) -> type:  # what asks for a float takes the branch of a float
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What asks whether a number is a float takes the branch of a float."""
         return float
 
     # A float has a text, a hash and a value; a column has none.
-    __float__ = __int__ = __index__ = __complex__ = __hash__ = _refuse  # type: ignore[assignment]
-    __array__ = __str__ = __repr__ = __format__ = __reduce_ex__ = _refuse  # type: ignore[assignment]
+    __float__ = __int__ = __index__ = __complex__ = __hash__ = _refuse
+    __array__ = __str__ = __repr__ = __format__ = __reduce_ex__ = _refuse
     __round__ = __trunc__ = __floor__ = __ceil__ = __copy__ = __deepcopy__ = _refuse
 
     def __bool__(self) -> bool:

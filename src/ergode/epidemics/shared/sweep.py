@@ -7,7 +7,7 @@ point ran alone.  Points have the same replicates, or each has numbers of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
@@ -60,7 +60,7 @@ class ModelsTogether(Sequence[CompartmentModel]):
         """The models of some points."""
         return ModelsTogether(self._together, self._make, points)
 
-    def numbers(self, get: Callable[[CompartmentModel], Iterable[float]]) -> np.ndarray:
+    def numbers(self, get: Callable[[CompartmentModel], Sequence[float]]) -> np.ndarray:
         """What `numbers_of` returns."""
         columns = [values_of(number, 1) for number in get(self._together)]
         found = np.empty((len(self), len(columns)))
@@ -70,7 +70,7 @@ class ModelsTogether(Sequence[CompartmentModel]):
 
 
 def numbers_of(
-    models: Sequence[CompartmentModel], get: Callable[[CompartmentModel], Iterable[float]]
+    models: Sequence[CompartmentModel], get: Callable[[CompartmentModel], Sequence[float]]
 ) -> np.ndarray:
     """Numbers of the models of all points, float64 [point, number].
 
@@ -78,11 +78,9 @@ def numbers_of(
     """
     if isinstance(models, ModelsTogether):
         return models.numbers(get)
-    found: dict[int, list[float]] = {}
-    for model in models:
-        if id(model) not in found:
-            found[id(model)] = list(get(model))
-    rows = np.array([found[id(model)] for model in models], np.float64)
+    if all(model is models[0] for model in models):
+        return np.tile(np.array(get(models[0]), np.float64), (len(models), 1))
+    rows = np.array([get(model) for model in models], np.float64)
     return rows.reshape(len(models), -1)
 
 
