@@ -76,6 +76,7 @@ def with_zeros(rate):
     )
 
 
+ONE = with_zeros(0.3)
 CASES = {
     "seir": (seir, {"rate": values(1, 0, 0.4), "latent": values(2, 1, 4), "stay": 6.0}, True),
     "every family": (
@@ -91,6 +92,8 @@ CASES = {
     "math": (by_the_module_math, {"rate": values(9, 0.1, 0.5)}, False),
     "text": (by_a_text, {"rate": values(10, 0.1, 0.5)}, False),
     "kind": (by_its_kind, {"rate": values(11, 0.1, 0.5)}, False),
+    "one model": (lambda rate: ONE, {"rate": values(12, 0.1, 0.5)}, False),
+    "equal values": (with_zeros, {"rate": np.full(COUNT, 0.2)}, False),
     "integers": (with_zeros, {"rate": np.arange(COUNT)}, False),
     "few": (with_zeros, {"rate": [0.1, 0.2]}, False),
 }  # fmt: skip

@@ -98,16 +98,14 @@ class Points:
         ):
             key = (size, None if same else _seeds(initial, number), weight)
             found.setdefault(key, []).append(number)
-        return [
-            (
-                np.array(numbers),
-                PointGroup(
-                    self._models_of(numbers), [self.initials[k] for k in numbers],
-                    begins[numbers], len(replicates),
-                ),
-            )
-            for numbers in found.values()
-        ]  # fmt: skip
+        made = []
+        for some in found.values():
+            own = begins[some]
+            own.setflags(write=False)  # a device keeps its copy
+            initials = [self.initials[k] for k in some]
+            group = PointGroup(self._models_of(some), initials, own, len(replicates))
+            made.append((np.array(some), group))
+        return made
 
     def _models_of(self, numbers: list[int]) -> Sequence[CompartmentModel]:
         if isinstance(self.models, ModelsTogether):
@@ -302,7 +300,7 @@ def _together(
     points, for comparison.
     """
     mine = [name for name in names if name in columns]
-    if layout.count < _TOGETHER_LEAST:
+    if layout.count < _TOGETHER_LEAST or not any(np.ptp(layout.rows[name]) for name in mine):
         return None
 
     @cache
@@ -320,7 +318,7 @@ def _together(
             return None
         models = ModelsTogether(whole, make, np.arange(layout.count))
         some = [make(point) for point in sorted(compared)]
-        if any(_structure(one) != _structure(whole) for one in some):
+        if any(one is whole or _structure(one) != _structure(whole) for one in some):
             return None
         found = numbers_of(models.of(np.array(sorted(compared))), _numbers)
         if found.tobytes() != numbers_of(some, _numbers).tobytes():

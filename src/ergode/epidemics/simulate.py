@@ -80,8 +80,8 @@ def simulate(
     model : CompartmentModel or function
         Compartments, infections and holding times; or a function that takes `parameters` by name
         and returns a model. All points must have equal compartments, infections, progressions and
-        families of holding times. It may be called once for all points, with all values of each
-        parameter in one number (see `ergode.core.columns`); the models are the same.
+        families of holding times. It should depend on its arguments alone: it may be called once
+        for all points, with numbers that stand for the values of all of them.
     contacts : ContactNetwork, ComputedNetwork or TemporalContacts
         Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
         infect only while they meet. The contacts of a `ComputedNetwork` take no memory; the method
