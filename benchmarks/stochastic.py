@@ -250,7 +250,7 @@ def space(options, rows):
         ],
     )
     start = time.perf_counter()
-    network = ergode.on_grid(local, (side, side), diffusion={"A": 1.0})
+    network = ergode.ReactionDiffusion(local, (side, side), diffusion={"A": 1.0}).flat()
     case = f"grid of {len(network.reactions):,} reactions"
     rows.add(case, "time to make it", time.perf_counter() - start, "s")
     end = 0.1 * 4e6 / (0.5e6 * (side / 408) ** 2) / 4
