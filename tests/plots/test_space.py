@@ -28,7 +28,7 @@ def test_a_map_shows_a_realization_at_a_time():
     np.testing.assert_allclose(image.get_extent(), [0, 0.4, 0, 0.3])
     assert ax.get_title(loc="left") == "B, time 0.5"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x [length]", "y [length]")
-    assert ax.figure.axes[1].get_ylabel() == "molecules in a voxel"
+    assert ax.child_axes[0].get_ylabel() == "molecules in a voxel"
 
 
 def test_one_axis_is_a_line_and_three_are_summed_along_z():
@@ -39,7 +39,7 @@ def test_one_axis_is_a_line_and_three_are_summed_along_z():
     ax = plots.field(block, species="A", ax=Figure().subplots(), limits=(0, 9))
     assert (ax.images[0].get_array() == block["amount"].values[0, 2, 0].sum(axis=2).T).all()
     assert ax.images[0].get_clim() == (0, 9)
-    assert ax.figure.axes[1].get_ylabel() == "molecules in a column along z"
+    assert ax.child_axes[0].get_ylabel() == "molecules in a column along z"
 
 
 def test_an_animation_has_a_frame_for_each_time(tmp_path):

@@ -219,7 +219,8 @@ def _draw(
     )  # fmt: skip
     ax.set_ylabel("y [length]")
     label = _COLUMN if shown.attrs.get("long_name") == _COLUMN else _VOXEL
-    ax.figure.colorbar(image, ax=ax, label=label)
+    # Beside the map, and as high: the map keeps the proportions of the grid.
+    ax.figure.colorbar(image, cax=ax.inset_axes((1.03, 0.0, 0.03, 1.0)), label=label)
     return lambda other: image.set_data(other.transpose("y", "x").values)
 
 
