@@ -66,6 +66,11 @@ class State(NamedTuple):
 # ---- propensities of a voxel
 
 
+def _plus(total, a):
+    """A sum in which no compiler fuses a product that is one of its terms."""
+    return fma(a, real(1.0), total)
+
+
 def _row_of(v, point, space):
     """Row of the tables of a network for a voxel."""
     zone = np.int64(0)
@@ -91,7 +96,7 @@ def _sum_of(v, w, point, space, net, work, state):
         total = fma(n, space.leaving[at(point), at(faces), at(m)], total)
     for j in range(net.laws.size):
         a = propensity(j, w, real(0.0), row, net, work)
-        total += real(-INFINITY) if a < 0.0 else a
+        total = _plus(total, real(-INFINITY) if a < 0.0 else a)
     return total
 
 
@@ -225,7 +230,7 @@ def _fire(target, v, w, point, space, net, work, state):
             if target < a:
                 found = True
                 break
-        target -= a
+        target = _plus(target, -a)
     if not found:
         for j in range(net.laws.size):
             a = propensity(j, w, real(0.0), row, net, work)
@@ -233,7 +238,7 @@ def _fire(target, v, w, point, space, net, work, state):
                 reaction = j
                 if target < a:
                     break
-            target -= a
+            target = _plus(target, -a)
     if reaction >= 0:
         return v, _react(reaction, v, w, net, work, state)
     if mover < 0:
@@ -282,7 +287,7 @@ def realize(row, w, space, net, work, state, plan, out):
             outcome = EXTINCT if total == 0.0 else DONE
             break
         t = fires_at
-        v, rest = _search(choice * total, w, space, state)
+        v, rest = _search(fma(choice, total, real(0.0)), w, space, state)
         u, outcome = _fire(rest, v, w, point, space, net, work, state)
         if outcome != DONE:
             break
