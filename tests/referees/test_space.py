@@ -69,7 +69,7 @@ def examine(seed, replicates, **options):
     return wrong
 
 
-@pytest.mark.parametrize("seed", [1, 6, 7])
+@pytest.mark.parametrize("seed", [1, 6])
 def test_random_models_against_the_master_equation(seed):
     wrong = examine(seed, 20_000)
     assert wrong == [], f"{plain.random_case(seed)}\n" + "\n".join(wrong)
