@@ -1,6 +1,8 @@
 """Sphinx: ``sphinx-build docs docs/_build`` with ``pip install '.[docs]'``."""
 
+import zlib
 from importlib import import_module
+from pathlib import Path
 
 import ergode
 
@@ -12,9 +14,13 @@ release = version = ergode.__version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinxcontrib.bibtex",
 ]
 exclude_patterns = ["_build", "jupyter_execute"]
 
@@ -97,18 +103,120 @@ def feature_table():
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+FIELDS = {
+    "all": "All engines",
+    "epidemics": "Epidemics",
+    "stochastic": "Reaction networks",
+    "kinetics": "Kinetics",
+    "trajectories": "Differential equations",
+    "density": "Probability densities",
+}
+
+
+def sentence_of(example):
+    """What an example is about: the first sentence of its docstring, or of its first comment."""
+    text = example.read_text()
+    if example.suffix == ".py":
+        said = text.split('"""')[1].split("\n\n")[0]
+    else:
+        lines = text.split("engine =")[0].splitlines()
+        said = " ".join(line[1:] for line in lines if line.startswith("#"))
+        said = said.split("ergode run")[0].split(": put ")[0]
+    return " ".join(said.split()).removesuffix(":").removesuffix(".")
+
+
+def gallery():
+    """A card for each example, by the field of its engine."""
+    examples = sorted((Path(__file__).parents[1] / "examples").iterdir())
+    cards = {field: [] for field in FIELDS}
+    for one in examples:
+        text = one.read_text() if one.suffix in (".py", ".toml") else ""
+        found = [
+            name for name in FIELDS
+            if f'engine = "{name}"' in text or f"ergode.{name}." in text
+        ]  # fmt: skip
+        if not found:
+            continue
+        field = found[-1] if len(found) < 3 else "all"
+        said = sentence_of(one)
+        cards[field].append(
+            f":::{{grid-item-card}} {{download}}`{one.name} <../examples/{one.name}>`\n"
+            f":img-top: _static/gallery/{one.stem}.png\n:img-alt: {said}\n\n{said}.\n:::"
+        )
+    return "\n\n".join(
+        f"## {FIELDS[field]}\n\n::::{{grid}} 1 2 2 3\n:gutter: 2\n\n" + "\n".join(made) + "\n::::"
+        for field, made in cards.items()
+    )
+
+
 ENGINES = ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in ENGINES}
 myst_substitutions["epidemics_features"] = feature_table()
+myst_substitutions["gallery"] = gallery()
 
-# Pages run when they are built; an error in one is an error of the build.
-nb_execution_mode = "force"
+# Pages run when they are built; an error in one is an error of the build. A page that has run is
+# taken from the cache in the build folder while its code is the same: remove the folder when ergode
+# changes.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parent / "_build" / ".jupyter_cache")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_render_markdown_format = "myst"
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "unsrt"
+bibtex_reference_style = "author_year"
+
+
+# Classes of other projects that signatures name, with the folder of their pages.
+OTHERS = {
+    "numpy": (
+        "https://numpy.org/doc/stable/", "reference/generated",
+        ("numpy.ndarray", "numpy.dtype", "numpy.datetime64"),
+    ),
+    "scipy": (
+        "https://docs.scipy.org/doc/scipy/", "reference/generated",
+        ("scipy.sparse.csr_array", "scipy.sparse.csr_matrix"),
+    ),
+    "xarray": (
+        "https://docs.xarray.dev/en/stable/", "generated",
+        ("xarray.Dataset", "xarray.DataArray"),
+    ),
+}  # fmt: skip
+intersphinx_mapping = {}  # filled below
+intersphinx_timeout = 10
+
+
+def name_other_projects(app, config):
+    """Their inventories, and small ones of our own: enough to build without network."""
+    for project, (home, folder, names) in OTHERS.items():
+        head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
+        head += "# The remainder of this file is compressed using zlib.\n"
+        lines = "".join(f"{name} py:class 1 {folder}/{name}.html#$ -\n" for name in names)
+        path = Path(app.doctreedir) / f"{project}.inv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(head.encode() + zlib.compress(lines.encode()))
+        config.intersphinx_mapping[project] = (home, (None, str(path)))
+
+
+def ask_for_alternative_texts(app, doctree):
+    """A figure without a text for those who cannot see it is an error of the build."""
+    from docutils import nodes
+    from sphinx.util import logging
+
+    for image in doctree.findall(nodes.image):
+        if not image.get("alt"):
+            logging.getLogger(__name__).warning("a figure has no alt text", location=image)
+
+
+def setup(app):
+    app.connect("config-inited", name_other_projects)
+    app.connect("doctree-read", ask_for_alternative_texts)

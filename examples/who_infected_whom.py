@@ -1,11 +1,15 @@
 """Line lists: who was infected when and by whom, and what follows from it.
 
-    python examples/who_infected_whom.py
+    python examples/who_infected_whom.py [FIGURE]
 
-prints how the cases of twenty epidemics followed from each other.
+prints how the cases of twenty epidemics followed from each other, and writes FIGURE (intervals.png
+if not given): the times between a case and its infector.
 """
 
+import sys
+
 import numpy as np
+from matplotlib.figure import Figure
 
 import ergode
 
@@ -29,3 +33,10 @@ when = cases["infected_at"].where(~seeds)
 print(f"half of all others were infected by day {float(np.nanmedian(when)):.1f}")
 interval = ergode.epidemics.generation_interval(cases)
 print(f"mean generation interval: {float(interval.mean()):.2f} days")
+
+figure = Figure(figsize=(7.2, 4), dpi=160, layout="constrained")
+ax = figure.subplots()
+ax.hist(interval.values[np.isfinite(interval.values)], bins=60, color="#0072B2")
+ax.set(xlabel="generation interval [days]", ylabel="cases", xlim=(0, 40))
+ax.spines[["top", "right"]].set_visible(False)
+figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "intervals.png")

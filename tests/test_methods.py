@@ -74,7 +74,7 @@ def test_the_docstring_has_a_line_for_each_record(engine):
 def test_a_page_has_the_table(engine):
     made = runpy.run_path(str(DOCS / "conf.py"))["myst_substitutions"][f"{engine}_methods"]
     assert all(f'| `"{one.name}"` | {one.summary} |' in made for one in table(engine)[0].values())
-    shown = [page.read_text().count(f"{{{{ {engine}_methods }}}}") for page in DOCS.glob("*.md")]
+    shown = [page.read_text().count(f"{{{{ {engine}_methods }}}}") for page in DOCS.rglob("*.md")]
     assert sum(shown) == 1
 
 

@@ -96,5 +96,5 @@ def test_the_table_of_features_is_what_the_records_say():
     assert taken["nodes that become susceptible again"]["first-passage"] == "-"
     assert taken["calendars of layers"]["renewal-leap"] == "yes"
     assert taken["any holding time"]["markov-leap"] == "-"
-    page = (docs / "choosing_a_method.md").read_text()
+    page = (docs / "guides" / "choosing_a_method.md").read_text()
     assert page.count("{{ epidemics_features }}") == 1

@@ -62,14 +62,33 @@ def test_propensities_are_its_own():
     assert event.persistent and not event.initially_true and event.name == "reset"
 
 
+def test_rate_rules_and_continuous_species():
+    made = gillespy2.Model(name="hybrid", volume=2.0)
+    x, y, n = (gillespy2.Species(*one, mode=mode) for *one, mode in (
+        ("X", 2.5, "continuous"), ("Y", 1.0, "continuous"), ("N", 3, "discrete")))  # fmt: skip
+    k, v = gillespy2.Parameter("k", 0.3), gillespy2.Species("v", 1.0, mode="continuous")
+    made.add_species([x, y, n, v])
+    made.add_parameter(k)
+    make = gillespy2.Reaction("make", {}, {n: 1}, propensity_function="k * Y * t")
+    made.add_reaction([gillespy2.Reaction("pair", {x: 2}, {}, rate=k), make])
+    of_y = gillespy2.RateRule(variable=y, formula="v - Y / vol", name="of_y")
+    made.add_rate_rule([of_y, gillespy2.RateRule(variable=v, formula="1", name="of_v")])
+    network = ergode.from_gillespy2(made)
+    assert {name: rule.text for name, rule in network.rate_rules.items()} == {
+        "Y": "v - Y / vol", "v": "1.0",
+    }  # fmt: skip
+    assert network.continuous == ("X", "Y", "v")
+    rates = zip((one.name for one in network.reactions), network.propensities(), strict=True)
+    assert dict(rates) == {"pair": "k * X * X / vol", "make": "k * Y * time"}
+    assert [network.reactions[k].name for k in np.flatnonzero(network.flows)] == ["pair"]
+
+
 def test_what_is_refused():
     made = model()
-    made.add_rate_rule(gillespy2.RateRule(variable=made.listOfSpecies["B"], formula="1", name="r"))
-    with pytest.raises(ModelError, match="rate rule 'r'"):
-        ergode.from_gillespy2(made)
-    made = model()
-    made.add_species(gillespy2.Species("D", 1.5, mode="continuous"))
-    with pytest.raises(ModelError, match="species 'D' of the GillesPy2 model is continuous"):
+    made.add_function_definition(
+        gillespy2.FunctionDefinition(name="f", function="x + 1", args=["x"])
+    )
+    with pytest.raises(ModelError, match="function definition 'f'"):
         ergode.from_gillespy2(made)
     made = model()
     made.units = "concentration"

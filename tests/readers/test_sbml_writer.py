@@ -105,6 +105,57 @@ def test_what_was_read_comes_back(tmp_path):
         assert "annotation" not in text  # the law alone says what it is
 
 
+HYBRID = ReactionNetwork(
+    [
+        Species("X", 2.5, "cell", "concentration"), Species("Y", 0.5, "cell"),
+        Species("N", 3, "cell"), Species("Z", 1.5, boundary=True),
+    ],
+    [
+        Reaction("2 X -> Y", stochastic_rate_constant="k"),
+        Reaction("2 Y -> 0", rate_constant="k"),
+        Reaction("2 N + 2 Y -> N", stochastic_rate_constant="k * g"),
+        Reaction("2 Z -> N", rate="k * Z * (Z - 1)"),
+    ],
+    parameters={"k": 0.5, "g": "k / 3", "s": 2.0},
+    compartments=[Compartment("cell", 2.5)],
+    rate_rules={"cell": "s * cell", "Z": "1 - Z", "s": "-s"},
+    continuous=["Y", "X"],
+    events=[Event("cell > 5", {"cell": "cell / 2", "N": 1})],
+    name="hybrid",
+)  # fmt: skip
+
+
+def test_hybrid_models_come_back(tmp_path):
+    found = there_and_back(HYBRID, tmp_path)
+    assert same(HYBRID, found)
+    assert dict(found.rate_rules) == dict(HYBRID.rate_rules) and set(found.continuous) == {"X", "Y"}
+    libsbml = pytest.importorskip("libsbml")
+    document = libsbml.readSBMLFromFile(str(tmp_path / "network.xml"))
+    document.setConsistencyChecks(libsbml.LIBSBML_CAT_UNITS_CONSISTENCY, False)
+    document.checkConsistency()
+    errors = [document.getError(i) for i in range(document.getNumErrors())]
+    assert not [one.getMessage() for one in errors if one.isError() or one.isFatal()]
+
+
+def test_a_volume_that_grows_and_falls_is_the_same_in_other_programs(tmp_path):
+    roadrunner = pytest.importorskip("roadrunner")
+    network = ReactionNetwork(
+        [Species("A", 40, "cell"), Species("Z", 1.0, "cell", "concentration", boundary=True)],
+        [Reaction("A -> 0", rate="0.1 * cell * Z")],
+        parameters={"growth": 0.3}, compartments={"cell": 2.0},
+        rate_rules={"cell": "growth * cell", "Z": "-Z / 2"},
+        events=[Event("cell >= 3", {"cell": "cell / 2"})],
+    )  # fmt: skip
+    write_sbml(network, tmp_path / "network.xml")
+    theirs = roadrunner.RoadRunner(str(tmp_path / "network.xml"))
+    t, a, z, cell = theirs.simulate(0, 3, 7, ["time", "A", "[Z]", "cell"]).T
+    halved = np.log(1.5) / 0.3
+    # The amount of Z stays when the volume is halved, so its concentration doubles.
+    np.testing.assert_allclose(z, np.where(t < halved, 1.0, 2.0) * np.exp(-t / 2), rtol=1e-4)
+    np.testing.assert_allclose(cell, np.where(t < halved, 2.0, 1.0) * np.exp(0.3 * t), rtol=1e-4)
+    np.testing.assert_allclose(a, 40 - (1 - np.exp(-0.2 * t)), rtol=1e-4)
+
+
 def test_networks_without_compartments(tmp_path):
     network = ReactionNetwork(
         {"X": 3, "volume": 2}, [Reaction("2 X -> volume", rate_constant="k")], {"k": 1.5}

@@ -178,22 +178,29 @@ def _alike(world: World, family: str) -> bool:
     laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
-    if family == "measures" and not _has_severity(world):
+    if not _leaves_branches(world) or (family == "measures" and not _spared(world)):
         return False
     if family in ("measures", "meetings") and all(m["kind"] != "testing" for m in world.measures):
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
 
-def _has_severity(world: World) -> bool:
-    """Whether vaccines spare people a branch, and each time leave them another."""
-    named = {name for one in world.measures for name in one.get("severity", {})}
-    splits = [to for to, _ in world.progressions.values()]
-    splits += [to for _, each in world.splits.values() for to in each]
-    return bool(named) and all(
+def _spared(world: World) -> set[str]:
+    """The branches that vaccines spare people."""
+    return {name for one in world.measures for name in one.get("severity", {})}
+
+
+def _leaves_branches(world: World) -> bool:
+    """Whether vaccines, each time they spare people a branch, leave them another."""
+    named = _spared(world)
+    groups = [[to] for to, _ in world.progressions.values()]
+    groups += [each for _, each in world.splits.values()]
+    return all(
         sum(share for name, share in to.items() if name not in named) > 0
-        for to in splits
-        if len(to) > 1 and any(to.get(name, 0.0) > 0 for name in named)
+        for each in groups
+        if any(len(to) > 1 for to in each)  # one target is no branching
+        for to in each
+        if any(to.get(name, 0.0) > 0 for name in named)
     )
 
 

@@ -452,10 +452,11 @@ def compare_watched(structure, seed, options, device, is_late=False):
         ):  # fmt: skip
             continue
         here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
+        bound = {} if "step" in given else {"max_step": 0.1}
         found = integrate(
             field, times=GRID, initial=dict(zip(model.names, start, strict=True)), record=200,
-            parameters=rows, method=method, device=device, events=events, max_step=0.1,
-            history=model.history(),
+            parameters=rows, method=method, device=device, events=events,
+            history=model.history(), **bound,
             observables=[Maximum(q, name="top"), Minimum(q, name="low"), Mean(q, name="mean"),
                          TimeAbove(q, 0.05, name="above")], **given,
         )  # fmt: skip

@@ -131,7 +131,8 @@ def divisible(
 
 
 def _is_several(device: Any) -> bool:
-    return isinstance(device, list | tuple) or device == "cuda:all"
+    is_all = isinstance(device, str) and device == "cuda:all"
+    return isinstance(device, list | tuple) or is_all
 
 
 class _Division:

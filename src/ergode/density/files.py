@@ -43,9 +43,8 @@ def write_cells(
         it is complete.
     time : float, optional
         Write only this time. The default is the last time for ``.vtu``, and all times for a table.
-        variables : sequence of three str, optional
-            Variables of a ``.vtu`` file; the default is the first three. All others are summed
-            over.
+    variables : sequence of three str, optional
+        Variables of a ``.vtu`` file; the default is the first three. All others are summed over.
     overwrite : bool
         Replace any existing file of this name; a folder is never replaced.
 

@@ -101,9 +101,10 @@ def unscented_kalman(
     Returns
     -------
     xarray.Dataset
-        mean(<swept dims>, time, variable) and covariance(<swept dims>, time, variable, variable_);
-        for each measurement log_evidence, the moments before it, and
-        normalised_innovation_squared; status(<swept dims>).
+        ``mean(<swept dims>, time, variable)`` and
+        ``covariance(<swept dims>, time, variable, variable_)``; for each measurement
+        ``log_evidence``, the moments before it, and ``normalised_innovation_squared``;
+        ``status(<swept dims>)``.
 
     Raises
     ------

@@ -19,7 +19,8 @@ def from_gillespy2(model: Any) -> ReactionNetwork:
     """The reaction network of a GillesPy2 model.
 
     Mass action keeps its rate constant, which GillesPy2 scales with the model's volume; a
-    `propensity_function` is the whole rate.
+    `propensity_function` is the whole rate. Rate rules and species in continuous mode make a hybrid
+    model. Species in dynamic mode, whose amounts GillesPy2 may treat in either way, are discrete.
 
     Parameters
     ----------
@@ -32,8 +33,8 @@ def from_gillespy2(model: Any) -> ReactionNetwork:
     Raises
     ------
     ModelError
-        It has rate rules or function definitions, species in other units than populations or in
-        continuous mode, or a formula that cannot be read; the message names it.
+        It has function definitions, species in other units than populations, or a formula that
+        cannot be read; the message names it.
 
     Examples
     --------
@@ -41,14 +42,9 @@ def from_gillespy2(model: Any) -> ReactionNetwork:
     >>> network = ergode.from_gillespy2(gillespy2.example_models.create_michaelis_menten())
     ... # doctest: +SKIP
     """
-    for kind, items in (
-        ("rate rule", model.listOfRateRules),
-        ("function definition", model.listOfFunctionDefinitions),
-    ):
-        if items:
-            raise ModelError(
-                f"{kind} '{next(iter(items))}' of the GillesPy2 model is not supported"
-            )
+    if model.listOfFunctionDefinitions:
+        name = next(iter(model.listOfFunctionDefinitions))
+        raise ModelError(f"function definition '{name}' of the GillesPy2 model is not supported")
     if model.units != "population":
         raise ModelError(f"units of the GillesPy2 model is '{model.units}'; expected 'population'")
     known = {*model.listOfSpecies, *model.listOfParameters}
@@ -62,10 +58,12 @@ def from_gillespy2(model: Any) -> ReactionNetwork:
         _name(rule.variable): formula(rule.formula, f"assignment rule '{rule.name}'")
         for rule in model.listOfAssignmentRules.values()
     }
+    rates = {
+        _name(rule.variable): formula(rule.formula, f"rate rule '{rule.name}'")
+        for rule in model.listOfRateRules.values()
+    }
     species = []
     for name, one in model.listOfSpecies.items():
-        if one.mode == "continuous":
-            raise ModelError(f"species '{name}' of the GillesPy2 model is continuous")
         if name not in rules:
             species.append(
                 Species(
@@ -114,6 +112,8 @@ def from_gillespy2(model: Any) -> ReactionNetwork:
         {name: str(rule) if isinstance(rule, float) else rule for name, rule in rules.items()},
         events,
         model.name,
+        {name: str(rule) if isinstance(rule, float) else rule for name, rule in rates.items()},
+        [name for name, one in model.listOfSpecies.items() if one.mode == "continuous"],
     )
 
 

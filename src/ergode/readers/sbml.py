@@ -147,6 +147,12 @@ class _Reader:
         formulas = {name: self._formula(one, one) for name, one in every.items()}
         self.rules = {name: one for name, one in formulas.items() if not every[name].isRate()}
         self.rate_rules = {name: one for name, one in formulas.items() if every[name].isRate()}
+        self.noted_real = [
+            one.getId()
+            for one in self.model.getListOfSpecies()
+            if notes_of(one).get("continuous") == "true"
+        ]
+        self.real = {*self.rate_rules, *self.noted_real}
         # Parameters that `write_sbml` marked as formulas: they follow assignments by events.
         self.following = {
             one.getId()
@@ -322,7 +328,7 @@ class _Reader:
             if word in ("rate_constant", "stochastic_rate_constant"):
                 # Use the noted form of the law if it still gives the same law.
                 noted: dict[str, Any] = {word: notes.get("constant", "")}
-                if law_of(Reaction(left, right, **noted), species) == law:
+                if law_of(Reaction(left, right, **noted), species, self.real) == law:
                     return [Reaction(left, right, name=named, **noted)]
             if word == "rate":
                 whole: Any = law if law.names else law.evaluate({})
@@ -336,7 +342,12 @@ class _Reader:
                     (f"{named}_reverse", right, left, ways[1]),
                 ]
             return [
-                Reaction(taken, made, name=own, **recognise(rate, taken, made, species, fixed))
+                Reaction(
+                    taken,
+                    made,
+                    name=own,
+                    **recognise(rate, taken, made, species, fixed, continuous=self.real),
+                )
                 for own, taken, made, rate in given
             ]
 
@@ -419,6 +430,7 @@ class _Reader:
                     noted.get(name, name): self._settled(rule)
                     for name, rule in self.rate_rules.items()
                 },
+                [noted[name] for name in self.noted_real],
             ]
             network = ReactionNetwork(*made)
             settled = [name for name in network.following if name not in self.following]

@@ -1,8 +1,9 @@
 """Write reaction networks as SBML Level 3.
 
-SBML cannot represent the form in which a law was given, the mass number of a nucleus, or a name
-that is not a valid id.  These go into annotations, which `read_sbml` reads and other programs
-ignore.  Therefore reading the file returns a network equal to the one that was written.
+SBML cannot represent the form in which a law was given, the mass number of a nucleus, that the
+amount of a species is a real number where those of others are not, or a name that is not a valid
+id.  These go into annotations, which `read_sbml` reads and other programs ignore.  Reading the file
+therefore returns a network equal to the one that was written.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def write_sbml(
         The file could not be written, for example because the disk is full.
     ModelError
         SBML cannot represent part of the network: rate constants that depend on temperature,
-        reactions with a delay, non-ASCII names in formulas. No file is written then.
+        reactions with a delay, reactions that change a species with a rate rule, non-ASCII names
+        in formulas. No file is written then.
 
     Examples
     --------
@@ -108,6 +110,10 @@ class _Writer:
         members = {*table.reactant_species.tolist(), *table.product_species.tolist()}
         self.reacting = {network.species[i].name for i in members}
         self.implied = self.id_of("volume")
+        real = (*network.rate_rules, *network.continuous)
+        self.real = {self.ids.get(name, name) for name in real}
+        self.moving = {name for event in network.events for name in event.assignments}
+        self.moving |= {*network.rate_rules, *network.following}
         # The species by id, because formulas use ids.
         self.species = {
             self.ids[one.name]: replace(one, name=self.ids[one.name]) for one in network.species
@@ -122,27 +128,18 @@ class _Writer:
         return made
 
     def text(self) -> str:
-        for name in (*self.network.rate_rules, *self.network.continuous):
-            raise ModelError(
-                f"'{name}' is a continuous variable; write_sbml does not write rate rules and "
-                "continuous species yet"
-            )
-        sizes = {place.name for place in self.network.compartments}
-        for event in self.network.events:
-            for name in sizes & set(event.assignments):
-                raise ModelError(
-                    f"event '{event.name or event.trigger.text}' assigns to the compartment "
-                    f"'{name}', which write_sbml does not write yet"
-                )
         model = _with(Element("model"), name=self.network.name)
         self.compartments(model)
         self.list(model, "Species", self.network.species, self.one_species)
         self.parameters(model)
         self.initial_assignments(model)
-        rules: dict[str, Any] = {
-            name: self.network.parameters[name] for name in self.network.following
-        }
-        self.list(model, "Rules", {**rules, **self.network.rules}.items(), self.rule)
+        followed = {name: self.network.parameters[name] for name in self.network.following}
+        rules = [("assignmentRule", *one) for one in {**followed, **self.network.rules}.items()]
+        rules += [
+            ("rateRule", self.ids.get(name, name), rule)
+            for name, rule in self.network.rate_rules.items()
+        ]
+        self.list(model, "Rules", rules, self.rule)
         self.list(model, "Reactions", self.network.reactions, self.reaction)
         self.list(model, "Events", self.network.events, self.event)
         version = "2" if self.newer else "1"
@@ -188,8 +185,9 @@ class _Writer:
         element = Element("listOfCompartments")
         for place in self.network.compartments:
             one = SubElement(
-                element, "compartment", id=place.name, spatialDimensions="3", constant="true"
-            )
+                element, "compartment", id=place.name, spatialDimensions="3",
+                constant=_truth(place.name not in self.moving),
+            )  # fmt: skip
             if not isinstance(place.size, Expression):
                 one.set("size", repr(place.size))
         if any(one.compartment is None for one in self.network.species):
@@ -213,8 +211,15 @@ class _Writer:
                 "initialConcentration" if concentration else "initialAmount", repr(member.initial)
             )
         one.set("hasOnlySubstanceUnits", _truth(member.quantity == "amount"))
-        # A constant species may take part in reactions only as a boundary species.
-        held = member.boundary or (member.constant and member.name in self.reacting)
+        # A constant species, and one with a rate rule, may take part in reactions only as a
+        # boundary species.
+        ruled = member.name in self.network.rate_rules
+        if ruled and not (member.boundary or member.constant) and self.is_changed(member.name):
+            raise ModelError(
+                f"reactions change the species '{member.name}', which has a rate rule, too; SBML "
+                "cannot express that"
+            )
+        held = member.boundary or ((member.constant or ruled) and member.name in self.reacting)
         one.set("boundaryCondition", _truth(held))
         one.set("constant", _truth(member.constant))
         _note(
@@ -223,17 +228,20 @@ class _Writer:
             boundary="false" if held != member.boundary else None,
             mass_number=member.mass_number,
             charge_number=member.charge_number,
+            continuous="true" if member.name in self.network.continuous else None,
         )
 
+    def is_changed(self, name: str) -> bool:
+        """Whether a reaction changes the amount of a species."""
+        return bool(self.network.stoichiometry[self.network.index[name]].nnz)
+
     def parameters(self, model: Element) -> None:
-        changed = {name for event in self.network.events for name in event.assignments}
-        changed |= set(self.network.following)
         element = Element("listOfParameters")
         for name, value in self.network.parameters.items():
             one = SubElement(element, "parameter", id=name)
             if not isinstance(value, Expression):
                 one.set("value", repr(value))
-            one.set("constant", _truth(name not in changed))
+            one.set("constant", _truth(name not in self.moving))
             _note(one, formula="true" if name in self.network.following else None)
         for name in self.network.rules:
             SubElement(element, "parameter", id=name, constant="false")
@@ -252,8 +260,9 @@ class _Writer:
         if len(element):
             model.append(element)
 
-    def rule(self, parent: Element, item: tuple[str, Expression]) -> None:
-        self.math(SubElement(parent, "assignmentRule", variable=item[0]), item[1])
+    def rule(self, parent: Element, item: tuple[str, str, Any]) -> None:
+        kind, variable, formula = item
+        self.math(SubElement(parent, kind, variable=variable), formula)
 
     def reaction(self, parent: Element, given: Reaction) -> None:
         name = str(given.name)
@@ -266,11 +275,13 @@ class _Writer:
         word = given.law.argument
         value: Any = given.value
         self.check(value)
-        law = law_of(Reaction(left, right, name=name, **{word: value}), self.species)
+        given_by_id = Reaction(left, right, name=name, **{word: value})
+        law = law_of(given_by_id, self.species, self.real)
         own = self.id_of(name)
         element = SubElement(parent, "reaction", id=own, reversible="false", fast="false")
         # Write a note only if a reader would otherwise not recover the form of the law.
-        told = recognise(law, left, right, self.species, self.fixed) != {word: value}
+        found = recognise(law, left, right, self.species, self.fixed, continuous=self.real)
+        told = found != {word: value}
         constant = value.text if isinstance(value, Expression) else repr(value)
         _note(
             element,

@@ -42,6 +42,7 @@ READERS: Readers = {
     "replicates": Table.replicates,
     "store": Table.path,
     "checkpoint": Table.number,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "chunk"), Table.integer),
     **dict.fromkeys(("step", "tolerance"), Table.number),
     **dict.fromkeys(

@@ -61,7 +61,7 @@ def _from_file(table: Table) -> ReactionNetwork:
 
 
 def _from_reactions(table: Table) -> ReactionNetwork:
-    table.only(["species", "parameters", "reactions"])
+    table.only(["species", "parameters", "reactions", "rules", "rate_rules", "continuous"])
     reactions = []
     for entry in table.tables("reactions"):
         rates = ("rate_constant", "stochastic_rate_constant", "rate", "name")
@@ -71,5 +71,8 @@ def _from_reactions(table: Table) -> ReactionNetwork:
             reactions.append(Reaction(entry.text("reaction"), **given))
     with table.explaining():
         return ReactionNetwork(
-            table.table("species").values, reactions, table.table("parameters", {}).values
-        )
+            table.table("species").values, reactions, table.table("parameters", {}).values,
+            rules=table.table("rules", {}).values,
+            rate_rules=table.table("rate_rules", {}).values,
+            continuous=table.values.get("continuous", ()),
+        )  # fmt: skip

@@ -27,6 +27,7 @@ READERS: Readers = {
     "replicates": Table.replicates,
     "store": Table.path,
     "checkpoint": Table.number,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "max_steps", "chunk"), Table.integer),
 }
 

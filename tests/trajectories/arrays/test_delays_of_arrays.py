@@ -10,7 +10,7 @@ from cuda_on_host import CASES, check_ptx, states_on_host
 
 import ergode
 from ergode.core.status import Status
-from ergode.trajectories import History, Mean, ZeroCrossing, integrate
+from ergode.trajectories import History, Maximum, Mean, Minimum, ZeroCrossing, integrate
 from ergode.trajectories.arrays import delayed
 from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.methods import METHODS
@@ -165,6 +165,22 @@ def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
     assert again
     np.testing.assert_array_equal(found["x"].values, whole["x"].values)
     assert found.attrs["steps_taken"] == whole.attrs["steps_taken"]
+
+
+def test_observables_of_delayed_values_that_jump_do_not_overshoot():
+    """The delayed value jumps from the history to the initial value: its extrema are those two."""
+    field = ergode.VectorField(
+        component=lambda i, t, y, yd, p: p[0] * 0.0, variables=("x", 1), parameters=["tau"],
+        delays=[("x", "tau")],
+    )  # fmt: skip
+    seen = integrate(
+        field, times=[0.0, 2.0], initial={"x": [1.0]}, history=lambda i, t: -1.0, method="rk4",
+        step=0.1, parameters={"tau": 0.25}, device="cpu", observables=[
+            kind(lambda t, y, yd, p: yd[0][0], name=kind.__name__)
+            for kind in (Maximum, Minimum, Mean)
+        ],
+    )["observed"].values  # fmt: skip
+    np.testing.assert_allclose(seen, [1.0, -1.0, (1.75 - 0.25) / 2.0], atol=1e-12)
 
 
 def test_breaking_points_are_sums_of_delays():

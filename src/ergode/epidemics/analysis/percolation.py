@@ -7,9 +7,9 @@ solves a fixed-point equation.  Simulations can be validated against it.
 
 References
 ----------
-.. [1] M. E. J. Newman, Phys. Rev. E 66, 016128 (2002), equations 5 to 9 and 24.
-.. [2] E. Kenah and J. M. Robins, Phys. Rev. E 76, 036113 (2007): why T suffices for the final
-   size, but not for the probability of an outbreak, when infectious times vary.
+M. E. J. Newman, Phys. Rev. E 66, 016128 (2002), equations 5 to 9 and 24.
+E. Kenah and J. M. Robins, Phys. Rev. E 76, 036113 (2007): why T suffices for the final size, but
+not for the probability of an outbreak, when infectious times vary.
 """
 
 from __future__ import annotations

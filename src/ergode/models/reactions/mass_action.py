@@ -36,8 +36,12 @@ _SMALLEST, _LARGEST = 1e-300, 1e300
 _WHOLE = 2**53  # integers below are exact as floats
 
 
-def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
+def law_of(
+    reaction: Reaction, species: Mapping[str, Species], continuous: Collection[str] = ()
+) -> Expression:
     """The rate of a reaction [amount / time] as one formula in the names of its network.
+
+    Of species in `continuous`, whose amounts are real numbers, equal molecules count as n^2.
 
     Raises
     ------
@@ -69,7 +73,8 @@ def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
                     "needs whole numbers: give its rate"
                 )
             ways *= math.factorial(int(count))
-            factors.atoms += [(_falling(member, j), 1) for j in range(int(count))]
+            real = member.name in continuous
+            factors.atoms += [(_falling(member, 0 if real else j), 1) for j in range(int(count))]
         if reaction.law == Law.STOCHASTIC:
             factors.number /= ways
         else:
@@ -94,6 +99,7 @@ def recognise(
     fixed: Collection[str],
     *,
     powers: bool = False,
+    continuous: Collection[str] = (),
 ) -> dict[str, float | Expression]:
     """Keyword argument of `Reaction` for a law: mass action if that is exact, otherwise ``rate``.
 
@@ -107,6 +113,8 @@ def recognise(
         Names of parameters and compartments.
     powers : bool
         Read the law as deterministic, of concentrations: ``S^2`` for two equal reactants.
+    continuous : collection of str
+        Names of species whose amounts are real numbers.
 
     Returns
     -------
@@ -135,7 +143,7 @@ def recognise(
     for member, count in members:
         wanted = (
             {member.name: count}
-            if powers
+            if powers or member.name in continuous
             else {ast.unparse(_falling(member, j)): 1 for j in range(count)}
         )
         for text, power in wanted.items():

@@ -23,7 +23,7 @@ class Run(NamedTuple):
     largest: Any  # real: largest step [time]
     since: Any  # real: events and observables before this time are ignored
     most: Any  # int64: largest number of steps, rejected ones included
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     origin: Any  # real: first time
     last: Any  # real: last time

@@ -28,6 +28,7 @@ from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import Observable
 from ergode.trajectories.programs import formulation_of
 from ergode.trajectories.steppers.inside_step import EVENTS
+from ergode.trajectories.steppers.noise import OWN_PATHS, Paths
 from ergode.trajectories.steppers.observing import SEEN
 
 _THREADS = 128
@@ -56,12 +57,8 @@ class Runner:
         As for `integrate`, already checked.
     history : InitialHistory, optional
         For a field with delays.
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     when : {"auto", "now", "never"}
         When the field is compiled for the CPU (see `core.formulation`).
     """
@@ -76,9 +73,7 @@ class Runner:
         device: Device,
         precision: Precision,
         history: InitialHistory | None = None,
-        noise_substeps: int = 1,
-        seed: int = 0,
-        first: int = 0,
+        paths: Paths = OWN_PATHS,
         when: Compile = "now",
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
@@ -86,8 +81,7 @@ class Runner:
         self.resumes = checkpoint.is_asked()
         if self.resumes and when == "auto":
             when = "now"  # a run that is worth checkpoints is long
-        self.noise_substeps, self._when = noise_substeps, when
-        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
+        self._paths, self._when = paths, when
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
@@ -102,7 +96,7 @@ class Runner:
         """Choose the kernel for a shared mesh, or for a mesh per trajectory."""
         bindings = bindings_of(
             self.field, self.method, self.control, self.precision, self.history, shared,
-            self.noise_substeps,
+            self._paths,
         )  # fmt: skip
         if self.resumes:
             bindings[RESUMES] = True
@@ -277,8 +271,8 @@ class Runner:
             self._times, placed(initial), placed(parameters), placed(sizes), placed(frame),
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
-            real(control.observe_from), np.int64(control.max_steps), self._source,
-            np.int64(self._first + which[0]), real(self._grid[0]), real(self._grid[-1]),
+            real(control.observe_from), np.int64(control.max_steps), self._paths.source,
+            np.int64(self._paths.first + which[0]), real(self._grid[0]), real(self._grid[-1]),
             np.int64(period),
         )  # fmt: skip
 

@@ -84,7 +84,7 @@ class Run(NamedTuple):
     shapes: Any  # int64 [array, dimension]
     constants: Any  # tuple of arrays
     knots: Any  # real [knot]: times that no step crosses
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     # Of a method that chooses its stages (see `steppers.chebyshev`).
     stages: Any  # real [stage, 5]; of implicit methods the tableau (see `rosenbrock`)
@@ -172,6 +172,7 @@ WATCHED = option(False)  # whether there are events or observables (see `inside_
 FUNCTIONS = option(1)  # number of watched functions
 begin_watching = option()  # begin_watching(me, group, p, run, out, w)
 look = option()  # look(me, group, t, h, t1, cursor, p, run, out, w) -> t2, cursor, outcome
+look_again = option()  # look_again(group, t, p, run, w): where delayed values may jump
 end_watching = option()  # end_watching(me, group, taken, outcome, out, w) -> outcome
 
 DIRECTION = 3  # row of slopes that keeps the direction in which the slopes change most
@@ -397,6 +398,8 @@ def _chosen_steps(me, group, p, run, out, w):
                 recall(group, t, 0.5 * (t + goal), p, run, w.y, w.past)
                 barrier(group.size, w.words)
                 evaluate(group, t, w.y, p, run, w.k[0])
+                if WATCHED:
+                    look_again(group, t, p, run, w)
             if ADAPTS and taken + rejected == 0:
                 h = min(_first_step(group, t, goal - t, p, run, w), largest)
             if not ADAPTS and (knot > before or taken == 0):

@@ -150,6 +150,17 @@ def begin_watching(me, group, p, run, out, w):
     barrier(group.size, w.words)
 
 
+def look_again(group, t, p, run, w):
+    """Evaluate the observables at the beginning of a step, where delayed values may have jumped.
+
+    Events keep the value before: they may occur by the jump.
+    """
+    if group.rank == 0:
+        inside = inside_of(group, t, real(0.0), p, run, w)
+        for q in range(EVENTS, FUNCTIONS):
+            w.g[q, 0, 0] = function_at(q, t, w.y, inside)
+
+
 def look(me, group, t, h, t1, cursor, p, run, out, w):
     """Save states, find events and observe within an accepted step.
 

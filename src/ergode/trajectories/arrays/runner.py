@@ -74,7 +74,7 @@ _SHARED_BYTES, _SHARED_MOST = 48 * 1024, 192 * 1024
 
 def bindings_of(
     field: VectorField, method: Method, control: Control, precision: Precision,
-    noise_substeps: int = 1,
+    paths: noise.Paths = noise.OWN_PATHS,
 ) -> dict[Any, Any]:  # fmt: skip
     """Bindings of the kernel."""
     tableau, arrays = method.tableau, field.arrays
@@ -111,8 +111,7 @@ def bindings_of(
         bindings[explicit.A] = tableau.a
     if method.scheme:
         bindings |= {
-            noise.SCHEME: method.scheme, noise.SUMMED: noise_substeps > 1,
-            step_with_noise: noisy.take_step,
+            noise.SCHEME: method.scheme, step_with_noise: noisy.take_step, **paths.bindings,
         }  # fmt: skip
     if adapts:
         bindings |= {
@@ -129,12 +128,8 @@ class Runner:
     ----------
     field, method, control, times, device, precision
         As for `integrate`, already checked.  Steps are fixed if `control` has a step.
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     history : tuple of function
         See `delayed.history_functions`.
     """
@@ -143,13 +138,13 @@ class Runner:
 
     def __init__(
         self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
-        device: Device, precision: Precision, noise_substeps: int = 1, seed: int = 0,
-        first: int = 0, history: tuple[FunctionType, ...] = (),
+        device: Device, precision: Precision, paths: noise.Paths = noise.OWN_PATHS,
+        history: tuple[FunctionType, ...] = (),
     ) -> None:  # fmt: skip
         assert field.arrays is not None
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
-        self.bindings = bindings_of(field, method, control, precision, noise_substeps)
+        self.bindings = bindings_of(field, method, control, precision, paths)
         self.resumes = checkpoint.is_asked()
         if self.resumes:
             self.bindings[RESUMES] = True
@@ -166,10 +161,10 @@ class Runner:
         )  # fmt: skip
         # The columns of a matrix follow.
         self.slopes = self.slope_rows + (field.size if method.stiff else 0)
-        self._grid, self._first = times, first
+        self._grid, self._first = times, paths.first
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
-        ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
+        ) | {"source": paths.source}
         if field.delays:
             self._shared["begins"] = device.put(self.delayed.begins)
             if control.step is not None and not control.is_watched:
@@ -292,7 +287,7 @@ def shared_arguments(
         "times": put(since.astype(precision)), "begins": put(arrays.begins), "widths": put(widths),
         "shapes": put(shapes),
         "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
-        "knots": put(knots.astype(precision)), "source": (np.uint64(0), np.int64(1)),
+        "knots": put(knots.astype(precision)), "source": noise.OWN_PATHS.source,
         "offset": np.int64(0),
         "stages": put(stages.astype(precision)), "stage_begins": put(begins),
         "limits": put(limits.astype(precision)), "rtol": real(control.rtol),

@@ -114,6 +114,8 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
         group.end_watching: inside_step.end_watching,
         inside_step.watched: function_from_text(value, names),
     }
+    if field.delays:
+        bindings[group.look_again] = inside_step.look_again
     if control.observables:
         bindings |= bindings_of_observables(control.observables, field)
     if events:

@@ -43,7 +43,7 @@ class Run(NamedTuple):
     parameters: Any  # real [parameter, trajectory]
     sizes: Any  # real [trajectory]: step size [time]
     counts: Any  # int64 [trajectory]: number of steps
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     renewal: Any  # see `tangents.renew`
 

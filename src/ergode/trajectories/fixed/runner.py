@@ -43,7 +43,7 @@ def bindings_of(
     precision: Precision,
     jumps: bool = False,
     scheme: int = 0,
-    noise_substeps: int = 1,
+    paths: noise.Paths = noise.OWN_PATHS,
     tangents: int = 0,
 ) -> dict[Any, Any]:
     """Bindings of the kernel for either target."""
@@ -78,8 +78,7 @@ def bindings_of(
         bindings[history_ring.initial_history] = UserFunction(history)
     if scheme:
         assert field.diffusion is not None
-        bindings |= noise.bindings_of(field)
-        bindings[noise.SUMMED] = noise_substeps > 1
+        bindings |= noise.bindings_of(field, paths)
     else:
         dense = hermite_dense(tableau.b) if tableau.extra_c else tableau.dense
         bindings[stepper.DENSE] = dense
@@ -128,12 +127,8 @@ class Ensemble:
         Whether the end of a history differs from the initial state.
     scheme : int
         Scheme of the noise (see `noise.SCHEME`).
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     tangents : int
         Number of tangent vectors among the variables of the field (see `tangents`).
     when : {"auto", "now", "never"}
@@ -151,18 +146,16 @@ class Ensemble:
         precision: Precision = "float64",
         jumps: bool = False,
         scheme: int = 0,
-        noise_substeps: int = 1,
-        seed: int = 0,
-        first: int = 0,
+        paths: noise.Paths = noise.OWN_PATHS,
         tangents: int = 0,
         when: Compile = "now",
     ) -> None:
-        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
+        self._paths = paths
         self.device = device
         self.precision = precision
         self.tangents = tangents
         self.bindings = bindings_of(
-            field, tableau, history, precision, jumps, scheme, noise_substeps, tangents
+            field, tableau, history, precision, jumps, scheme, paths, tangents
         )
         self.resumes = checkpoint.is_asked()
         if self.resumes:
@@ -270,8 +263,8 @@ class Ensemble:
         renewal = np.int64(begin), np.int64(every), np.dtype(self.precision).type(since)
         return Run(
             self._origin, self._times, put(steps.lags), put(steps.breaks), initial, parameters,
-            sizes, put(steps.count[chunk]), self._source,
-            np.int64(self._first + chunk.start), renewal,
+            sizes, put(steps.count[chunk]), self._paths.source,
+            np.int64(self._paths.first + chunk.start), renewal,
         )  # fmt: skip
 
     def slot_count(self, longest: int) -> int:
