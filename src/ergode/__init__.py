@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         WeakTable,
     )
     from ergode.models.reactions.reaction import Reaction, ReactionTable
-    from ergode.models.reactions.reaction_diffusion import on_grid
+    from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
     from ergode.models.reactions.species import Compartment, Species
     from ergode.models.reactions.thermochemistry import (
         Nasa9Polynomials,
@@ -136,7 +136,7 @@ _HOMES = {
         "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog",
         "Reaclib", "ThreeBody", "WeakTable",
     ),
-    "ergode.models.reactions.reaction_diffusion": ("on_grid",),
+    "ergode.models.reactions.reaction_diffusion": ("ReactionDiffusion",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
     "ergode.models.reactions.reaction": ("Reaction", "ReactionTable"),
     "ergode.models.reactions.species": ("Compartment", "Species"),
@@ -184,12 +184,13 @@ __all__ = [
     "Isolation", "LayerClosure", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib",
-    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
+    "Reaction", "ReactionDiffusion", "ReactionNetwork", "ReactionTable", "ReadError", "Samples",
+    "Seeds", "Species",
     "Status", "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",
-    "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics", "on_grid",
+    "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",

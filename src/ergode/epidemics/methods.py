@@ -259,7 +259,8 @@ def plan_of_points(
     PlanError
         See `plan_of`; for any point.
     """
-    aged = any(isinstance(one, Mapping) and has_ages(one) for one in points.initials)
+    initials = {id(one): one for one in points.initials}.values()
+    aged = any(isinstance(one, Mapping) and has_ages(one) for one in initials)
     plans = []
     for number in points.kinds:
         with points.named_in_errors(number):

@@ -200,7 +200,10 @@ def points(model, initial):
         for factor in (1.0, 0.5, 1.5)
     ]  # fmt: skip
     return PointGroup(
-        models, [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial], range(3)
+        models,
+        [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial],
+        np.zeros(3, np.int64),
+        3,
     )
 
 

@@ -25,7 +25,7 @@ from ergode.epidemics.shared.options import (
     HAS_TRIGGERS,
     OWN_FACTORS,
 )
-from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, numbers_of, point_of, rates_of
 from ergode.epidemics.shared.triggers import triggers_of
 from ergode.epidemics.shared.vaccines import (
     ALL_OR_NOTHING_KIND,
@@ -112,11 +112,10 @@ def infections_of(
     models, count = [model] if group is None else group.models, len(model.compartments)
     rate = np.zeros((len(models), len(model.infections), count), precision)
     profile = np.full(count, -1, np.int32)
+    given = iter(numbers_of(models, rates_of).T)
     for k, infection in enumerate(model.infections):
         for name in infection.transmission_rate:
-            rate[:, k, model.index[name]] = [
-                m.infections[k].transmission_rate[name] for m in models
-            ]
+            rate[:, k, model.index[name]] = next(given)
     for number, name in enumerate(model.profiles):
         profile[model.index[name]] = number
     susceptible = np.array([model.index[i.susceptible] for i in model.infections], np.int32)
