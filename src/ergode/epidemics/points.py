@@ -344,6 +344,7 @@ def _is_plain(model: CompartmentModel) -> bool:
         not model.divisions
         and not model.factors("susceptibility")
         and not model.factors("infectivity")
+        and not model.has_own_factors
         and not model.profiles
         and all(isinstance(one, Family) for one in stays)
     )
