@@ -61,6 +61,15 @@ def feature_table():
         [ergode.Infection("S", "I", {"I": 1.0}, profile={"I": ergode.Calendar([0, 1], [1, 2])})],
     )
 
+    by_risk = ergode.ByAttribute("risk", {0: 1.0, 1: 2.0})
+    unequal = ergode.CompartmentModel(
+        ["S", "I", "J"],
+        [
+            ergode.Infection("S", "I", {"I": 1.0}, susceptibility=by_risk),
+            ergode.Infection("S", "J", {"J": 1.0}),
+        ],
+    )
+
     def measure(one):
         return sir, scenario_of(static, [one]), False
 
@@ -68,6 +77,7 @@ def feature_table():
         "any holding time": (aged, scenario_of(static), False),
         "nodes that become susceptible again": (sis, scenario_of(static), False),
         "several infections (strains)": (strains, scenario_of(static), False),
+        "factors of a node that differ by infection": (unequal, scenario_of(static), False),
         "infectivity by age of infection": (profile, scenario_of(static), False),
         "seeds with ages": (sir, scenario_of(static), True),
         "importations": (sir, scenario_of(static, None, [ergode.Importation("I", rate=1)]), False),
@@ -77,6 +87,10 @@ def feature_table():
         "temporal contacts": (sir, scenario_of(meetings), False),
         "layer closure, scheduled": measure(ergode.LayerClosure(start=1, reduction=1, duration=9)),
         "vaccination, scheduled": measure(ergode.Vaccination(fraction=0.5, efficacy=1, start=1)),
+        "doses a day, several to each node": measure(
+            ergode.Vaccination(efficacy=[0.4, 0.8], interval=21, dose_rate=10)
+        ),
+        "places in a compartment (beds)": measure(ergode.Capacity("R", 1, instead="S")),
         "isolation": measure(ergode.Isolation("I", start=1)),
         "testing": measure(ergode.Testing({"I": 0.9}, rate=0.1)),
         "contact tracing": measure(ergode.ContactTracing("I", start=1)),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
     from ergode.models.epidemic.interventions import (
+        Capacity,
         ContactTracing,
         Importation,
         Intervention,
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
         LayerClosure,
         Testing,
         Trigger,
-        Vaccination,
     )
     from ergode.models.epidemic.seeds import Seeds
     from ergode.models.epidemic.transitions import Infection, Progression
+    from ergode.models.epidemic.vaccination import Vaccination
     from ergode.models.estimation.maneuver import Maneuver
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
         WeakTable,
     )
     from ergode.models.reactions.reaction import Reaction, ReactionTable
-    from ergode.models.reactions.reaction_diffusion import on_grid
+    from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
     from ergode.models.reactions.species import Compartment, Species
     from ergode.models.reactions.thermochemistry import (
         Nasa9Polynomials,
@@ -135,15 +136,16 @@ _HOMES = {
         "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog",
         "Reaclib", "ThreeBody", "WeakTable",
     ),
-    "ergode.models.reactions.reaction_diffusion": ("on_grid",),
+    "ergode.models.reactions.reaction_diffusion": ("ReactionDiffusion",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
     "ergode.models.reactions.reaction": ("Reaction", "ReactionTable"),
     "ergode.models.reactions.species": ("Compartment", "Species"),
     "ergode.models.epidemic.calendars": ("Calendar",),
     "ergode.models.epidemic.interventions": (
-        "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
-        "Testing", "Trigger", "Vaccination",
+        "Capacity", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Testing", "Trigger",
     ),
+    "ergode.models.epidemic.vaccination": ("Vaccination",),
     "ergode.models.fields.equations": ("field_from_equations",),
     "ergode.models.fields.interpolants": ("interpolant",),
     "ergode.models.epidemic.seeds": ("Seeds",),
@@ -173,20 +175,22 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Chebyshev",
-    "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork", "ContactTracing",
-    "Delay", "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError",
+    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
+    "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
+    "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
+    "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
     "Isolation", "LayerClosure", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib",
-    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
+    "Reaction", "ReactionDiffusion", "ReactionNetwork", "ReactionTable", "ReadError", "Samples",
+    "Seeds", "Species",
     "Status", "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",
-    "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics", "on_grid",
+    "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",

@@ -53,7 +53,7 @@ def test_a_run_is_resumed(run_file, tmp_path, monkeypatch):
     found = json.loads(invoke("status", store, "--json").stdout)
     assert found == {
         "engine": "stochastic", "version": ergode.__version__, "dim": "replicate", "total": 7,
-        "done": 3, "parts": 3,
+        "done": 3, "parts": 3, "checkpoints": [],
     }  # fmt: skip
     assert invoke("run", run_file, "--resume").exit_code == 0
     assert "7 of 7 replicates (100 %)" in invoke("status", store).output

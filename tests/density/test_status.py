@@ -83,11 +83,11 @@ def test_an_interrupted_batch_tells_who_ended_who_did_not_and_who_never_began(
     monkeypatch.setattr(solve.Evolution, "count_that_fits", staticmethod(lambda *_: 1))
     right, calls = Evolution.advance, []
 
-    def advance(self, target):
+    def advance(self, target, *rest):
         calls.append(target)
         if len(calls) == 7:  # the third time of the second density
             raise (ergode.core.errors.Abandoned if abandoned else KeyboardInterrupt)
-        right(self, target)
+        right(self, target, *rest)
 
     monkeypatch.setattr(Evolution, "advance", advance)
     times = [0.0, 0.25, 0.5, 0.75]

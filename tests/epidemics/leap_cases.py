@@ -70,7 +70,15 @@ def measures():
         [
             ergode.LayerClosure("school", reduction=0.9, start=2.1, duration=6.2),
             ergode.Vaccination(fraction=0.5, efficacy=0.6, start=3, rollout=4, among="group"),
-            ergode.Vaccination(fraction=0.2, efficacy=0.8, leaky=False, start=6.3),
+            ergode.Vaccination(
+                fraction=0.5,
+                efficacy=[0.4, 0.8],
+                leaky=False,
+                start=3.3,
+                dose_rate=60.0,
+                interval=2,
+                priority="group",
+            ),
         ],
         layer_factors={"home": ergode.Calendar([0, 5], [1.2, 0.1], period=7)},
         strata="group",

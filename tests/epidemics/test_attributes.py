@@ -43,6 +43,16 @@ def model(to=None, stay=DAY, **factors):
     )
 
 
+def strains(women=1.0):
+    """Two strains, of which men get one more easily, and women perhaps less easily the other."""
+    by_sex = {"I": By("sex", {"f": women, "m": 1.0}), "J": By("sex", {"f": 0.5, "m": 2.0})}
+    return ergode.CompartmentModel(
+        ["S", "I", "J"],
+        [ergode.Infection("S", x, {x: 0.4}, susceptibility=by_sex[x]) for x in ("I", "J")],
+        [ergode.Progression(x, "S", DAY) for x in ("I", "J")],
+    )
+
+
 def run(chosen=None, contacts=PEOPLE, **options):
     settings = {
         "initial": {"I": 10}, "times": np.arange(0, 61.0), "replicates": 8, "seed": 4,
@@ -250,14 +260,8 @@ def test_it_tells_what_it_is():
         ),
         (lambda: run(model(By("sex", [SPLIT], groups=[0]))), "groups need numbers"),
         (
-            lambda: ergode.CompartmentModel(
-                ["S", "V", "I"],
-                [
-                    ergode.Infection("S", "I", {"I": 1.0}),
-                    ergode.Infection("V", "I", {"I": 1.0}, infectivity="age"),
-                ],
-            ),
-            "infections S -> I and V -> I differ in infectivity",
+            lambda: ergode.epidemics.reproduction(strains(), PEOPLE, infected="I"),
+            "infections of the model differ in susceptibility or infectivity; a reproduction num",
         ),
     ],
 )
@@ -265,6 +269,21 @@ def test_what_is_wrong_is_said_in_one_line(wrong, said):
     with pytest.raises(ergode.ModelError, match=said) as error:
         wrong()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.exhaustive
+def test_factors_that_differ_by_infection_differ_by_point():
+    options = {"initial": {"I": 10, "J": 10}, "method": "sellke"}
+    swept = run(strains, parameters={"women": [0.5, 1.0, 0.0]}, **options)
+    for point, women in enumerate([0.5, 1.0, 0.0]):
+        alone = run(strains(women), **options)
+        np.testing.assert_array_equal(swept["count"].isel(point=point), alone["count"])
+
+
+@pytest.mark.parametrize("method", ["gillespie", "renewal-leap", "markov-leap"])
+def test_methods_with_one_weight_an_arc_refuse_factors_that_differ_by_infection(method):
+    with pytest.raises(ergode.PlanError, match="and its arcs have one weight; use method='sellke'"):
+        run(strains(), method=method)
 
 
 def test_what_is_not_memoryless_for_one_class_is_not_memoryless():

@@ -145,6 +145,40 @@ CASES = {
             ]
         },
     ),
+    "doses": (
+        SIS,
+        _attributed(_network()),
+        {
+            "interventions": [
+                ergode.Vaccination(
+                    fraction=0.8, efficacy=[0.4, 0.9], dose_rate=9.0, interval=3, priority="group"
+                )
+            ]
+        },
+    ),
+    "factors by infection": (
+        ergode.CompartmentModel(
+            STRAINS.compartments,
+            [
+                ergode.Infection(
+                    one.susceptible, one.infected, one.transmission_rate,
+                    susceptibility="susceptibility" if one.infected == "I2" else None,
+                    infectivity=ergode.ByAttribute("group", {0: 0.5 * k, 1: 1.0, 2: 1.5}),
+                )
+                for k, one in enumerate(STRAINS.infections)
+            ],
+            STRAINS.progressions,
+        ),
+        _attributed(_network()),
+        {
+            "initial": {"I1": 3, "I2": 3}, "importations": [ergode.Importation("I2", rate=1.0)],
+        },
+    ),
+    "capacity": (
+        BY_GROUP,
+        _attributed(_network()),
+        {"interventions": [ergode.Capacity("D", 5, instead="R")]},
+    ),
     "severity and waning": (
         BY_GROUP,
         _attributed(_network()),

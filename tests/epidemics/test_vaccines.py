@@ -16,16 +16,18 @@ MODEL = ergode.CompartmentModel(
     [ergode.Progression("I", SHARE, DAY)],
 )
 # Vaccinates nobody: so that all tests share a kernel.
-NOBODY = ergode.Vaccination(fraction=0.0, severity={"H": 0.5}, waning=DAY)
+NOBODY = ergode.Vaccination(
+    fraction=0.0, efficacy=[0.5, 0.5], interval=1, severity={"H": 0.5}, waning=DAY
+)
 
 
-def run(*vaccinations, model=MODEL, **options):
+def run(*vaccinations, model=MODEL, people=PEOPLE, **options):
     settings = {
         "initial": {"I": 10}, "times": np.arange(0, 41.0), "replicates": 10, "seed": 2,
         "device": "cpu", "method": "sellke", "precision": "float32",
     }  # fmt: skip
     return simulate(
-        model, PEOPLE, interventions=[*vaccinations, NOBODY], **(settings | options)
+        model, people, interventions=[*vaccinations, NOBODY], **(settings | options)
     )  # fmt: skip
 
 
@@ -73,6 +75,85 @@ def test_a_table_of_waning_that_ends_is_a_duration():
     assert final(lasts, "S") > 1.5 * final(soon, "S") > 0
 
 
+AGED = PEOPLE.with_attributes(
+    age=np.arange(NODES) % 50, old=np.arange(NODES) % 50 >= 25,
+    risk=np.where(np.arange(NODES) < 100, "high", "low"),
+)  # fmt: skip
+LONELY = ergode.CompartmentModel(
+    MODEL.compartments, [ergode.Infection("S", "I", {"I": 1e-9})], MODEL.progressions
+)
+
+
+def protected(time, *vaccinations, replicates=4, **options):
+    """Nodes that are fully protected at a time: at which a case from outside meets everybody."""
+    visits = ergode.Importation("I", times=np.full(20 * NODES, time))
+    counts = run(
+        *vaccinations, model=LONELY, people=AGED, initial={}, importations=[visits],
+        times=[0, time + 1], replicates=replicates, **options,
+    )  # fmt: skip
+    return counts["count"].isel(time=-1).sel(compartment="S").values.tolist()
+
+
+def test_doses_are_given_one_after_another():
+    daily = ergode.Vaccination(dose_rate=10.0, start=2)
+    assert protected(1.9, daily) == [0] * 4
+    assert protected(4.05, daily) == protected(4.09, daily) == [20] * 4
+    assert protected(4.1, daily) == [21] * 4
+    late = ergode.Vaccination(dose_rate=10.0, start=2, delay=1)
+    assert protected(4.1, late) == [11] * 4
+    by_day = ergode.Vaccination(dose_rate=ergode.Calendar([0, 3, 5], [10, 0, 40]))
+    assert [protected(t, by_day)[0] for t in (2.5, 4.9, 6.0)] == [25, 30, 70]
+    weekdays = ergode.Vaccination(dose_rate=ergode.Calendar([0, 5], [10, 0], period=7), start=3)
+    assert [protected(t, weekdays)[0] for t in (6.5, 8.05)] == [20, 30]
+    some = ergode.Vaccination(fraction=0.25, dose_rate=100.0)
+    assert protected(30, some) == [100] * 4
+
+
+def test_a_later_dose_comes_before_a_first_one():
+    """The second dose protects."""
+    two = ergode.Vaccination(efficacy=[0, 1], interval=2, dose_rate=10.0)
+    # Second doses of the first 20 come on days 2 to 4, then first doses, then their second ones.
+    assert [protected(t, two)[0] for t in (2.05, 4.05, 6.05, 8.05)] == [0, 20, 20, 40]
+    scarce = ergode.Vaccination(efficacy=[0, 1], interval=[0.55], dose_rate=10.0)
+    assert [protected(t, scarce)[0] for t in (0.65, 0.75, 1.15, 1.25)] == [0, 1, 5, 6]
+    boosters = ergode.Vaccination(efficacy=[0, 0, 1], interval=[1, 5], rollout=0)
+    assert [protected(t, boosters)[0] for t in (5.9, 6.1)] == [0, NODES]
+
+
+def test_priority():
+    old = ergode.Vaccination(among="old")
+    by_age = {"dose_rate": 40.0, "priority": "age"}
+    assert protected(4.99, old, ergode.Vaccination(**by_age)) == [200] * 4
+    assert protected(7.01, old, ergode.Vaccination(**by_age)) == [280] * 4
+    youngest = ergode.ByAttribute("age", [2.0, 1.0], groups=[0, 25])
+    young = ergode.Vaccination(dose_rate=40.0, priority=youngest)
+    assert protected(4.99, old, young) == [399] * 4
+    # Half of each age: 4 of the 8 nodes.
+    half = ergode.Vaccination(fraction=0.5, **by_age)
+    assert protected(2.51, old, half) == [200] * 4
+    assert protected(2.61, old, half) == [204] * 4
+    risk = ergode.ByAttribute("risk", {"low": 0.0, "high": 1.0})
+    first = ergode.Vaccination(dose_rate=40.0, priority=risk)
+    assert protected(2.5, first) == [100] * 4
+
+
+def test_a_booster_restores_what_has_waned():
+    fades = {"waning": ergode.Calendar([0, 3], [1.0, 0.0]), "among": "old"}
+    once = ergode.Vaccination(**fades)
+    again = ergode.Vaccination(efficacy=[1, 1], interval=4, **fades)
+    assert [protected(t, once)[0] for t in (2.9, 3.1, 4.1)] == [200, 0, 0]
+    assert [protected(t, again)[0] for t in (2.9, 3.1, 4.1, 7.1)] == [200, 0, 200, 0]
+
+
+def test_parts_of_an_ensemble_vaccinate_the_same_nodes():
+    programme = ergode.Vaccination(
+        fraction=0.6, efficacy=[0.5, 0.9], interval=3, dose_rate=30.0, priority="age"
+    )
+    whole = run(programme, people=AGED)
+    part = run(programme, people=AGED, replicates=range(6, 10))
+    np.testing.assert_array_equal(part["count"], whole["count"][6:])
+
+
 def test_what_time_steps_do_not_take():
     spared = ergode.Vaccination(severity={"H": 0.5})
     with pytest.raises(ergode.PlanError, match="with a severity acts at the exact time of a move"):
@@ -97,6 +178,44 @@ def test_what_time_steps_do_not_take():
             "a factor of waning is above 1",
         ),
         (lambda: ergode.Vaccination(leaky=False, waning=DAY), "waning goes with a leaky vaccine"),
+        (lambda: ergode.Vaccination(dose_rate=-5), "dose_rate is -5; expected a number, 0 or more"),
+        (lambda: ergode.Vaccination(dose_rate=0), "dose_rate is 0.0; expected a finite number abo"),
+        (lambda: ergode.Vaccination(dose_rate=float("nan")), "dose_rate is nan; expected"),
+        (lambda: ergode.Vaccination(dose_rate=5, rollout=3), "a rollout and a dose_rate; expected"),
+        (lambda: ergode.Vaccination(priority="age"), "priority is for doses one after another"),
+        (
+            lambda: ergode.Vaccination(
+                dose_rate=ergode.Calendar([0], [1]), start=ergode.Trigger("I", 2)
+            ),
+            "dose_rate is a Calendar of times, but a Trigger starts it",
+        ),
+        (
+            lambda: run(
+                ergode.Vaccination(dose_rate=ergode.Calendar(["2026-02-01"], [5])),
+                origin="2026-03-01",
+            ),
+            "dose_rate: changes is 2026-02-01, before the origin 2026-03-01",
+        ),
+        (lambda: ergode.Vaccination(efficacy=[0.5, 0.8]), "of 2 doses, but there is no interval"),
+        (lambda: ergode.Vaccination(interval=3), "for several doses, but efficacy is of 1 dose;"),
+        (
+            lambda: ergode.Vaccination(efficacy=[0.5, 0.8], interval=[20, 30]),
+            "interval is for 3 doses, but efficacy is of 2 doses; expected an efficacy for each",
+        ),
+        (lambda: ergode.Vaccination(efficacy=[0, 1], interval=0), "interval is 0; expected a fini"),
+        (lambda: ergode.Vaccination(efficacy=[]), "efficacy is empty; expected one for each dose"),
+        (
+            lambda: ergode.Vaccination(efficacy=[0, 1], interval=1, severity={"H": [1]}),
+            "severity of 'H' has 1 numbers for 2 doses",
+        ),
+        (
+            lambda: run(ergode.Vaccination(dose_rate=5, priority="sex")),
+            r"interventions\[0\] needs the node attribute 'sex'",
+        ),
+        (
+            lambda: run(ergode.Vaccination(dose_rate=5, priority="risk"), people=AGED),
+            "priority 'risk' has values that are no finite numbers",
+        ),
         (lambda: run(ergode.Vaccination(severity={"Q": 0.5})), "unknown compartment 'Q'"),
         (
             lambda: run(ergode.Vaccination(severity={"I": 0.5})),

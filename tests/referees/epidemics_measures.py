@@ -53,8 +53,63 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
         if rng.random() < 0.35:
             one.pop("start", None)
             one["trigger"] = trigger()
+    if world.layers:
+        _add_programmes(rng.spawn(1)[0], world, trigger())
+    _add_capacity(rng.spawn(1)[0], world)
     _add_tests(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
+
+
+def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, Any]) -> None:
+    """Doses one after another, of several to each node; and boosters of a campaign."""
+    count = int(rng.integers(1, 4))
+    rate = round(float(rng.uniform(1.0, 8.0)), 2)
+    one: dict[str, Any] = {
+        "kind": "vaccination", "fraction": float(rng.choice([0.5, 0.8, 1.0])),
+        "efficacy": [1.0, 0.3, 0.8][:count] if count > 1 else 0.9,
+        "leaky": bool(rng.random() < 0.7), "infectivity_reduction": 0.0, "rollout": 0.0,
+        "delay": float(rng.choice([0.0, 0.1])), "duration": float(rng.choice([0.7, np.inf])),
+        "dose_rate": rate if rng.random() < 0.5 else
+        ([0.0, 0.3, 0.8], [0.0, round(2 * rate, 2), rate], 1.0),
+        "start": float(world.times[0]) + float(rng.choice([0.0, 0.2])),
+    }  # fmt: skip
+    if count > 1:
+        one["interval"] = [0.3, 0.5][: count - 1] if rng.random() < 0.5 else 0.4
+        one["infectivity_reduction"] = [0.1, 0.9, 0.4][:count]
+    by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
+    one["priority"] = "age" if rng.random() < 0.5 else {"risk": by_risk}
+    if not isinstance(one["dose_rate"], tuple) and rng.random() < 0.5:
+        one.pop("start")
+        one["trigger"] = trigger
+    booster = {
+        "kind": "vaccination", "fraction": 0.7, "efficacy": [0.2, 1.0], "leaky": True,
+        "infectivity_reduction": 0.3, "rollout": 0.4, "delay": 0.1, "duration": 1.5,
+        "interval": [0.5], "waning": 0.4,
+    }  # fmt: skip
+    for made in (one, booster):
+        if "severity" in world.measures[1]:
+            name = next(iter(world.measures[1]["severity"]))
+            count = len(np.atleast_1d(made["efficacy"]))
+            made["severity"] = {name: [0.2, 0.9, 0.6][:count] if count > 1 else 0.5}
+        if rng.random() < 0.3:
+            made["among"] = "group"
+    world.measures[-1:-1] = [one, booster]
+
+
+def _add_capacity(rng: np.random.Generator, world: World) -> None:
+    """A place or two in a compartment that nodes come to by themselves."""
+    choices = []
+    for name in world.compartments:
+        leading = {c for c, (to, _) in world.progressions.items() if name in to}
+        choices += [
+            (name, other) for other in world.compartments
+            if leading and other != name and other not in leading
+        ]  # fmt: skip
+    if choices:
+        name, other = choices[int(rng.integers(len(choices)))]
+        places = int(rng.integers(1, 3))
+        one = {"kind": "capacity", "compartment": name, "places": places, "instead": other}
+        world.measures.insert(-1, one)
 
 
 def _add_tests(rng: np.random.Generator, world: World) -> None:
@@ -94,7 +149,7 @@ def _add_stops(rng: np.random.Generator, world: World) -> None:
 
     for number, one in enumerate(world.measures):
         last = number == len(world.measures) - 1
-        if one["kind"] == "vaccination" or (rng.random() < 0.4 and not last):
+        if one["kind"] in ("vaccination", "capacity") or (rng.random() < 0.4 and not last):
             continue
         one.pop("duration", None)
         if rng.random() < 0.25:
@@ -133,7 +188,7 @@ def _add_effects(rng: np.random.Generator, world: World) -> None:
 _MEASURES = {
     "closure": ergode.LayerClosure, "vaccination": ergode.Vaccination,
     "isolation": ergode.Isolation, "tracing": ergode.ContactTracing,
-    "testing": ergode.Testing,
+    "testing": ergode.Testing, "capacity": ergode.Capacity,
 }  # fmt: skip
 
 
@@ -144,6 +199,10 @@ def measure_of(one: dict[str, Any]) -> Any:
         given["waning"] = ergode.Exponential(mean=one["waning"])
     elif "waning" in one:
         given["waning"] = ergode.Calendar(*one["waning"])
+    if isinstance(one.get("priority"), dict):
+        given["priority"] = ergode.ByAttribute(*next(iter(one["priority"].items())))
+    if isinstance(one.get("dose_rate"), tuple):
+        given["dose_rate"] = ergode.Calendar(*one["dose_rate"])
     if "trigger" in one:
         given["start"] = ergode.Trigger(**one["trigger"])
     if isinstance(one.get("stop"), dict):

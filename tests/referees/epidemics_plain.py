@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from epidemics_doses import given_doses
 from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
@@ -42,6 +43,15 @@ def calendar_at(changes: list[float], factors: list[float], *period_and_time: An
     ]
 
 
+def _dose_count(one: dict[str, Any]) -> int:
+    return len(one["efficacy"]) if isinstance(one["efficacy"], list) else 1
+
+
+def _of_dose(given: Any, dose: int) -> float:
+    """A number of a dose, where there is one for each or for all."""
+    return float(given[dose] if isinstance(given, list) else given)
+
+
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
     """Counts [replicate, time, compartment, group] and cases [replicate, time, group]."""
     return _Run(world, replicates, rng).finish()
@@ -64,6 +74,7 @@ class _Run:
         self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
         self.starts, self.stops = np.full((2, count, max(m, 1)), np.inf)
+        self.full = np.zeros((count, max(m, 1)), bool)
         self.on = np.zeros((count, max(m, 1)), bool)  # and since when that is in effect:
         self.since_when = np.full((count, max(m, 1)), -np.inf)
         for k, one in enumerate(world.measures):
@@ -74,6 +85,10 @@ class _Run:
             if "stop" in one and not isinstance(one["stop"], dict):
                 self.stops[:, k] = tidy(one["stop"])
         self.chosen = rng.random((3, count, m, n))
+        self.doses = {
+            k: given_doses(world, one, count, rng)
+            for k, one in enumerate(world.measures) if "dose_rate" in one
+        }  # fmt: skip
         self.isolated = np.zeros((count, m, n), bool)
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
         self.was_isolated = self.isolated.copy()
@@ -102,6 +117,12 @@ class _Run:
         for k, (_, _, rates) in enumerate(world.infections):
             for name, rate in rates.items():
                 self.rates[k, self.index[name]] = rate
+        self.own = np.ones((len(world.infections), self.target.size))  # of arcs, by infection
+        self.own_into = np.ones((len(world.infections), world.nodes))
+        for k in range(len(world.infections)):
+            self.own_into[k] = world.own_factor("susceptibility", k)
+            self.own[k] = self.own_into[k][self.target]
+            self.own[k] *= world.own_factor("infectivity", k)[self.source]
         self.from_ = np.array([self.index[s] for s, _, _ in world.infections])
         self.into = np.array([self.index[x] for _, x, _ in world.infections])
         largest = self.rates.sum(axis=0).max()
@@ -110,7 +131,7 @@ class _Run:
             if name in world.factors:
                 peak[self.layer == k] = max(world.factors[name][1])
         highest = max([1.0, *(max(factors) for _, factors in world.profiles.values())])
-        self.bound = self.weight * largest * peak * highest
+        self.bound = self.weight * largest * peak * highest * self.own.max(axis=0)
         meets = world.meetings or []
         self.moments = np.array(sorted({m[2] for m in meets if m[2] == m[3]}))
         self.spans: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
@@ -214,7 +235,11 @@ class _Run:
 
         And again where a start or a stop takes effect before the next event.
         """
+        over = rows[self.clock[rows] < time]
         for k, one in enumerate(self.world.measures):
+            if one["kind"] == "capacity":
+                inside = (self.at[over] == self.index[one["compartment"]]).sum(axis=1)
+                self.full[over, k] = inside >= one["places"]
             begins, ends = one.get("trigger"), one.get("stop")
             ends = ends if isinstance(ends, dict) else None
             for _ in range(3 if ends else 1):
@@ -324,6 +349,10 @@ class _Run:
             ends = np.cumsum(list(branches.values()))[:-1]
             to[mine] = places[np.searchsorted(ends, u[mine])]
             to = self._averted(rows, node, mine, to, branches, time)
+        for k, one in enumerate(self.world.measures):
+            if one["kind"] == "capacity":
+                turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
+                to = np.where(turned, self.index[one["instead"]], to)
         self._enter(rows, node, to, time)
 
     def _averted(
@@ -340,7 +369,7 @@ class _Run:
             return to
         for k, one in enumerate(self.world.measures):
             for c, reduction in one.get("severity", {}).items():
-                share = reduction * self._protected(rows, k, node, time)
+                share = self._protected(rows, k, node, time, reduction)
                 saved = mine & (to == self.index[c]) & (self.rng.random(rows.size) < share)
                 if saved.any():
                     chance = np.array(list(others.values())) / sum(others.values())
@@ -417,18 +446,34 @@ class _Run:
         begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
         return ((begin < time[:, None]) & (end > time[:, None])).any(axis=1)
 
-    def _protected(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
+    def _protected(
+        self, rows: np.ndarray, k: int, node: Any, time: np.ndarray, effect: Any
+    ) -> np.ndarray:
+        """How large an effect of a vaccine is, given by dose: the last one before a time counts."""
         one, (u, v, w) = self.world.measures[k], self.chosen
-        since = tidy(self.starts[rows, k] + one["rollout"] * v[rows, k, node] + one["delay"])
-        chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
-        if not one["leaky"]:
-            chosen &= w[rows, k, node] < one["efficacy"]
-        inside = chosen & (since <= time) & (time < tidy(since + one["duration"]))
-        if "waning" not in one:
-            return inside.astype(float)
-        if isinstance(one["waning"], float):  # a mean
-            return inside * np.exp(-np.where(inside, time - since, 0.0) / one["waning"])
-        return inside * calendar_at(*one["waning"], np.where(inside, time - since, 0.0))
+        found = np.zeros(rows.size)
+        after = 0.0
+        for d in range(_dose_count(one)):
+            if k in self.doses:
+                given = self.starts[rows, k] + self.doses[k][rows, node, d]
+                chosen = np.isfinite(given)
+            else:
+                after += _of_dose(one["interval"], d - 1) if d else 0.0
+                given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
+                chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
+            since = tidy(given + one["delay"])
+            begun = chosen & (since <= time)
+            inside = begun & (time < tidy(since + one["duration"]))
+            if not one["leaky"]:
+                inside &= w[rows, k, node] < _of_dose(one["efficacy"], d)
+            age = np.where(inside, time - np.where(inside, since, 0.0), 0.0)
+            share = np.ones(rows.size)
+            if isinstance(one.get("waning"), float):  # a mean
+                share = np.exp(-age / one["waning"])
+            elif "waning" in one:
+                share = calendar_at(*one["waning"], age)
+            found = np.where(begun, inside * share * _of_dose(effect, d), found)
+        return found
 
     def _among(self, one: dict[str, Any]) -> np.ndarray:
         """Which nodes a measure is for."""
@@ -439,8 +484,8 @@ class _Run:
         left = np.ones(rows.size)
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "vaccination":
-                safe = self._protected(rows, k, target, time)
-                left *= 1.0 - (one["efficacy"] if one["leaky"] else 1.0) * safe
+                effect = one["efficacy"] if one["leaky"] else 1.0
+                left *= 1.0 - self._protected(rows, k, target, time, effect)
         return left
 
     def _left(
@@ -466,8 +511,8 @@ class _Run:
                     force &= layer == world.layers.index(one["layer"])
                 left *= np.where(force, 1.0 - one["reduction"], 1.0)
             elif one["kind"] == "vaccination":
-                safe = self._protected(rows, k, source, time)
-                left *= 1.0 - one["infectivity_reduction"] * safe
+                effect = one["infectivity_reduction"]
+                left *= 1.0 - self._protected(rows, k, source, time, effect)
             elif one["kind"] == "isolation":
                 away = force & (here == self.index[one["compartment"]]) & self._among(one)[source]
                 away &= time >= tidy(since + one["delay"])
@@ -489,15 +534,16 @@ class _Run:
                 if one["kind"] in ("tracing", "testing"):
                     held = self._is_held(mine, m, node, when)
                     left *= np.where(held, 1.0 - one["reduction"], 1.0)
-            into_node = self.world.factor("susceptibility")
-            if into_node is not None:
-                left *= into_node[node] / max(1.0, float(into_node.max()))
+            into_node = self.own_into
+            if self.world.factor("susceptibility") is not None:
+                into_node = into_node * self.world.factor("susceptibility")
+            into_node = into_node / max(1.0, float(into_node.max()))
             left *= self.infected_at[mine, node] < when
             u, reached = self.rng.random(mine.size), np.zeros(mine.size)
             into = np.full(mine.size, -1)
             for j in range(chance.size):
                 fits = self.at[mine, node] == self.from_[j]
-                reached += np.where(fits, chance[j] * left, 0.0)
+                reached += np.where(fits, chance[j] * left * into_node[j, node], 0.0)
                 into = np.where((into < 0) & fits & (u < reached), to[j], into)
             hit = into >= 0
             self._infect(mine[hit], node[hit], into[hit], when[hit])
@@ -521,7 +567,7 @@ class _Run:
         into = np.full(rows.size, -1)
         for j in range(self.from_.size):
             rate = np.where(self.at[rows, target] == self.from_[j], 1.0, 0.0)
-            reached += rate * self.rates[j, self.at[rows, source]] * left
+            reached += rate * self.rates[j, self.at[rows, source]] * left * self.own[j, arc]
             into = np.where((into < 0) & (u < reached), self.into[j], into)
         hit = into >= 0
         self._infect(rows[hit], target[hit], into[hit], time[hit])
@@ -542,7 +588,7 @@ class _Run:
             here = np.where(now, self.was_at[rows, source], self.at[rows, source])
             for j in range(self.from_.size):
                 fits = self.at[rows, target] == self.from_[j]
-                hazard[:, target, j] += fits * self.rates[j, here] * left
+                hazard[:, target, j] += fits * self.rates[j, here] * left * self.own[j, arc]
         total = hazard.sum(axis=2)
         hit = self.rng.random(total.shape) < -np.expm1(-total)
         for node in range(self.world.nodes):

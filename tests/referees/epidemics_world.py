@@ -63,6 +63,8 @@ class World:
     splits: dict[str, tuple[str, list[dict[str, float]]]] = field(default_factory=dict)
     stays: dict[str, tuple[str, list[tuple[Any, ...]]]] = field(default_factory=dict)
     factors_by: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
+    # Such factors of each infection, where they differ; none of an infection is None.
+    own_factors: dict[str, list[tuple[str, list[float]] | None]] = field(default_factory=dict)
 
     def kind_of_node(self, trait: str, node: int) -> int:
         """Which of the entries of a table by "age" or "risk" is a node's."""
@@ -94,6 +96,13 @@ class World:
             own = np.array([each[self.kind_of_node(trait, i)] for i in range(self.nodes)])
             factor = own if factor is None else factor * own
         return factor
+
+    def own_factor(self, end: str, infection: int) -> np.ndarray:
+        """What an infection alone has of the susceptibility or the infectivity of each node."""
+        given = self.own_factors.get(end, [None] * len(self.infections))[infection]
+        if given is None:
+            return np.ones(self.nodes)
+        return np.array([given[1][self.kind_of_node(given[0], i)] for i in range(self.nodes)])
 
     @property
     def memoryless(self) -> bool:
@@ -178,9 +187,12 @@ def _alike(world: World, family: str) -> bool:
     laws = world.laws()
     if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
         return False
-    if not _leaves_branches(world) or (family == "measures" and not _spared(world)):
+    if not _leaves_branches(world):
         return False
-    if family in ("measures", "meetings") and all(m["kind"] != "testing" for m in world.measures):
+    if family == "measures" and not (_spared(world) and world.own_factors):
+        return False
+    kinds = {m["kind"] for m in world.measures}
+    if family in ("measures", "meetings") and not {"testing", "capacity"} <= kinds:
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
@@ -193,8 +205,8 @@ def _spared(world: World) -> set[str]:
 def _leaves_branches(world: World) -> bool:
     """Whether vaccines, each time they spare people a branch, leave them another."""
     named = _spared(world)
-    groups = [[to] for to, _ in world.progressions.values()]
-    groups += [each for _, each in world.splits.values()]
+    groups = [[_with_instead(world, to)] for to, _ in world.progressions.values()]
+    groups += [[_with_instead(world, to) for to in each] for _, each in world.splits.values()]
     return all(
         sum(share for name, share in to.items() if name not in named) > 0
         for each in groups
@@ -384,6 +396,22 @@ def _add_traits(rng: np.random.Generator, world: World, family: str) -> None:
             trait = str(rng.choice(list(counts)))
             values = np.round(rng.uniform(0.0, 1.6, counts[trait]), 2).tolist()
             world.factors_by[end] = (trait, values)
+    if family == "measures" and len(world.infections) > 1:
+        _add_own_factors(rng.spawn(1)[0], world)
+
+
+def _add_own_factors(rng: np.random.Generator, world: World) -> None:
+    """Factors that differ by infection, at one end or at both, in place of common ones."""
+    for end in rng.permutation(["susceptibility", "infectivity"])[: int(rng.integers(1, 3))]:
+        each: list[tuple[str, list[float]] | None] = []
+        for _ in world.infections:
+            trait = str(rng.choice(["age", "risk"]))
+            count = len(AGES_FROM) if trait == "age" else len(RISKS)
+            values = np.round(rng.uniform(0.0, 2.0, count), 2).tolist()
+            each.append((trait, values) if rng.random() < 0.8 else None)
+        if any(one != each[0] for one in each):
+            world.own_factors[str(end)] = each
+            world.factors_by.pop(str(end), None)
 
 
 def _split(rng: np.random.Generator, to: list[str]) -> dict[str, float]:
@@ -443,6 +471,12 @@ def _holding_time(law: tuple[Any, ...]) -> ergode.HoldingTime:
     return _LAWS[law[0]](*law[1:])
 
 
+def _with_instead(world: World, to: dict[str, float]) -> dict[str, float]:
+    """Branches, and those that are taken only where a compartment is full."""
+    full = [one for one in world.measures if one["kind"] == "capacity" and one["compartment"] in to]
+    return to | {one["instead"]: 0.0 for one in full if one["instead"] not in to}
+
+
 def _by(trait: str, entries: list[Any]) -> ergode.ByAttribute:
     if trait == "risk":
         return ergode.ByAttribute("risk", dict(zip(RISKS, entries, strict=True)))
@@ -458,13 +492,15 @@ def model_of(world: World) -> ergode.CompartmentModel:
                 s, x, rates,
                 {c: ergode.Calendar(*world.profiles[c]) for c in rates if c in world.profiles},
                 **{end: _by(*given) for end, given in world.factors_by.items()},
+                **{end: _by(*each[k]) for end, each in world.own_factors.items() if each[k]},
             )
-            for s, x, rates in world.infections
+            for k, (s, x, rates) in enumerate(world.infections)
         ],
         [
             ergode.Progression(
                 c,
-                _by(*world.splits[c]) if c in world.splits else to,
+                _by(world.splits[c][0], [_with_instead(world, one) for one in world.splits[c][1]])
+                if c in world.splits else _with_instead(world, to),
                 _by(world.stays[c][0], [_holding_time(one) for one in world.stays[c][1]])
                 if c in world.stays else _holding_time(law),
             )

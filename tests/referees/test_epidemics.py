@@ -24,7 +24,7 @@ from ergode.epidemics import simulate
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.methods import METHODS
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.shared import progression, tables, transmission
+from ergode.epidemics.shared import progression, tables, transmission, vaccines
 from ergode.epidemics.windows.runner import WindowEnsemble
 
 ALPHA = 1e-11
@@ -346,7 +346,9 @@ def _vaccines(monkeypatch, *names):
 
     def wrong(*arguments):
         table = right(*arguments)
-        return table._replace(**{name: 0 * getattr(table, name) for name in names})
+        vaccines = table.vaccines
+        none = {name: 0 * getattr(vaccines, name) for name in names}
+        return table._replace(vaccines=vaccines._replace(**none))
 
     monkeypatch.setattr(transmission, "interventions_of", wrong)
 
@@ -357,6 +359,59 @@ def _without_severity(monkeypatch):
 
 def _without_waning(monkeypatch):
     _vaccines(monkeypatch, "waning_rate", "waning_first")
+
+
+def _without_boosters(monkeypatch):
+    """Vaccines of which only the first dose is given."""
+    right = transmission.interventions_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        one = np.minimum(table.vaccines.count, 1)
+        return table._replace(vaccines=table.vaccines._replace(count=one))
+
+    monkeypatch.setattr(transmission, "interventions_of", wrong)
+
+
+def _last_first(monkeypatch):
+    """Programmes that begin with those who should come last."""
+    right = vaccines.queue_of
+
+    def wrong(*arguments):
+        queue = right(*arguments)
+        last = queue.place.max()
+        place = np.where(queue.place >= 0, last - queue.place, -1).astype(np.int32)
+        return queue._replace(place=place, size=queue.size[::-1], taken=queue.taken[::-1])
+
+    monkeypatch.setattr(vaccines, "queue_of", wrong)
+
+
+def _late_doses(monkeypatch):
+    """Doses of a programme a fifth later."""
+    right = vaccines.dose_times
+    monkeypatch.setattr(vaccines, "dose_times", lambda *arguments: 1.2 * right(*arguments))
+
+
+def _factors_of_another(monkeypatch):
+    """Infections whose susceptibility is that of the next one."""
+    right = tables.own_factor_of
+
+    def wrong(model, contacts, name):
+        found = right(model, contacts, name)
+        return np.roll(found, 1, axis=0) if name == "susceptibility" else found
+
+    monkeypatch.setattr(tables, "own_factor_of", wrong)
+
+
+def _places_for_all(monkeypatch):
+    """Compartments that are never full."""
+    right = transmission.interventions_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        return table._replace(instead=np.where(table.instead < 0, -1, table.compartment))
+
+    monkeypatch.setattr(transmission, "interventions_of", wrong)
 
 
 def _without_tests(monkeypatch):
@@ -394,7 +449,9 @@ def _without_susceptibility(monkeypatch):
         (_faster, "plain"), (_ties_the_other_way, "meetings"), (_without_susceptibility, "driven"),
         (_two_classes_swapped, "traits"), (_without_severity, "measures"),
         (_without_waning, "measures"), (_never_stopped, "measures"),
-        (_without_tests, "measures"),
+        (_without_tests, "measures"), (_without_boosters, "measures"), (_last_first, "measures"),
+        (_late_doses, "measures"), (_places_for_all, "measures"),
+        (_factors_of_another, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -391,6 +391,28 @@ rate = 0.5
         )
         (found,) = asked.request.options["interventions"]
         assert found == ergode.Vaccination(severity={"H": 0.8}, waning=one)
+    asked = reading(
+        output="""
+[[interventions]]
+kind = "vaccination"
+efficacy = [0.5, 0.8]
+severity = { H = [0.2, 0.9] }
+interval = 21
+dose_rate = { changes = [0, 30], factors = [100, 200] }
+priority = "age"
+[[interventions]]
+kind = "vaccination"
+dose_rate = 50
+priority = { attribute = "risk", values = { high = 2, low = 1 } }
+"""
+    )
+    programme, other = asked.request.options["interventions"]
+    assert programme == ergode.Vaccination(
+        efficacy=[0.5, 0.8], severity={"H": [0.2, 0.9]}, interval=21,
+        dose_rate=ergode.Calendar([0, 30], [100, 200]), priority="age",
+    )  # fmt: skip
+    risk = ergode.ByAttribute("risk", {"high": 2.0, "low": 1.0})
+    assert other == ergode.Vaccination(dose_rate=50, priority=risk)
     with pytest.raises(ergode.ErgodeError, match="fraction is 2"):
         reading(output="[[interventions]]\nkind = 'vaccination'\nfraction = 2")
 

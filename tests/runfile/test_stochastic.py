@@ -1,4 +1,4 @@
-"""Run files of reaction networks that ask for probabilities instead of realizations."""
+"""Run files of reaction networks that ask for probabilities, or are in space."""
 
 import numpy as np
 import pytest
@@ -47,4 +47,41 @@ def test_probabilities(tmp_path):
 )
 def test_what_does_not_go_together(tmp_path, more, message):
     with pytest.raises(ergode.ReadError, match=message):
+        reading(tmp_path, more)
+
+
+SPACE = """
+[space]
+shape = [4, 6]
+spacing = 0.5
+periodic = [true, false]
+diffusion = { X = "mu" }
+"""
+
+
+def test_a_network_in_space(tmp_path):
+    request = reading(tmp_path, "replicates = 3\nparameters = { mu = 1.0 }\n" + SPACE)
+    assert request.describe()["space"] == "4 x 6 voxels"
+    assert request.space.centres["y"].tolist() == [0.25, 0.75, 1.25, 1.75, 2.25, 2.75]
+    dataset = request.execute(False)
+    assert dataset["amount"].dims == ("replicate", "time", "species", "x", "y")
+    assert "firings" in request.work(dataset)
+    last = dataset["amount"].isel(time=-1).sum(["x", "y"]).mean()
+    assert request.summary(dataset)["mean final X"] == pytest.approx(float(last))
+    assert request.has_figure
+    assert len(request.draw(dataset).axes[0].images) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (SPACE.replace("shape", "form"), "no key 'form'"),
+        ("[space]\nshape = [2]", "needs the keys 'shape' and 'diffusion'"),
+        (SPACE.replace("X", "Y"), "'Y', which is not a species"),
+        ("stop = 'X > 2'" + SPACE, "no key 'stop'"),
+        ("output = 'histogram'" + SPACE, "histogram"),
+    ],
+)
+def test_what_space_cannot_be(tmp_path, more, message):
+    with pytest.raises(ergode.ErgodeError, match=message):
         reading(tmp_path, more)

@@ -64,16 +64,19 @@ def ran(tmp_path, capsys, text):
     return ergode.open_dataset(path.with_suffix(".nc")), json.loads(capsys.readouterr().out)
 
 
-def test_epidemics(tmp_path, capsys):
-    found, said = ran(tmp_path, capsys, EPIDEMICS)
+@pytest.mark.parametrize("common", [True, False])
+def test_epidemics(tmp_path, capsys, common):
+    text = EPIDEMICS if common else EPIDEMICS + "common_random_numbers = false\n"
+    found, said = ran(tmp_path, capsys, text)
     assert found["count"].dims[:3] == ("rate", "seeds", "replicate")
     expected = ergode.epidemics.simulate(
         lambda rate: ergode.CompartmentModel.si(transmission_rate=rate),
         ergode.ContactNetwork.random_regular(40, 3),
         parameters=ergode.grid(rate=[0.2, 0.4], seeds=[2, 5]),
         initial=lambda seeds: {"I": seeds},
-        times=[0, 2, 4], replicates=3, seed=7, device="cpu:1",
+        times=[0, 2, 4], replicates=3, seed=7, device="cpu:1", common_random_numbers=common,
     )  # fmt: skip
+    assert found.attrs["common_random_numbers"] == common
     np.testing.assert_array_equal(found["count"], expected["count"])
     assert said["figure"] is None
     assert said["summary"]["final I"]["high"] <= 40

@@ -1,4 +1,4 @@
-"""``ergode status``: how much of a run its store holds."""
+"""``ergode status``: how much of a run its store holds, and what its checkpoints hold."""
 
 from __future__ import annotations
 
@@ -23,10 +23,16 @@ def show(path: Path, *, as_json: bool) -> None:
     kept = store.parts()
     total = run.stop - run.first
     done = sum(stop - start for start, stop in kept)
+    begun = store.checkpoints()
     if as_json:
         found = {"engine": run.engine, "version": run.version, "dim": run.dim, "total": total}
-        print(json.dumps(found | {"done": done, "parts": len(kept)}, indent=2))
+        shares = [{"first": part[0], "stop": part[1], "share": x} for part, x in begun.items()]
+        found |= {"done": done, "parts": len(kept), "checkpoints": shares}
+        print(json.dumps(found, indent=2))
         return
     print(f"{run.engine}, ergode {run.version}")
     share = f"{100 * done // total} %"
     print(f"{done:,} of {total:,} {members_of(run.dim)} ({share}) in {len(kept):,} parts")
+    for (first, stop), part in begun.items():
+        which = f"{first:,}" if stop == first + 1 else f"{first:,} to {stop - 1:,}"
+        print(f"checkpoint of {members_of(run.dim)} {which}: {100 * part:.0f} % of the time")

@@ -105,11 +105,18 @@ def _stochastic() -> Iterator[Case]:
     for names in by_algorithm.values():
         yield Case("stochastic", ", ".join(names), partial(_run_reactions, names, 70))
     yield Case("stochastic", "direct, small networks", _run_small_networks, ("cpu",))
+    yield Case("stochastic", "next-subvolume", _run_space)
 
 
 def _run_small_networks(device: str) -> None:
     for count in (2, 3):  # the first network has its own kernel; later networks share one
         _run_reactions(["direct"], count, device)
+
+
+def _run_space(device: str) -> None:
+    decay = ergode.ReactionNetwork({"A": 1}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
+    space = ergode.ReactionDiffusion(decay, (2,), diffusion={"A": 1.0})
+    ergode.stochastic.simulate_space(space, times=[0, 0.1], device=device)
 
 
 def _run_reactions(methods: Sequence[Any], count: int, device: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from numbers import Number
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.columns import is_column, is_finite
 from ergode.core.errors import ModelError, PlanError
 
 
@@ -145,8 +145,8 @@ def as_numbers(value: Any) -> np.ndarray | None:
 
 def is_finite_number(value: Any) -> bool:
     """Whether a value is a single finite number and not a bool."""
-    if type(value) is float:  # a sweep makes many models
-        return math.isfinite(value)
+    if type(value) is float or is_column(value):  # a sweep makes many models
+        return is_finite(value)
     found = None if isinstance(value, bool | np.bool_ | str) else as_numbers(value)
     return found is not None and found.ndim == 0 and bool(np.isfinite(found))
 

@@ -2,7 +2,8 @@
 
 `divisible` decorates the call. Without `executor`, `store`, `chunk` and several devices, the call
 is made as it is. Otherwise its arguments are checked, its members are divided into parts, and the
-joined parts are returned: the same bits.
+joined parts are returned: the same bits. With `checkpoint`, a part that was left in the middle goes
+on from there.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import concurrent.futures as futures
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
-from ergode.core import devices, errors, log, parts, progress, whole
-from ergode.core.arguments import integer, replicate_numbers
+from ergode.core import checkpoint, devices, errors, log, parts, progress, whole
+from ergode.core.arguments import integer, number, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
 from ergode.core.launch import warn
@@ -31,7 +33,7 @@ P = ParamSpec("P")
 Executor = futures.Executor
 StorePath = str | os.PathLike[str]
 
-_OWN = ("executor", "store", "chunk")
+_OWN = ("executor", "store", "chunk", "checkpoint")
 _WITHOUT_EFFECT = (*_OWN, "device", "progress", "compile")
 """Arguments that do not change a result."""
 _USUAL_PARTS = 64
@@ -74,6 +76,15 @@ class Merge(NamedTuple):
     join: Callable[[Iterable[xarray.Dataset], int], xarray.Dataset]
 
 
+ALONE = "run"
+"""Dim of a call that has one part."""
+
+
+def alone(arguments: Mapping[str, Any]) -> Axis:
+    """The one part of a call that is not divided, and only has checkpoints."""
+    return Axis(ALONE, range(1), lambda start, stop: {})
+
+
 AxisOf = Callable[[Mapping[str, Any]], Axis]
 MergeOf = Callable[[Mapping[str, Any]], Merge | None]
 
@@ -101,16 +112,17 @@ def divisible(
 
     def decorate(call: Callable[P, xarray.Dataset]) -> Callable[P, xarray.Dataset]:
         signature = inspect.signature(call)
+        own = [name for name in _OWN if name in signature.parameters]
 
         @wraps(call)
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
-            several = _is_several(named.get("device"))
-            if not several and all(named.get(name) is None for name in _OWN):
-                with whole.outside():
+            several = "executor" in own and _is_several(named.get("device"))
+            if not several and all(named.get(name) is None for name in own):
+                with whole.outside(), checkpoint.outside():
                     return call(*given, **named)
             bound = signature.bind(*given, **named)
             bound.apply_defaults()
-            with whole.outside():
+            with whole.outside(), checkpoint.outside():
                 return _Division(engine, call, axis_of, merge_of, bound.arguments).result()
 
         return public
@@ -119,7 +131,8 @@ def divisible(
 
 
 def _is_several(device: Any) -> bool:
-    return isinstance(device, list | tuple) or device == "cuda:all"
+    is_all = isinstance(device, str) and device == "cuda:all"
+    return isinstance(device, list | tuple) or is_all
 
 
 class _Division:
@@ -138,7 +151,9 @@ class _Division:
             name: list(value) if isinstance(value, Iterator) else value
             for name, value in given.items()
         }
-        executor, store, chunk = (arguments.pop(name) for name in _OWN)
+        self._own = [name for name in _OWN if name in arguments]
+        executor, store, chunk, every = (arguments.pop(name, None) for name in _OWN)
+        self._every = None if every is None else _seconds(every, store)
         self._merge = merge_of(arguments)
         self._engine, self._call, self._arguments = engine, call, arguments
         self._run = _runner(executor, arguments["device"])
@@ -151,21 +166,39 @@ class _Division:
             device = "cpu"
         elif _is_several(device):
             device = devices.several(device)[0]
-        checked = arguments | dict.fromkeys(_OWN) | {"device": device}
+        checked = arguments | dict.fromkeys(self._own) | {"device": device}
         self._decisions: dict[str, Any] = {}
         by_replicates = arguments.get("replicates") is not None
         if by_replicates:
             self._axis = axis_of(arguments)
             start = self._axis.numbers.start
             checked |= self._axis.cut(*self._spans(start, self._axis.numbers.stop)[0])
-        with whole.rehearsal(by_rows=not by_replicates) as self._decisions:
+        rehearsal = whole.rehearsal(by_rows=not by_replicates)
+        asked = nullcontext() if self._every is None else checkpoint.kept_in(None, self._every)
+        with rehearsal as self._decisions, asked:
             call(**checked)
         if by_replicates:
             self._decisions[MEMBERS] = len(self._axis.numbers)
         else:
             self._axis = axis_of(arguments)
+            self._check_rows(executor)
         if self._merge is not None:
             arguments |= self._merge.changes
+
+    def _check_rows(self, executor: Any) -> None:
+        """Make one part of rows that are not divided.
+
+        Raises
+        ------
+        PlanError
+            More parts are asked for.
+        """
+        reason = self._decisions.pop(whole.UNDIVIDED, None)
+        if reason is None or len(self._axis.numbers) < 2:
+            return
+        if self._every is None or self._size is not None or executor is not None:
+            raise PlanError(f"executor, store and chunk: {reason}")
+        self._axis = alone({})
 
     def _spans(self, start: int, stop: int) -> list[tuple[int, int]]:
         size = self._size or -(-len(self._axis.numbers) // _USUAL_PARTS)
@@ -206,6 +239,8 @@ class _Division:
                 self._store.check(self._manifest())
             done = sum(stop - start for start, stop in self._store.parts())
             told += f", {done:,} {unit} are done"
+            begun = len(self._store.checkpoints())
+            told += f", {begun:,} parts go on from a checkpoint" if begun else ""
         log.tell("parts", told)
         log.checked()
         log.computes()
@@ -216,10 +251,13 @@ class _Division:
 
         call = f"{self._call.__module__}:{self._call.__name__}"
         start = self._axis.numbers.start
-        arguments = self._arguments | dict.fromkeys(_OWN) | {"progress": False}
+        arguments = self._arguments | dict.fromkeys(self._own) | {"progress": False}
         for name in self._axis.cut(start, start + 1):
             del arguments[name]
-        return Plan(call, arguments, self._decisions, ergode.__version__)
+        kept = None
+        if self._store is not None and self._every is not None:
+            kept = str(self._store.path.resolve()), self._every
+        return Plan(call, arguments, self._decisions, ergode.__version__, kept)
 
     def _manifest(self) -> Manifest:
         import ergode
@@ -309,7 +347,17 @@ def _is_whole(dataset: xarray.Dataset) -> bool:
     """Whether every member of a part was computed."""
     if dataset.attrs.get("interrupted"):
         return False
-    return "status" not in dataset or not bool((dataset["status"] == Status.NOT_RUN).any())
+    return "status" not in dataset or not bool(dataset["status"].isin(_UNDONE).any())
+
+
+_UNDONE = (Status.NOT_RUN, Status.INTERRUPTED)
+
+
+def _seconds(every: Any, store: Any) -> float:
+    """The seconds between two checkpoints."""
+    if store is None:
+        raise PlanError("checkpoint is given without store; expected store='run.zarr' as well")
+    return number("checkpoint", every, above=0)
 
 
 def _say(warnings: Sequence[tuple[str, str]]) -> None:

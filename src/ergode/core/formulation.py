@@ -200,6 +200,12 @@ class Formulation:
         if name == "program":
             _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
 
+    def goes_on(self) -> None:
+        """Note the form that has run, if none has: the run had ended in an earlier process."""
+        if not self.used:
+            is_program = self.standing is not None and self.when == "never"
+            self.used.append("program" if is_program else "compiled")
+
     def seconds(self, evaluations: float) -> float:
         """Estimated time of one core for this many evaluations of the program [s]."""
         return evaluations * (_EACH + _EACH_STEP * len(self.program[0])) if self.program else 0.0

@@ -42,6 +42,7 @@ class Interruption:
     is_late: bool = False
     depth: int = 0
     _listening: int = 0
+    _held_back: int = 0
 
     @property
     def came(self) -> bool:
@@ -97,7 +98,7 @@ def deferred() -> Iterator[Interruption]:
 def listening() -> Iterator[None]:
     """Raise Ctrl-C inside this block, and a recorded one at its start."""
     found = _current
-    if found is None or found.is_late or current_thread() is not main_thread():
+    if found is None or found.is_late or found._held_back or current_thread() is not main_thread():
         yield
         return
     found._listening += 1
@@ -107,6 +108,24 @@ def listening() -> Iterator[None]:
         yield
     finally:
         found._listening -= 1
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Within this block only `hear` raises Ctrl-C, and a second one is raised at once."""
+    with deferred() as found:
+        found._held_back += 1
+        try:
+            yield
+        finally:
+            found._held_back -= 1
+
+
+def hear() -> None:
+    """Raise a recorded Ctrl-C, even in a block that is held back."""
+    found = _current
+    if found is not None and found.is_noted and current_thread() is main_thread():
+        found._raise()
 
 
 def wait_for_next(queue: SimpleQueue[T]) -> T:

@@ -17,12 +17,12 @@ REPLICATE = "replicate"
 # What has to agree: another model, key or method gives rows of another ensemble.
 _OF_THE_ENSEMBLE = (
     "engine", "version", "seed", "method", "precision", "model_digest", "network_digest", "rtol",
-    "atol", "interventions", "parameters",
+    "atol", "interventions", "parameters", "common_random_numbers",
 )  # fmt: skip
 # Whole numbers that are not counts of work.
 _SETTINGS = (
-    "exact", "first_replicate", "max_steps", "neutrino_losses", "node_count", "order",
-    "reference_control", "seed",
+    "common_random_numbers", "exact", "first_replicate", "max_steps", "neutrino_losses",
+    "node_count", "order", "reference_control", "seed",
 )  # fmt: skip
 # Numbers of members, which are added along their own dim alone.
 _EXTENTS = {"replicates": (REPLICATE,), "zones": ("zone",)}

@@ -33,7 +33,7 @@ class Variable:
     name : str
     dims : tuple of str
         `SWEPT` stands for the dims of a sweep (zero or more); `STRATA` for the dims of groups of
-        nodes.
+        nodes; `PLACES` for the axes of a grid in space.
     dtype : str
         NumPy type, or a kind such as ``"floating"``.
     unit : str
@@ -54,6 +54,8 @@ class Variable:
 
 SWEPT = "<swept>"
 STRATA = "<strata>"
+PLACES = "<places>"
+_NAMES_FOR = {SWEPT: (), STRATA: ("stratum",), PLACES: ("x", "y", "z")}
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
 _FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # non-dimension coordinates
@@ -89,9 +91,9 @@ def names(engine: str, output: str) -> frozenset[str]:
     An unknown output has none.
     """
     declared = _REGISTRY.get((engine, output), ())
-    dims = {"stratum" if dim == STRATA else dim for one in declared for dim in one.dims}
+    dims = {name for one in declared for dim in one.dims for name in _NAMES_FOR.get(dim, (dim,))}
     further = (*_FURTHER.get((engine, output), ()), *_DERIVED.get((engine, output), ()))
-    return frozenset({one.name for one in declared} | dims - {SWEPT} | set(further))
+    return frozenset({one.name for one in declared} | dims | set(further))
 
 
 def dataset(
@@ -103,6 +105,7 @@ def dataset(
     attrs: Mapping[str, Any],
     swept: Sequence[str] = (),
     strata: Sequence[str] = (),
+    places: Sequence[str] = (),
     computed_rows: np.ndarray | None = None,
     has_warned: bool = False,
     own: Sequence[Variable] = (),
@@ -115,8 +118,8 @@ def dataset(
 
     Parameters
     ----------
-    swept, strata : sequence of str
-        The dims that `SWEPT` and `STRATA` stand for.
+    swept, strata, places : sequence of str
+        The dims that `SWEPT`, `STRATA` and `PLACES` stand for.
     computed_rows : ndarray of int, shape of ``status``, optional
         Number of grid times with valid values for each replicate (zone, trajectory); later values
         become missing in the variables with those dims and ``time``.  Without it, failed
@@ -144,7 +147,7 @@ def dataset(
     for name, given in coords.items():
         if name not in known and not _dims_of(name, given) <= {*swept}:
             raise TypeError(f"{engine}/{output}: the coordinate '{name}' is not declared")
-    several = {SWEPT: swept, STRATA: strata}
+    several = {SWEPT: swept, STRATA: strata, PLACES: places}
     arrays = {}
     for name, variable in declared.items():
         if name not in values:

@@ -2,7 +2,8 @@
 
 A part is written in a hidden folder and moved to its name when it is complete, so that a store is
 valid at any time. Beside the arrays of a part lies ``part.json`` with their digest; a part that
-does not agree with it is computed again. ``run.json`` tells which call the store belongs to.
+does not agree with it is computed again. ``run.json`` tells which call the store belongs to. Beside
+a part that is begun lie its checkpoints (`core.checkpoint`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ergode.core import files
+from ergode.core import checkpoint, files
 from ergode.core.errors import PlanError, ReadError
 from ergode.core.status import plural
+from ergode.core.tasks import Done, Part, part_name
 
 if TYPE_CHECKING:
     import xarray
-
-    from ergode.core.tasks import Done, Part
 
 _RUN, _PART = "run.json", "part.json"
 _NAME = re.compile(r"(\d{12})-(\d{12})")
@@ -209,6 +209,7 @@ class Store:
         except PlanError:  # a WriteError, too
             if not folder.is_dir():
                 raise
+        shutil.rmtree(f"{folder}{checkpoint.SUFFIX}", ignore_errors=True)
 
     def read(self, part: tuple[int, int]) -> xarray.Dataset:
         """A part: lazily where dask is installed, else loaded."""
@@ -226,7 +227,16 @@ class Store:
         return [(text, kind) for text, kind in self._record(part).get("warnings", [])]
 
     def _folder(self, part: tuple[int, int]) -> Path:
-        return self.path / f"{part[0]:012d}-{part[1]:012d}"
+        return self.path / part_name(*part)
+
+    def checkpoints(self) -> dict[tuple[int, int], float]:
+        """Members of the parts that are begun, and the fraction of each that its checkpoint has."""
+        found: dict[tuple[int, int], float] = {}
+        for folder in sorted(self.path.glob(f"*{checkpoint.SUFFIX}")):
+            name, states = _NAME.fullmatch(folder.stem), sorted(folder.glob("*.npz"))
+            if name and states and not folder.with_suffix("").exists():
+                found[int(name[1]), int(name[2])] = checkpoint.share_of(states[-1])
+        return found
 
     def _record(self, part: tuple[int, int]) -> dict[str, Any]:
         try:
@@ -248,7 +258,7 @@ class Store:
 
 def members_of(dim: str) -> str:
     """Name of the members along a dim."""
-    known = ("replicate", "trajectory", "zone", "point")
+    known = ("replicate", "trajectory", "zone", "point", "run")
     return plural(dim) if dim in known else f"values of '{dim}'"
 
 

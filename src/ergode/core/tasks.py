@@ -15,6 +15,7 @@ import sys
 import sysconfig
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -24,7 +25,7 @@ from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ergode.core import whole
+from ergode.core import checkpoint, whole
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 
@@ -51,6 +52,11 @@ class Part(NamedTuple):
     changes: dict[str, Any]
 
 
+def part_name(start: int, stop: int) -> str:
+    """Name of a part in a store."""
+    return f"{start:012d}-{stop:012d}"
+
+
 class Done(NamedTuple):
     """A result of a part, and its warnings: message and name of the category."""
 
@@ -72,12 +78,15 @@ class Plan:
         Decisions of the whole (see `core.whole`).
     version : str
         Version of this library.
+    checkpoints : (str, float), optional
+        Folder of the store, and the seconds between two checkpoints of a part.
     """
 
     call: str
     arguments: dict[str, Any]
     decisions: dict[str, Any]
     version: str
+    checkpoints: tuple[str, float] | None = None
 
     @cached_property
     def payload(self) -> bytes:
@@ -88,7 +97,7 @@ class Plan:
         PlanError
             An argument cannot be pickled.
         """
-        body, texts = _pickled((self.call, self.arguments, self.decisions))
+        body, texts = _pickled((self.call, self.arguments, self.decisions, self.checkpoints))
         return pickle.dumps((self.version, texts, body))
 
     @cached_property
@@ -103,9 +112,17 @@ class Plan:
         arguments = {**self.arguments, **part.changes}
         if device is not None:
             arguments["device"] = device
-        with whole.part(self.decisions, part.first_row) as warnings:
+        with whole.part(self.decisions, part.first_row) as warnings, self._kept(part):
             dataset = call(**arguments)
         return Done(dataset, [(message, kind.__name__) for message, kind in warnings])
+
+    def _kept(self, part: Part) -> AbstractContextManager[object]:
+        """Where a part keeps its checkpoints."""
+        if self.checkpoints is None:
+            return nullcontext()
+        store, seconds = self.checkpoints
+        name = part_name(part.start, part.stop) + checkpoint.SUFFIX
+        return checkpoint.kept_in(str(Path(store) / name), seconds)
 
 
 # ---- workers
@@ -156,8 +173,8 @@ def _plan_of(payload: bytes) -> Plan:
         lines = text.splitlines(keepends=True)
         if linecache.getlines(file) != lines:
             linecache.cache[file] = (len(text), None, lines, file)
-    call, arguments, decisions = pickle.loads(body)
-    return Plan(call, arguments, decisions, version)
+    call, arguments, decisions, checkpoints = pickle.loads(body)
+    return Plan(call, arguments, decisions, version, checkpoints)
 
 
 # ---- pickling: functions of the user by value, and their text

@@ -16,13 +16,16 @@ from typing import Any, TypeVar
 
 from ergode.core import log
 from ergode.core.context import held
-from ergode.core.errors import PlanError
 
 T = TypeVar("T")
 
 
 MEMBERS = "members"
 """Decision of the number of replicates, on which the form of a kernel may depend."""
+
+
+UNDIVIDED = "undivided"
+"""Decision that rows are not divided: the reason."""
 
 
 class AtTheDoor(BaseException):
@@ -94,14 +97,11 @@ def first_row() -> int:
 def refuse_rows(reason: str) -> None:
     """Refuse to divide the rows of a call, such as its trajectories.
 
-    Raises
-    ------
-    PlanError
-        This is the rehearsal of such a call.
+    In the rehearsal of such a call the first reason is the decision UNDIVIDED.
     """
     call = _call.get()
     if call is not None and call.is_rehearsal and call.by_rows:
-        raise PlanError(f"executor, store and chunk: {reason}")
+        call.decisions.setdefault(UNDIVIDED, reason)
 
 
 def keep_warning(message: str, category: type[Warning]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import checkpoint, kernels
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
@@ -121,6 +122,8 @@ class Evolution:
         self._flux_rows = lattice.dimension if keeps_all else 1
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         self._programs: dict[Precision, tuple[Any, ...]] = {}
+        if when == "auto" and checkpoint.is_asked():
+            when = "now"  # a run that is worth checkpoints is long
         self._when = when
         self.equations: list[str] = []
         if device.target == "cpu" and when != "now":
@@ -232,15 +235,55 @@ class Evolution:
         # Rounding errors may be slightly negative.
         return key[order], np.maximum(mass[order].astype(np.float64), 0.0)
 
-    def advance(self, target: float) -> None:
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes: between two calls that advance the densities."""
+        found: dict[str, Any] = {
+            "words": self._words, "status": self.status, "why_ended": self.why_ended,
+            "equations": ",".join(self.equations),
+            "centre": np.stack([one.centre for one in self.lattices]),
+        }  # fmt: skip
+        for which in range(self.count):
+            key, mass = self._filled(which)
+            found |= {f"key_{which}": self.device.get(key), f"mass_{which}": self.device.get(mass)}
+        return found
+
+    def restore(self, state: Mapping[str, np.ndarray], span: float) -> None:
+        """Go on from a state, in a run over a `span` of time."""
+        self._span = span
+        self.status, self.why_ended = state["status"].copy(), str(state["why_ended"])
+        self.equations = [name for name in str(state["equations"]).split(",") if name]
+        self._move(
+            [
+                replace(one, centre=at)
+                for one, at in zip(self.lattices, state["centre"], strict=True)
+            ]
+        )
+        held = [(state[f"key_{which}"], state[f"mass_{which}"]) for which in range(self.count)]
+        self._allocate(max(len(keys) for keys, _ in held))
+        self._words[...] = state["words"]
+        for which, (keys, mass) in enumerate(held):
+            self._place(which, keys, mass)
+
+    def advance(
+        self, target: float, paused: Callable[[], None] = lambda: None, is_within: bool = False
+    ) -> None:
         """Advance to a time; a density that fails keeps its last valid state.
+
+        Parameters
+        ----------
+        target : float
+        paused : function
+            Called where the densities have not reached the time.
+        is_within : bool
+            Whether an earlier call has begun the way to this time.
 
         Raises
         ------
         EndedError
             All densities have failed.
         """
-        self._limit_steps(target)
+        if not is_within:
+            self._limit_steps(target)
         while True:
             times = self._control[:, cells.TIME]
             self._control[:, cells.TARGET] = np.where(self.has_ended, times, target)
@@ -262,6 +305,7 @@ class Evolution:
             else:
                 for which in np.flatnonzero(self._counters[:, cells.READY] == 0):
                     self._sort(int(which))
+            paused()
 
     def end(self, chosen: np.ndarray, status: Status, why: str) -> None:
         """Stop the chosen densities; the others continue.
@@ -339,14 +383,7 @@ class Evolution:
             No density is left.
         """
         changes = maneuver.changes(places)
-        self.lattices = [one.moved(by) for one, by in zip(self.lattices, changes, strict=True)]
-        self.lattice = self.lattices[0]
-        centre = np.stack([one.centre for one in self.lattices])
-        (exact,) = self.device.put_together([centre])
-        (rounded,) = self.device.put_together([centre.astype(self.precision)])
-        self._exact_frame = self._exact_frame._replace(centre=exact)
-        self._frame = self._frame._replace(centre=rounded)
-        self._runner.forget()  # kept launches have the former centre
+        self._move([one.moved(by) for one, by in zip(self.lattices, changes, strict=True)])
         self._counters[:, cells.READY] = 0
         self._control[:, cells.FLOOR] = 0.0
         if maneuver.covariance is None:
@@ -357,6 +394,17 @@ class Evolution:
         self.settle()
 
     # ---- implementation
+
+    def _move(self, lattices: Sequence[Lattice]) -> None:
+        """Move the cells: the lattices differ from the present ones by their centres."""
+        self.lattices = list(lattices)
+        self.lattice = self.lattices[0]
+        centre = np.stack([one.centre for one in self.lattices])
+        (exact,) = self.device.put_together([centre])
+        (rounded,) = self.device.put_together([centre.astype(self.precision)])
+        self._exact_frame = self._exact_frame._replace(centre=exact)
+        self._frame = self._frame._replace(centre=rounded)
+        self._runner.forget()  # kept launches have the former centre
 
     def _spread(self, maneuver: Maneuver) -> None:
         """Spread mass between cells by the covariance of a maneuver, on the host."""

@@ -12,6 +12,7 @@ from ergode.core import devices, launch, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
+from ergode.core.divide import StorePath, alone, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.results import SWEPT, Variable
@@ -122,6 +123,7 @@ _LOST_MOST = 0.01
 _SHARPEST = 1.75
 
 
+@divisible("density", alone)
 def propagate(
     field: VectorField,
     prior: Prior | Sequence[Prior],
@@ -146,6 +148,8 @@ def propagate(
     max_cells: int | None = None,
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
+    store: StorePath | None = None,
+    checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Propagate a probability density by a field, and update it by measurements.
 
@@ -244,6 +248,11 @@ def propagate(
         noise given by a function is always compiled. ``attrs["equations"]`` says which form ran.
     progress : bool
         Show progress on standard error.
+    store : path, optional
+        A folder such as ``"run.zarr"`` that keeps the result. The same call again reads it.
+    checkpoint : float, optional
+        Seconds between two checkpoints of the densities in `store`. The same call again goes on
+        from the latest; the result has the same bits.
 
     Returns
     -------

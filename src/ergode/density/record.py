@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -101,6 +102,22 @@ class Record:
         for name, value in self.values.items():
             if name not in _OF_MEASUREMENTS and value.ndim > 0:
                 self.values[name] = value[: self.times.size]
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes."""
+        sizes = np.array([len(keys) for keys, _ in self.pieces], np.int64)
+        keys = np.concatenate([keys for keys, _ in self.pieces] or [np.empty(0, np.int64)])
+        mass = np.concatenate([mass for _, mass in self.pieces] or [np.empty(0)])
+        return self.values | {"done": self.done, "sizes": sizes, "keys": keys, "mass": mass}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        self.values = {name: state[name] for name in self.values}
+        self.done = int(state["done"])
+        ends = np.cumsum(state["sizes"])[:-1]
+        if state["sizes"].size:
+            pairs = np.split(state["keys"], ends), np.split(state["mass"], ends)
+            self.pieces = list(zip(*pairs, strict=True))
 
     @property
     def stored(self) -> np.ndarray:

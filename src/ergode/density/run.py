@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ergode.core import launch, progress
+from ergode.core import checkpoint, launch, progress
 from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.core.status import Status
 from ergode.density import tail
@@ -72,11 +73,18 @@ class Run:
         events = np.union1d(
             grid, [m.time for m in self.measurements] + [m.time for m in self._maneuvers]
         )
-        with progress.track("density", len(events), unit="times", show=self.show) as report:
+        with (
+            progress.track("density", len(events), unit="times", show=self.show) as report,
+            checkpoint.single_run("a density", self.evolution.device) as single,
+        ):
             try:
-                self.evolution.load(float(grid[0]), priors, float(np.ptp(events)))
-                for time in events.tolist():
-                    self.evolution.advance(time)
+                first, is_within = self._begin(single.state, float(np.ptp(events)), priors)
+                report(first)
+                for number, time in list(enumerate(events.tolist()))[first:]:
+                    self.evolution.advance(
+                        time, partial(self._keep, single, number, True), is_within
+                    )
+                    is_within = False
                     self._follow()
                     for maneuver in self._maneuvers:
                         if maneuver.time == time:
@@ -88,6 +96,7 @@ class Run:
                         self._note(~self.evolution.has_ended)
                         self._row += 1
                     report(1)
+                    self._keep(single, number + 1, False)
             except (EndedError, KeyboardInterrupt) as error:
                 self._end_early(error)
         if not self.ended_early and self.evolution.has_ended.any():
@@ -95,6 +104,44 @@ class Run:
         self._note_status()
         for record, time in zip(self.records, self.evolution.times.tolist(), strict=True):
             record.values["time_reached"] = np.array(time)
+
+    def _begin(
+        self,
+        state: Mapping[str, np.ndarray] | None,
+        span: float,
+        priors: Sequence[tuple[np.ndarray, np.ndarray]],
+    ) -> tuple[int, bool]:
+        """Load the priors, or a state.
+
+        Returns the number of the next event, and whether the way to it has begun.
+        """
+        if state is None:
+            self.evolution.load(float(self.records[0].times[0]), priors, span)
+            return 0, False
+        self.evolution.restore(state, span)
+        for which, (record, journey) in enumerate(zip(self.records, self._journeys, strict=True)):
+            record.restore(_within(state, f"record_{which}."))
+            journey.restore(_within(state, f"journey_{which}."))
+        self._lost, self._cut, self._row = state["lost"], state["cut"], int(state["row"])
+        return int(state["number"]), bool(state["is_within"])
+
+    def _keep(self, single: checkpoint.SingleRun, number: int, is_within: bool) -> None:
+        """Offer the present state: event `number` is the next, or the run is on the way to it."""
+
+        def state() -> dict[str, Any]:
+            found = self.evolution.state() | {
+                "number": number, "is_within": is_within, "lost": self._lost, "cut": self._cut,
+                "row": self._row,
+            }  # fmt: skip
+            for which, both in enumerate(zip(self.records, self._journeys, strict=True)):
+                record, journey = both[0].state(), both[1].state()
+                found |= {f"record_{which}.{key}": value for key, value in record.items()}
+                found |= {f"journey_{which}.{key}": value for key, value in journey.items()}
+            return found
+
+        times = self.records[0].times
+        done = float(self.evolution.times.max() - times[0])
+        single.boundary(state, done / max(float(times[-1] - times[0]), done, 1e-300))
 
     def _follow(self) -> None:
         """Update the journeys of the densities if there are measurements."""
@@ -197,3 +244,10 @@ class Run:
         time = self.evolution.times.min()
         kind = InterruptionWarning if self.is_interrupted else FailureWarning
         launch.warn(f"the run{some} ended at time {time:g}: {why}", kind)
+
+
+def _within(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The values whose names have a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }

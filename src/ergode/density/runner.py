@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ergode.core import checkpoint
 from ergode.core.compiler.source import Target
 from ergode.core.devices import CPU, Device
 from ergode.core.kernels import Kernel
@@ -19,6 +20,7 @@ FOREVER = 1 << 62
 """A number of steps that no run reaches."""
 
 _BUDGET_CPU = 20_000_000  # cell-steps per call: how often Ctrl-C is checked
+_BUDGET_CUDA = 1 << 30  # cell-steps per call of a run with checkpoints
 _CELLS_A_THREAD = 5000  # least number per CPU thread: with fewer, barriers dominate
 _RESORT_ABOVE_CPU = 1 << 15
 _RESORT_ABOVE_CUDA = 1 << 19
@@ -147,7 +149,8 @@ class CUDARunner(Runner):
     def steps(self, cell_count: int) -> tuple[int, int, int]:
         is_cluster = self.thread_group(cell_count) == "cluster"
         above = _CELLS_OF_CLUSTER if is_cluster else _RESORT_ABOVE_CUDA
-        return FOREVER, PRUNE_EVERY, FOREVER if self.count > _FEW else above
+        budget = _BUDGET_CUDA if checkpoint.is_asked() else FOREVER
+        return budget, PRUNE_EVERY, FOREVER if self.count > _FEW else above
 
     def start(
         self, kernel: Kernel, arguments: tuple[Any, ...], barrier_words: Any, used: np.ndarray,

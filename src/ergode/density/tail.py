@@ -30,7 +30,8 @@ These estimates decide whether a posterior is reliable.  They do not correct it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -163,6 +164,21 @@ class Journey:
         self._away, self._through = np.empty((0, size)), np.empty((0, size, size))
         self.pull = _pull(self._away, self._through, np.eye(size))
 
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes."""
+        last = np.empty(0) if self._last is None else self._last
+        own = {name: getattr(self, name) for name in _KEPT}
+        pull = {f"pull_{name}": value for name, value in self.pull._asdict().items()}
+        return own | pull | {"_taken": self._taken, "_last": last}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        self._taken = int(state["_taken"])
+        self._last = state["_last"] if state["_last"].size else None
+        self.pull = Pull(*(state[f"pull_{name}"] for name in Pull._fields))
+
     def move(self, steps: int, covariance: np.ndarray) -> None:
         """Record the present density, after this number of steps in total."""
         now, last = self._in_cells(covariance), self._last
@@ -219,6 +235,7 @@ class Journey:
         return np.asarray(self._turn.T @ covariance @ self._turn + np.eye(len(covariance)) / 12.0)
 
 
+_KEPT = ("_steps", "_growth", "_steepest", "_away", "_through")
 _FORGOTTEN = 1e-3  # steps
 
 

@@ -21,12 +21,13 @@ from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
+    Capacity,
     ContactTracing,
     Isolation,
     Testing,
     Trigger,
-    Vaccination,
 )
+from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.holding_times.families import Exponential
 
 MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
@@ -105,10 +106,15 @@ def _beyond_memoryless(model: CompartmentModel) -> str | None:
     return None
 
 
+_OWN_FACTORS = "infections differ in susceptibility or infectivity, and its arcs have one weight"
+
+
 def _beyond_gillespie(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     beyond = _beyond_memoryless(model)
     if beyond is None and model.profiles:
         return "infectivity changes within a compartment"
+    if beyond is None and model.has_own_factors:
+        return _OWN_FACTORS
     if beyond is None and not scenario.plain:
         return f"there are {scenario.describe()}"
     return beyond
@@ -118,21 +124,25 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
     one_sum = "and a leap keeps one sum for all neighbours of a node"
     if model.profiles:
         return f"infectivity changes within a compartment, {one_sum}"
+    if model.has_own_factors:
+        return _OWN_FACTORS
     if scenario.meetings:
         return f"contacts are temporal, {one_sum}"
     if scenario.importations:
         return "importations happen at exact times, within steps"
     for one in scenario.interventions:
+        if isinstance(one, Capacity):
+            return "a Capacity is reached at an exact time, within a step"
         if isinstance(one.start, Trigger) or isinstance(one.stop, Trigger):
             return "a trigger fires at an exact time, within a step"
         if isinstance(one, Isolation | ContactTracing | Testing):
             name = type(one).__name__
             return f"{name} changes whom a node infects while it is in a compartment, {one_sum}"
-        if isinstance(one, Vaccination) and one.infectivity_reduction > 0:
+        if isinstance(one, Vaccination) and any(one.by_dose(one.infectivity_reduction)):
             return (
                 f"Vaccination with an infectivity_reduction changes whom a node infects, {one_sum}"
             )
-        if isinstance(one, Vaccination) and any(one.severity.values()):
+        if isinstance(one, Vaccination) and any(map(any, map(one.by_dose, one.severity.values()))):
             return "Vaccination with a severity acts at the exact time of a move, within a step"
     return None
 
@@ -249,7 +259,8 @@ def plan_of_points(
     PlanError
         See `plan_of`; for any point.
     """
-    aged = any(isinstance(one, Mapping) and has_ages(one) for one in points.initials)
+    initials = {id(one): one for one in points.initials}.values()
+    aged = any(isinstance(one, Mapping) and has_ages(one) for one in initials)
     plans = []
     for number in points.kinds:
         with points.named_in_errors(number):

@@ -8,23 +8,23 @@ from __future__ import annotations
 import gc
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
+from ergode.core.columns import Column, PointsDifferError
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.epidemics.seeding import Initial
-from ergode.epidemics.shared.resolution import shortest_stay
-from ergode.epidemics.shared.sweep import PointGroup
+from ergode.epidemics.shared.sweep import ModelsTogether, PointGroup, numbers_of, rates_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
-from ergode.models.holding_times.families import HoldingTime
+from ergode.models.holding_times.families import Family, HoldingTime
 from ergode.models.sweep import POINT, Layout, lay_out, refuse_reserved
 
 _BYTES_OF_POINT = 2000  # measured, of SEIR
@@ -41,12 +41,12 @@ class Points:
     ----------
     layout : Layout
         Dims, coordinates and values of the parameters.
-    models, initials : list, length point_count
+    models, initials : sequence, length point_count
         Model and initial condition of each point.
     """
 
     layout: Layout
-    models: list[CompartmentModel]
+    models: Sequence[CompartmentModel]
     initials: list[Initial]
 
     @property
@@ -70,13 +70,7 @@ class Points:
     @cached_property
     def _numbers(self) -> np.ndarray:
         """Rates, probabilities, and codes of holding times, float64 [point, number]."""
-        made: dict[int, list[float]] = {}
-        rows = []
-        for model in self.models:
-            if id(model) not in made:
-                made[id(model)] = _numbers(model)
-            rows.append(made[id(model)])
-        return np.array(rows, np.float64)
+        return numbers_of(self.models, _numbers)
 
     @cached_property
     def _zeros(self) -> np.ndarray:
@@ -84,29 +78,39 @@ class Points:
         codes = 4 * len(_holding_times(self.models[0]))
         return self._numbers[:, : self._numbers.shape[1] - codes] > 0
 
-    def groups(self, replicates: range) -> list[tuple[np.ndarray, PointGroup]]:
-        """Groups of points that can run in one launch: their indices, and the group."""
+    def groups(self, replicates: range, apart: int) -> list[tuple[np.ndarray, PointGroup]]:
+        """Groups of points that can run in one launch: their indices, and the group.
+
+        Equal replicates of successive points have numbers that are `apart` (see
+        `models.sweep.replicates_apart`).
+        """
         same = all(initial is self.initials[0] for initial in self.initials)
+        # Lists of nodes drawn by weight are made for one range of replicates.
+        same = same and not (apart and _is_by_weight(self.initials[0]))
+        begins = replicates.start + apart * np.arange(self.count, dtype=np.int64)
         kinds = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[:, :, :2]
         sizes = np.column_stack([self._zeros, kinds.reshape(self.count, -1)])
         found: dict[Any, list[int]] = {}
-        for number, (size, initial) in enumerate(
-            zip(_bytes_of_rows(sizes), self.initials, strict=True)
+        # Arcs have one weight in a launch, which includes the factors of nodes.
+        factors = _bytes_of_rows(numbers_of(self.models, _factors))
+        for number, (size, initial, weight) in enumerate(
+            zip(_bytes_of_rows(sizes), self.initials, factors, strict=True)
         ):
-            # Arcs have one weight in a launch, which includes the factors of nodes.
-            factors = _factors(self.models[number])
-            key = (size, None if same else _seeds(initial, number), factors)
+            key = (size, None if same else _seeds(initial, number), weight)
             found.setdefault(key, []).append(number)
-        return [
-            (
-                np.array(numbers),
-                PointGroup(
-                    [self.models[k] for k in numbers], [self.initials[k] for k in numbers],
-                    replicates,
-                ),
-            )
-            for numbers in found.values()
-        ]  # fmt: skip
+        made = []
+        for some in found.values():
+            own = begins[some]
+            own.setflags(write=False)  # a device keeps its copy
+            initials = [self.initials[k] for k in some]
+            group = PointGroup(self._models_of(some), initials, own, len(replicates))
+            made.append((np.array(some), group))
+        return made
+
+    def _models_of(self, numbers: list[int]) -> Sequence[CompartmentModel]:
+        if isinstance(self.models, ModelsTogether):
+            return self.models.of(np.array(numbers))
+        return [self.models[k] for k in numbers]
 
     def named(self, number: int) -> str:
         """Parameters of a point, as the prefix of a message."""
@@ -126,7 +130,9 @@ class Points:
     @cached_property
     def fastest(self) -> CompartmentModel:
         """The model with the shortest stay, which needs the finest times."""
-        return min(self.models, key=shortest_stay)
+        means = numbers_of(self.models, _means)
+        shortest = np.where(means > 0.0, means, np.inf).min(axis=1, initial=np.inf)
+        return self.models[int(np.argmin(shortest))]
 
     @property
     def coords(self) -> dict[str, Any]:
@@ -138,11 +144,11 @@ class Points:
     def digest(self) -> str:
         """Digest that identifies these models."""
         first = self.models[0].digest
-        if not self.swept or all(model is self.models[0] for model in self.models):
+        if not self.swept or _are_one(self.models):
             return first
         found = hashlib.sha256(first.encode() + self._numbers.tobytes())
         tables = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[0, :, 1]
-        for number in np.flatnonzero(tables).tolist():
+        for number in np.flatnonzero(tables).tolist():  # of an empirical holding time
             for model in self.models:
                 code = _holding_times(model)[number].code()
                 if code.times is not None and code.cdf is not None:
@@ -208,12 +214,14 @@ def points_of(
     )
     columns = {name: _as_given(parameters[name], row) for name, row in layout.rows.items()}
     with _rarely_collected():
+        made = _together(model, taken["model"], columns, layout) if "model" in taken else None
         points = Points(
             layout,
-            _each("model", model, taken.get("model"), columns, layout, CompartmentModel),
+            made or _each("model", model, taken.get("model"), columns, layout, CompartmentModel),
             _each("initial", initial, taken.get("initial"), columns, layout, Mapping),
         )
-        _check_alike(points)
+        if made is None:
+            _check_alike(points)
     return points
 
 
@@ -279,6 +287,75 @@ def _each(
     return found
 
 
+_TOGETHER_LEAST = 16  # points
+_COMPARED = 3  # points, besides the ends of the range of every parameter
+
+
+def _together(
+    given: Any, names: Mapping[str, bool], columns: Mapping[str, list[Any]], layout: Layout
+) -> ModelsTogether | None:
+    """The models of all points by one call of the function, or None if that cannot be.
+
+    It is called with columns of numbers (`core.columns`), and then with single numbers at some
+    points, for comparison.
+    """
+    mine = [name for name in names if name in columns]
+    if layout.count < _TOGETHER_LEAST or not any(np.ptp(layout.rows[name]) for name in mine):
+        return None
+
+    @cache
+    def make(point: int) -> CompartmentModel:
+        model: CompartmentModel = given(**{name: columns[name][point] for name in mine})
+        return model
+
+    compared = set(np.linspace(0, layout.count - 1, _COMPARED, dtype=int).tolist())
+    for name in mine:
+        row = layout.rows[name]
+        compared |= {int(np.argmin(row)), int(np.argmax(row))}
+    try:
+        whole = given(**{name: _column(columns[name], layout.rows[name]) for name in mine})
+        if type(whole) is not CompartmentModel or not _is_plain(whole):
+            return None
+        models = ModelsTogether(whole, make, np.arange(layout.count))
+        some = [make(point) for point in sorted(compared)]
+        if any(one is whole or _structure(one) != _structure(whole) for one in some):
+            return None
+        found = numbers_of(models.of(np.array(sorted(compared))), _numbers)
+        if found.tobytes() != numbers_of(some, _numbers).tobytes():
+            return None
+    except Exception:  # one point after another, the error is that of its point
+        return None
+    return models
+
+
+def _column(values: list[Any], row: np.ndarray) -> Any:
+    """A parameter at all points: a column, or the value of all."""
+    if (row == row[0]).all():
+        return values[0]
+    if not isinstance(values[0], float):
+        raise PointsDifferError  # of integers: often a size
+    return Column(np.ascontiguousarray(row, np.float64))
+
+
+def _is_plain(model: CompartmentModel) -> bool:
+    """Whether all numbers of a model are those of `_numbers`."""
+    stays = _holding_times(model)
+    return (
+        not model.divisions
+        and not model.factors("susceptibility")
+        and not model.factors("infectivity")
+        and not model.has_own_factors
+        and not model.profiles
+        and all(isinstance(one, Family) for one in stays)
+    )
+
+
+def _are_one(models: Sequence[CompartmentModel]) -> bool:
+    if isinstance(models, ModelsTogether):
+        return False
+    return all(model is models[0] for model in models)
+
+
 _PARTS = (
     "compartments", "infections", "profiles", "progressions", "families of holding times",
     "values and groups of attributes", "susceptibility", "infectivity",
@@ -294,8 +371,8 @@ def _structure(model: CompartmentModel) -> tuple[Any, ...]:
         [(p.compartment, *p.targets) for p in model.progressions],
         [type(one).__name__ for one in _holding_times(model)],
         [_division(one) for p in model.progressions for one in (p.to, p.holding_time)],
-        [_division(one) for one in model.factors("susceptibility")],
-        [_division(one) for one in model.factors("infectivity")],
+        [model.susceptibility, *(_division(i.susceptibility) for i in model.infections)],
+        [model.infectivity, *(_division(i.infectivity) for i in model.infections)],
     )
 
 
@@ -310,14 +387,18 @@ def _holding_times(model: CompartmentModel) -> list[HoldingTime]:
     return [one for p in model.progressions for one in p.holding_times]
 
 
+def _means(model: CompartmentModel) -> list[float]:
+    return [one.mean for one in _holding_times(model)]
+
+
 def _factors(model: CompartmentModel) -> tuple[float, ...]:
     """Numbers that multiply the rates along arcs."""
-    given = model.factors("susceptibility") + model.factors("infectivity")
+    given = [one for i in model.infections for one in (i.susceptibility, i.infectivity)]
     return tuple(value for one in given if isinstance(one, ByAttribute) for value in one.entries)
 
 
 def _check_alike(points: Points) -> None:
-    if all(model is points.models[0] for model in points.models):
+    if _are_one(points.models):
         return
     expected = _structure(points.models[0])
     for number, model in enumerate(points.models):
@@ -332,12 +413,12 @@ def _check_alike(points: Points) -> None:
 
 def _bytes_of_rows(table: np.ndarray) -> list[bytes]:
     data, width = table.tobytes(), table.itemsize * table.shape[1]
-    return [data[k : k + width] for k in range(0, len(data), width)]
+    return [data[k * width : (k + 1) * width] for k in range(len(table))]
 
 
 def _numbers(model: CompartmentModel) -> list[float]:
     """Numbers of a model in a fixed order; last the codes of holding times, four each."""
-    found = [rate for i in model.infections for rate in i.transmission_rate.values()]
+    found = rates_of(model)
     for progression in model.progressions:
         for split in progression.splits:
             found += split.values()
@@ -348,18 +429,23 @@ def _numbers(model: CompartmentModel) -> list[float]:
     return found
 
 
+def _is_by_weight(initial: Initial) -> bool:
+    """Whether nodes are drawn by weight."""
+    return any(isinstance(v, Seeds) and v.weight is not None for v in initial.values())
+
+
 def _seeds(initial: Initial, number: int) -> Any:
     """Key of initial conditions that can share a launch; a point that cannot has its `number`.
 
     Lists of nodes drawn by weight are made for one initial condition at a time.
     """
+    if _is_by_weight(initial):
+        return number
     sizes = []
     for name in sorted(initial):
         value = initial[name]
         aged = False
         if isinstance(value, Seeds):
-            if value.weight is not None:
-                return number
             aged, value = bool(np.any(value.age)), value.nodes
         sizes.append((name, np.size(value) if np.ndim(value) else -1, aged))
     return tuple(sizes)

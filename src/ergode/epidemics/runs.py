@@ -13,9 +13,9 @@ from ergode.epidemics.methods import Method
 from ergode.epidemics.outputs import Collector
 from ergode.epidemics.points import Points
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import seeding_of
+from ergode.epidemics.seeding import seeding_of, seedings_of
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.progression import classes_of, stages_of
+from ergode.epidemics.shared.progression import classes_of, stages_of, stages_of_group
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import ROWS_MOST, PointGroup
 
@@ -29,6 +29,8 @@ class PointRuns:
         What to run.
     replicates : range
         Numbers of the replicates of each point.
+    apart : int
+        Distance between these numbers as keys of successive points; 0 if points share them.
     listing : bool
         Whether a line list is requested.
     **options
@@ -41,23 +43,26 @@ class PointRuns:
         method: Method,
         scenario: Scenario,
         replicates: range,
+        apart: int,
         listing: bool,
         **options: Any,
     ) -> None:
         self._points, self._scenario = points, scenario
         options["rows"] = points.count * len(replicates)
         self._method, self._options = method, options
-        self._replicates, self._listing = replicates, listing
+        self._replicates, self._apart, self._listing = replicates, apart, listing
         together = (
             options["device"].target in method.sweeps
             and points.count > 1
             and points.count * len(replicates) < ROWS_MOST
         )
-        self._groups = points.groups(replicates) if together else []
+        self._groups = points.groups(replicates, apart) if together else []
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
         # Report errors before anything runs.
-        now = set(self._groups[0][0].tolist()) if together else {0}
-        self._check(number for number in range(points.count) if number not in now)
+        for numbers, group in self._groups[1:]:
+            self._check_group(numbers, group)
+        if not together:
+            self._check(range(1, points.count))
 
     def run(self, collect: Collector, show: bool) -> tuple[np.ndarray, dict[str, Any]]:
         """Run everything.
@@ -70,12 +75,11 @@ class PointRuns:
             Attributes of the result about the work done.
         """
         total = self._points.count * len(self._replicates)
-        begin = 0 if self._groups else self._replicates.start  # number of an ensemble's first row
         done = np.zeros(total, bool)
         work: list[tuple[Ensemble, Any]] = []
         with progress.track("epidemics", total, unit="replicates", show=show) as report:
             try:
-                for ensemble, rows in self._ensembles():
+                for ensemble, begin, rows in self._ensembles():
                     if not log.is_plan_only():
                         ensemble.prepare()
                     work.append((ensemble, 0))
@@ -95,21 +99,33 @@ class PointRuns:
                     raise
         return done, _together([one.counters(counted) for one, counted in work if np.ndim(counted)])
 
-    def _ensembles(self) -> Iterator[tuple[Ensemble, np.ndarray]]:
-        """Yield each ensemble with the rows of the call that it computes."""
+    def _ensembles(self) -> Iterator[tuple[Ensemble, int, np.ndarray]]:
+        """Yield each ensemble, its number of the first row, and the rows of the call."""
         replicates = len(self._replicates)
         rows = np.arange(replicates)
         for number, (numbers, group) in enumerate(self._groups):
             ensemble = self._ensemble_of(numbers, group) if number else self._first
-            yield ensemble, (numbers[:, None] * replicates + rows).ravel()
+            yield ensemble, 0, (numbers[:, None] * replicates + rows).ravel()
         if self._groups:
             return
         for point in range(self._points.count):
             ensemble = self._ensemble(point) if point else self._first
-            yield ensemble, point * replicates + rows
+            begin = self._replicates.start + point * self._apart
+            yield ensemble, begin, point * replicates + rows
+
+    def _check_group(self, numbers: np.ndarray, group: PointGroup) -> None:
+        """Check the tables of a group."""
+        precision, contacts = self._options["precision"], self._scenario.contacts
+        try:
+            stages = stages_of_group(group.models[0], group, precision, contacts)
+            check_stages(group.models[0], stages, precision, group)
+            seedings_of(group, contacts.node_count, precision)
+        except (ModelError, PlanError):
+            self._check(numbers.tolist())  # its error names the point
+            raise
 
     def _check(self, numbers: Iterable[int]) -> None:
-        """Check the tables of points."""
+        """Check the tables of points, one after another."""
         precision, contacts = self._options["precision"], self._scenario.contacts
         classes = None
         for number in numbers:

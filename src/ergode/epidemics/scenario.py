@@ -130,7 +130,7 @@ def scenario_of(
         if not isinstance(measure, Intervention) or type(measure) is Intervention:
             raise ModelError(
                 f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
-                "Isolation, ContactTracing or Testing"
+                "Isolation, ContactTracing, Testing or Capacity"
             )
     for k, one in enumerate(importations):
         if not isinstance(one, Importation):

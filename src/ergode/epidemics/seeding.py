@@ -235,8 +235,7 @@ class Seeder:
             return self.host
         host = self.host
         if self._group:  # a launch may begin within a point, and end within another
-            numbers = self._group.replicates
-            first_replicate, count = numbers.start, len(numbers)
+            first_replicate, count = int(self._group.begins[0]), self._group.replicates
         listed = np.empty((count, host.drawn_count), np.int64)
         for start, stop in spans(count, max(1, _TIMES_AT_ONCE // self._weights[0].size)):
             self._draw(first_replicate + start, listed[start:stop])
@@ -260,8 +259,8 @@ class Seeder:
                 kernel = _NEVER_CASES_OF_OWN_SEEDS
             cpu.run(
                 kernel, count, put_table(cpu, self.on_host(first_replicate, count)),
-                self._node_count, self._seed, rows_from(first_replicate, self._group),
-                cpu.put(stratum), spared,
+                self._node_count, self._seed,
+                put_table(cpu, rows_from(first_replicate, self._group)), cpu.put(stratum), spared,
             )  # fmt: skip
         return spared
 
@@ -387,10 +386,10 @@ def seedings_of(group: PointGroup, node_count: int, precision: Precision) -> lis
     """The seeds of every point of a group; equal initial conditions are laid out once."""
     known: dict[Any, Seeding] = {}
     found = []
-    for model, initial in zip(group.models, group.initials, strict=True):
+    for point, initial in enumerate(group.initials):
         key = seed_key(initial)
         if key not in known:
-            known[key] = seeding_of(model, initial, node_count, precision)
+            known[key] = seeding_of(group.models[point], initial, node_count, precision)
         found.append(known[key])
     return found
 

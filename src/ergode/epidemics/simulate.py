@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, log, results
-from ergode.core.arguments import choice, integer, replicate_numbers, time_grid
+from ergode.core.arguments import (
+    check_switch,
+    choice,
+    integer,
+    replicate_numbers,
+    time_grid,
+)
+from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.stopwatch import Stopwatch
@@ -31,6 +38,7 @@ from ergode.models.epidemic.interventions import Importation, Intervention
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
+from ergode.models.sweep import REPLICATES_MOST, replicates_apart
 
 if TYPE_CHECKING:
     import xarray
@@ -45,6 +53,7 @@ def simulate(
     initial: Initial | InitialFunction,
     times: ArrayLike,
     replicates: int | range = 1,
+    common_random_numbers: bool = True,
     seed: int = 0,
     method: MethodName = "auto",
     device: str | devices.Device = "auto",
@@ -64,6 +73,7 @@ def simulate(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
+    checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
 
@@ -72,7 +82,8 @@ def simulate(
     model : CompartmentModel or function
         Compartments, infections and holding times; or a function that takes `parameters` by name
         and returns a model. All points must have equal compartments, infections, progressions and
-        families of holding times.
+        families of holding times. It should depend on its arguments alone: it may be called once
+        for all points, with numbers that stand for the values of all of them.
     contacts : ContactNetwork, ComputedNetwork or TemporalContacts
         Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
         infect only while they meet. The contacts of a `ComputedNetwork` take no memory; the method
@@ -99,11 +110,14 @@ def simulate(
     replicates : int or range
         Number of independent runs of every point; or their numbers: ``range(50, 100)`` gives those
         rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
+    common_random_numbers : bool
+        Whether replicate r of all points of a sweep uses the same random numbers, so that points
+        differ by their parameters alone. False makes all points independent, as simulation-based
+        inference needs them: replicate r of point j of n is replicate
+        ``j * ((2**32 - 1) // n) + r`` of a call for this point alone, bit for bit.
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r does not depend on the number of
-        replicates, on the number of threads or on the device. Replicate r of all points uses the
-        same random numbers, so that points can be compared. For simulation-based inference they
-        must be independent: call once for each point, with a seed of its own.
+        replicates, on the number of threads or on the device.
     method : str
         ``"auto"`` picks the cheapest exact method that runs on every device;
         ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` describe each one.
@@ -134,11 +148,11 @@ def simulate(
         refused, and ``"auto"`` chooses float64; otherwise it chooses float32.
     interventions : sequence of Intervention
         `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, `Testing`, each started at a
-        time or by a `Trigger`, and all but vaccinations also stopped so. Two runs by one method
-        with one seed share all randomness, so that replicates of equal number differ only by the
-        effect of the interventions. For the baseline run, give an empty sequence: the method is
-        then chosen as for a run with interventions. Tau-leaping supports scheduled closures and
-        scheduled vaccination.
+        time or by a `Trigger`, and all but vaccinations also stopped so; and `Capacity`. Two runs
+        by one method with one seed share all randomness, so that replicates of equal number differ
+        only by the effect of the interventions. For the baseline run, give an empty sequence: the
+        method is then chosen as for a run with interventions. Tau-leaping supports scheduled
+        closures and scheduled vaccination.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional
@@ -176,6 +190,9 @@ def simulate(
         computes only the missing parts.
     chunk : int, optional
         Number of replicates in a part; the default is 1/64 of all.
+    checkpoint : float, optional
+        Seconds between two checkpoints of a replicate in `store`, for tau-leaping. The same call
+        again goes on from the latest; the result has the same bits.
 
     Returns
     -------
@@ -221,20 +238,27 @@ def simulate(
     zero = origin_of(origin, times)
     scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
-    numbers = replicate_numbers(replicates, 2**32 - 1)
+    numbers = replicate_numbers(replicates, REPLICATES_MOST)
+    check_switch("simulate", "common_random_numbers", common_random_numbers)
+    apart = replicates_apart(numbers, points.count, common_random_numbers)
     seed = integer("seed", seed, 0, 2**64 - 1)
     first = points.models[0]
     shape = Shape(points.layout.dims, points.layout.shape, numbers)
     collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
     plan = plan_of_points(method, points, scenario, device, listing)
+    if not plan.method.steps:
+        refuse_checkpoints(
+            f"method '{plan.method.name}' has no time steps between which a replicate can be left; "
+            "use tau-leaping"
+        )
     fastest = points.fastest
     precision = precision_of(precision, plan.method.steps, fastest, grid)
     options = options_of(
         plan.method, step=step, tolerance=tolerance, transition=transition, pressure=pressure
     )
     runs = PointRuns(
-        points, plan.method, scenario, numbers, listing, times=grid, seed=seed,
+        points, plan.method, scenario, numbers, apart, listing, times=grid, seed=seed,
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid)
@@ -254,6 +278,7 @@ def simulate(
             seed=str(seed),
             replicates=len(numbers) if points.swept else int(done.sum()),
             **({"first_replicate": numbers.start} if numbers.start else {}),
+            **({"common_random_numbers": int(not apart)} if points.swept else {}),
             model=json.dumps(first.to_dict()),
             model_digest=points.digest,
             network_digest=contacts.digest,

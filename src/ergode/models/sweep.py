@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import as_numbers
-from ergode.core.errors import ModelError
+from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 
 TRAJECTORY = "trajectory"
@@ -19,6 +19,8 @@ TRAJECTORY = "trajectory"
 POINT = "point"
 """Dimension of paired values, for sweeps of all other models."""
 REPLICATE = "replicate"
+REPLICATES_MOST = 2**32 - 1
+"""Upper bound (exclusive) of the number of a replicate, which is a key of 32 bits."""
 
 
 class Grid(Mapping[str, Any]):
@@ -264,6 +266,30 @@ def replicated(layout: Layout, numbers: range) -> Layout:
         {**layout.coords, REPLICATE: (REPLICATE, np.array(numbers))},
         {name: np.tile(row, count) for name, row in layout.rows.items()},
     )
+
+
+def replicates_apart(replicates: range, point_count: int, common: bool) -> int:
+    """Distance between the keys of equal replicates of successive points; 0 if these are `common`.
+
+    Points with random numbers of their own divide all numbers of replicates among them: replicate
+    k of point j is replicate j * distance + k of a call for this point alone. This depends on
+    nothing but the number of points.
+
+    Raises
+    ------
+    PlanError
+        A point has fewer numbers than replicates.
+    """
+    if common:
+        return 0
+    apart = REPLICATES_MOST // point_count
+    if replicates.stop > apart:
+        raise PlanError(
+            f"replicates end at {replicates.stop - 1:,}, and with common_random_numbers=False each "
+            f"of {point_count:,} points has the numbers 0 to {apart - 1:,}; use fewer replicates "
+            "or points"
+        )
+    return apart
 
 
 def lay_out_arrays(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,12 +121,18 @@ class Cloud:
 
     def visit(
         self, times: np.ndarray, measurements: Sequence[Measurement],
-        maneuvers: Sequence[Maneuver] = (),
+        maneuvers: Sequence[Maneuver] = (), at: int = 0,
+        paused: Callable[[int, float], None] = lambda at, share: None,
     ) -> Iterator[float]:  # fmt: skip
-        """Propagate to each time in turn; at their times, apply maneuvers and measurements."""
+        """Propagate to each time in turn; at their times, apply maneuvers and measurements.
+
+        ``paused(at, share)`` is called between two integrations, and a later visit goes on from
+        `at`.
+        """
         events = np.union1d(times, [m.time for m in measurements] + [m.time for m in maneuvers])
-        pending, jumps = list(measurements), list(enumerate(maneuvers, 1))
-        at = 0
+        since = events[at - 1] if at else -math.inf
+        pending = [one for one in measurements if one.time > since]
+        jumps = [one for one in enumerate(maneuvers, 1) if one[1].time > since]
         while at < events.size:
             # One integration covers all times up to the next of these, if memory suffices.
             seen = min(
@@ -144,6 +150,33 @@ class Cloud:
                 if time in times:
                     yield float(time)
             at = stop
+            paused(at, at / events.size)
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes."""
+        size = self.points.shape[1]
+        none = np.empty(0)
+        return {
+            "points": self.points, "log_weights": self.log_weights,
+            "log_evidence": np.array(self.log_evidence), "effective": np.array(self.effective),
+            "prior_mean": np.array([mean for mean, _ in self.before]).reshape(-1, size),
+            "prior_covariance": np.array([one for _, one in self.before]).reshape(-1, size, size),
+            "lost": none if self.lost is None else self.lost,
+            "origin": none if self._origin is None else self._origin,
+            "counts": np.array([self.resampled_count, self._flights, self._reported]),
+        }  # fmt: skip
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        self.points, self.log_weights = state["points"], state["log_weights"]
+        self.log_evidence, self.effective = (
+            state[name].tolist() for name in ("log_evidence", "effective")
+        )
+        self.before = list(zip(state["prior_mean"], state["prior_covariance"], strict=True))
+        self.lost, self._origin = (
+            state[name] if state[name].size else None for name in ("lost", "origin")
+        )
+        self.resampled_count, self._flights, self._reported = state["counts"].tolist()
 
     def _fly(self, times: np.ndarray) -> np.ndarray:
         """States [particle, time, variable]; the first are the current states."""

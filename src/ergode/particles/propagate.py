@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core import checkpoint as checkpoints
 from ergode.core import devices, launch, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import check_switch, choice, integer
+from ergode.core.divide import StorePath, alone, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
@@ -61,6 +63,7 @@ _FEWEST = 100.0
 _STEPS = 1000
 
 
+@divisible("particles", alone)
 def propagate(
     field: VectorField,
     prior: Prior,
@@ -79,6 +82,8 @@ def propagate(
     device: str | devices.Device = "auto",
     keep: Literal["all", "last", "none"] = "last",
     progress: bool = False,
+    store: StorePath | None = None,
+    checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Propagate a density by a particle filter: trajectories weighted by measurements.
 
@@ -127,6 +132,11 @@ def propagate(
         Times at which the particles themselves are part of the result.
     progress : bool
         Show progress on standard error.
+    store : path, optional
+        A folder such as ``"run.zarr"`` that keeps the result. The same call again reads it.
+    checkpoint : float, optional
+        Seconds between two checkpoints of the particles in `store`, at measurements, maneuvers and
+        times. The same call again goes on from the latest; the result has the same bits.
 
     Returns
     -------
@@ -237,22 +247,49 @@ class Moved(NamedTuple):
         self, cloud: Cloud, asked: Estimation, keep: str, report: Callable[[int], None]
     ) -> int:
         """Propagate the ensemble from time to time; return how many times were reached."""
-        number = 0
-        try:
-            for time in cloud.visit(asked.times, asked.measurements, asked.maneuvers):
-                weights = cloud.weights
-                self.mean[number], self.covariance[number] = moments(cloud.points, weights)
-                self.effective[number] = cloud.least_effective_count()
-                if keep == "last":
-                    self.kept.clear()
-                if keep != "none":
-                    self.kept.append((time, cloud.points, weights))
-                number += 1
-                report(1)
-        except KeyboardInterrupt:
-            if number == 0:
-                raise
+        number, at = 0, 0
+        with checkpoints.single_run("particles", cloud.device) as single:
+            if single.state is not None:
+                number, at = self._restore(single.state)
+                cloud.restore(single.state)
+                report(number)
+
+            def paused(at: int, share: float) -> None:
+                single.boundary(lambda: cloud.state() | self._state(number, at), share)
+
+            try:
+                events = asked.times, asked.measurements, asked.maneuvers
+                for time in cloud.visit(*events, at, paused):
+                    weights = cloud.weights
+                    self.mean[number], self.covariance[number] = moments(cloud.points, weights)
+                    self.effective[number] = cloud.least_effective_count()
+                    if keep == "last":
+                        self.kept.clear()
+                    if keep != "none":
+                        self.kept.append((time, cloud.points, weights))
+                    number += 1
+                    report(1)
+            except KeyboardInterrupt:
+                if number == 0:
+                    raise
         return number
+
+    def _state(self, number: int, at: int) -> dict[str, Any]:
+        """What `_restore` takes."""
+        return {
+            "number": number, "at": at, "mean": self.mean, "covariance": self.covariance,
+            "effective_count": self.effective, "kept_times": np.array([t for t, _, _ in self.kept]),
+            "kept_points": np.array([one for _, one, _ in self.kept]),
+            "kept_weights": np.array([one for _, _, one in self.kept]),
+        }  # fmt: skip
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> tuple[int, int]:
+        """Go on from a state; return the numbers of times and of events so far."""
+        self.mean[:], self.covariance[:] = state["mean"], state["covariance"]
+        self.effective[:] = state["effective_count"]
+        kept = (state[f"kept_{name}"] for name in ("times", "points", "weights"))
+        self.kept.extend((float(time), one, two) for time, one, two in zip(*kept, strict=True))
+        return int(state["number"]), int(state["at"])
 
     def values(self, count: int) -> dict[str, np.ndarray]:
         """Variables of the result; `count` particles."""

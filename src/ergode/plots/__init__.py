@@ -11,12 +11,13 @@ from ergode.plots.density import (
 from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
 from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, flux_graph, ignition_map, nuclide_chart
+from ergode.plots.space import animate_field, field
 from ergode.plots.stochastic import amounts, autocorrelation, phase_plane, realizations
 from ergode.plots.trajectories import trajectories
 
 __all__ = [
-    "abundances", "amounts", "autocorrelation", "check_figure_path", "comparison", "density",
-    "density_marginals", "density_over_time", "density_strip", "density_surface",
-    "epidemic_curves", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane",
+    "abundances", "amounts", "animate_field", "autocorrelation", "check_figure_path", "comparison",
+    "density", "density_marginals", "density_over_time", "density_strip", "density_surface",
+    "epidemic_curves", "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane",
     "realizations", "save_epidemic_curves", "trajectories",
 ]  # fmt: skip

@@ -201,6 +201,8 @@ READERS: Readers = {
     "width": Table.one_or_more,
     "axes": _axes,
     "max_cells": Table.integer,
+    "store": Table.path,
+    "checkpoint": Table.number,
     **dict.fromkeys(("scheme", "device", "precision", "keep"), Table.text),
     **dict.fromkeys(("threshold", "retained"), Table.number),
     **dict.fromkeys(("scale_threshold", "lower_threshold"), Table.boolean),

@@ -41,6 +41,8 @@ READERS: Readers = {
     "output": partial(Table.choice, choices=get_args(Output)),
     "replicates": Table.replicates,
     "store": Table.path,
+    "checkpoint": Table.number,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "chunk"), Table.integer),
     **dict.fromkeys(("step", "tolerance"), Table.number),
     **dict.fromkeys(

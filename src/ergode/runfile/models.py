@@ -70,7 +70,7 @@ def _infection(table: Table) -> Infection:
     profiles = table.table("profile", {})
     profile = {name: calendar(profiles.table(name)) for name in profiles.values}
     given: dict[str, Any] = {
-        key: _by_attribute(table, key, Table.number) or table.text(key) for key in factors
+        key: by_attribute(table, key, Table.number) or table.text(key) for key in factors
     }
     with table.explaining():
         return Infection(*ends, rates, profile, **given)
@@ -78,8 +78,8 @@ def _infection(table: Table) -> Infection:
 
 def _progression(table: Table) -> Progression:
     table.only(["compartment", "to", "holding_time"])
-    to = _by_attribute(table, "to", _branches) or _branches(table, "to")
-    stay = _by_attribute(table, "holding_time", holding_time) or holding_time(table, "holding_time")
+    to = by_attribute(table, "to", _branches) or _branches(table, "to")
+    stay = by_attribute(table, "holding_time", holding_time) or holding_time(table, "holding_time")
     compartment = table.text("compartment")
     with table.explaining():
         return Progression(compartment, to, stay)
@@ -92,7 +92,7 @@ def _branches(table: Table, key: str) -> Any:
     return table.text(key)
 
 
-def _by_attribute(table: Table, key: str, entry: Callable[[Table, str], Any]) -> ByAttribute | None:
+def by_attribute(table: Table, key: str, entry: Callable[[Table, str], Any]) -> ByAttribute | None:
     """What a key has for each value of a node attribute; None if it does not differ between nodes.
 
     `entry` reads what holds for one value.

@@ -70,6 +70,10 @@ class Request(Protocol):
         ...
 
 
+CHECKPOINT = 60.0
+"""Seconds between two checkpoints of a density that ``--resume`` keeps."""
+
+
 @dataclass(frozen=True)
 class RunFile:
     """A checked run file.
@@ -112,19 +116,23 @@ class RunFile:
     def divided(self, **options: Any) -> RunFile:
         """The same run in parts: with the options `executor` and `store` of the engine's call.
 
+        Densities have one part, with checkpoints.
+
         Raises
         ------
         PlanError
             It computes no ensemble.
         """
-        output = self.request.options.get("output")
-        if self.engine == "density" or output == "probabilities":
+        request: Any = self.request
+        output = request.options.get("output")
+        if output == "probabilities" or (self.engine == "density" and "executor" in options):
             what = "densities" if self.engine == "density" else output
             raise PlanError(
                 f"{self.path.name}: {what} are not computed in parts; --resume and --scheduler are "
                 "for ensembles"
             )
-        request: Any = self.request
+        if self.engine == "density":
+            options = {"checkpoint": CHECKPOINT, **request.options, **options}
         request = replace(request, options={**request.options, **options})
         return replace(self, request=request)
 

@@ -6,16 +6,20 @@ from datetime import date
 from typing import Any
 
 from ergode.models.epidemic import interventions
+from ergode.models.epidemic.attributes import ByAttribute
+from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.interventions import Importation, Intervention, Trigger
-from ergode.runfile.models import calendar, holding_time
+from ergode.models.epidemic.vaccination import Vaccination
+from ergode.runfile.models import by_attribute, calendar, holding_time
 from ergode.runfile.tables import Table
 
 MEASURES = {
     "layer-closure": interventions.LayerClosure,
-    "vaccination": interventions.Vaccination,
+    "vaccination": Vaccination,
     "isolation": interventions.Isolation,
     "contact-tracing": interventions.ContactTracing,
     "testing": interventions.Testing,
+    "capacity": interventions.Capacity,
 }
 TABLES = ("interventions", "importations", "layer_factors")
 
@@ -40,9 +44,19 @@ def _measure(table: Table) -> Intervention:
     return measure
 
 
-def _reductions(table: Table, key: str) -> dict[str, float]:
+def _reductions(table: Table, key: str) -> dict[str, float | list[float]]:
     described = table.table(key)
-    return {name: described.number(name) for name in described.values}
+    return {name: described.one_or_more(name) for name in described.values}
+
+
+def number_or_calendar(table: Table, key: str) -> float | Calendar:
+    """A number, or the changes and factors of a calendar."""
+    return calendar(table.table(key)) if isinstance(table.values[key], dict) else table.number(key)
+
+
+def text_or_by_attribute(table: Table, key: str) -> str | ByAttribute:
+    """The name of an attribute, or a number for each of its values."""
+    return by_attribute(table, key, Table.number) or table.text(key)
 
 
 def _waning(table: Table, key: str) -> Any:
@@ -68,7 +82,15 @@ def _start(table: Table, key: str) -> float | date | Trigger:
         )  # fmt: skip
 
 
-SPECIAL = {"Trigger": _start, "Mapping": _reductions, "Exponential": _waning}
+# The first of these words that occurs in an annotation decides.
+SPECIAL = {
+    "Trigger": _start,
+    "Mapping": _reductions,
+    "Exponential": _waning,
+    "Calendar": number_or_calendar,
+    "ByAttribute": text_or_by_attribute,
+    "float | Sequence": Table.one_or_more,
+}
 
 
 def _importation(table: Table) -> Importation:

@@ -40,6 +40,15 @@ _PART: Schema = {
     "type": "object", "additionalProperties": False, "required": ["stop"],
     "properties": {"start": {"type": "integer"}, "stop": {"type": "integer"}},
 }  # fmt: skip
+_SPACE: Schema = {
+    "type": "object", "additionalProperties": False, "required": ["shape", "diffusion"],
+    "properties": {
+        "shape": {"type": "array", "items": {"type": "integer"}},
+        "diffusion": _OBJECT,
+        "spacing": {"type": ["number", "array"], "items": _NUMBER},
+        "periodic": {"type": ["boolean", "array"], "items": {"type": "boolean"}},
+    },
+}  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
     Table.number: _NUMBER,
@@ -56,6 +65,8 @@ _BY_READER: dict[Any, Schema] = {
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
+    scenarios.number_or_calendar: {"type": ["number", "object"]},
+    scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
 
 
@@ -92,6 +103,8 @@ def _engine(name: str) -> Schema:
     }
     if name == "epidemics":
         tables |= _of_epidemics()
+    if name == "stochastic":
+        tables["space"] = _SPACE
     required = [module.OPTIONS, *module.NEEDED]
     then = {"properties": tables, "required": required, "additionalProperties": False}
     assert set(tables) == {*TOP, *module.TABLES}

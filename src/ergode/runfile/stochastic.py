@@ -13,7 +13,9 @@ from ergode import plots, stochastic
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import figure_of
+from ergode.runfile import space
 from ergode.runfile.reaction_networks import reaction_network
+from ergode.runfile.space import SpaceRun
 from ergode.runfile.spread import average, is_swept, usable
 from ergode.runfile.tables import Readers, Table
 from ergode.stochastic.simulate import Output
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-TABLES = ("network", "simulate")
+TABLES = ("network", "space", "simulate")
 OPTIONS = "simulate"
 NEEDED = ("network",)
 READERS: Readers = {
@@ -34,6 +36,7 @@ READERS: Readers = {
     "output": partial(Table.choice, choices=(*get_args(Output), PROBABILITIES)),
     "replicates": Table.replicates,
     "store": Table.path,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "max_firings", "max_states", "chunk"), Table.integer),
     **dict.fromkeys(("tolerance", "step"), Table.number),
     **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),
@@ -121,10 +124,12 @@ class StochasticRun:
         return found
 
 
-def read(top: Table) -> StochasticRun:
+def read(top: Table) -> StochasticRun | SpaceRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
     table = top.table("simulate")
+    if "space" in top:
+        return space.read(network, top.table("space"), table, READERS)
     options = table.options(READERS)
     if options.get("output") == "first-passage" and "stop" not in options:
         raise PlanError(f"{table.file.name}: {table.place} output 'first-passage' needs 'stop'")

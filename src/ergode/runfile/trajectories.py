@@ -26,6 +26,8 @@ READERS: Readers = {
     **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
     "replicates": Table.replicates,
     "store": Table.path,
+    "checkpoint": Table.number,
+    "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "max_steps", "chunk"), Table.integer),
 }
 

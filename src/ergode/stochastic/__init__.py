@@ -4,5 +4,6 @@ from ergode.stochastic.correlation import autocorrelation
 from ergode.stochastic.distribution import probabilities
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate
+from ergode.stochastic.simulate_space import simulate_space
 
-__all__ = ["autocorrelation", "probabilities", "sensitivities", "simulate"]
+__all__ = ["autocorrelation", "probabilities", "sensitivities", "simulate", "simulate_space"]

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, log, results
-from ergode.core.arguments import by_name, choice, integer, replicate_numbers, time_grid
+from ergode.core.arguments import (
+    by_name,
+    check_switch,
+    choice,
+    integer,
+    replicate_numbers,
+    time_grid,
+)
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import check_room
@@ -19,7 +26,7 @@ from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.sweep import POINT, Layout, lay_out
+from ergode.models.sweep import POINT, REPLICATES_MOST, Layout, lay_out, replicates_apart
 from ergode.stochastic import methods, outputs
 from ergode.stochastic.merge import merge_of
 from ergode.stochastic.runners import failures
@@ -39,6 +46,7 @@ def simulate(
     *,
     times: ArrayLike,
     replicates: int | range = 1,
+    common_random_numbers: bool = True,
     seed: int = 0,
     method: methods.MethodName = "auto",
     device: str | devices.Device = "auto",
@@ -68,10 +76,13 @@ def simulate(
     replicates : int or range
         Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
         those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
+    common_random_numbers : bool
+        Whether replicate r of all points of a sweep uses the same random numbers, so that points
+        differ by their parameters alone. False makes all points independent, as simulation-based
+        inference needs them: replicate r of point j of n is replicate
+        ``j * ((2**32 - 1) // n) + r`` of a call for this point alone, bit for bit.
     seed : int
-        Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
-        point of a sweep, so that points can be compared. For simulation-based inference they must
-        be independent: call once for each point, with a seed of its own.
+        Key of all random numbers, 0 to 2^64 - 1.
     method : str
         ``"auto"`` chooses one of the exact methods by the size of the network, how strongly it is
         coupled and what its rates are; ``attrs["method_reason"]`` says why.
@@ -197,7 +208,8 @@ def simulate(
     grid = time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected at least a start and an end")
-    numbers = replicate_numbers(replicates, 2**32 - 1)
+    numbers = replicate_numbers(replicates, REPLICATES_MOST)
+    check_switch("simulate", "common_random_numbers", common_random_numbers)
     seed = integer("seed", seed, 0, 2**64 - 1)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
     kind = outputs.kind(output)
@@ -208,6 +220,7 @@ def simulate(
     whole = asked is None or asked.whole
     control = step_control(asked, tolerance, step, grid, max_firings)
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
+    apart = replicates_apart(numbers, layout.count, common_random_numbers)
     device = devices.resolve(device)
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
@@ -226,7 +239,7 @@ def simulate(
     plan = methods.plan(asked, tables, request)
     runner_on = partial(
         plan.runner, tables, grid=grid if kind.over_time else grid[-1:], begin=float(grid[0]),
-        seed=seed, replicates=numbers, max_firings=max_firings,
+        seed=seed, replicates=numbers, apart=apart, max_firings=max_firings,
     )  # fmt: skip
     runner = runner_on(device=device)
     integers = plan.method.whole and not network.is_continuous.any()
@@ -256,6 +269,7 @@ def simulate(
             seed=str(seed),
             replicates=len(numbers),
             **({"first_replicate": numbers.start} if numbers.start else {}),
+            **({"common_random_numbers": int(not apart)} if layout.dims else {}),
             model_digest=network.digest,
             firings=int(firings.sum()),
             interrupted=int(bool((status == Status.NOT_RUN).any())),

@@ -59,6 +59,7 @@ from ergode.trajectories.runs import (
     follow_wide,
     refuse_rows,
 )
+from ergode.trajectories.steppers.noise import Paths
 from ergode.trajectories.tolerances import check_steps, check_tolerances
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def integrate(
     every_step: bool = False,
     dense_output: bool = False,
     replicates: int | range | None = None,
+    common_random_numbers: bool = False,
     seed: int = 0,
     noise_per_step: int = 1,
     device: str | devices.Device = "auto",
@@ -107,6 +109,7 @@ def integrate(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
+    checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Integrate ordinary, delay or stochastic differential equations for many values at once.
 
@@ -225,9 +228,12 @@ def integrate(
         Number of runs with different noise, along the last swept dim ``replicate``; or their
         numbers: ``range(50, 100)`` gives those rows of ``replicates=100``, bit for bit.
         `ergode.concat` joins parts.
+    common_random_numbers : bool
+        Whether all trajectories of a replicate have the same noise, so that they differ by their
+        values alone. By default all are independent. Without noise it changes nothing.
     seed : int
-        Seed of the noise. The noise depends only on the seed, the replicate and the trajectory's
-        index in the sweep.
+        Seed of the noise. The noise depends only on the seed, the replicate and, without common
+        random numbers, the trajectory's index in the sweep.
     noise_per_step : int
         Noise increments that are summed in a step, at most 64. A run with half the step and half
         this number has the same noise path.
@@ -252,6 +258,9 @@ def integrate(
         computes only the missing parts.
     chunk : int, optional
         Number of trajectories in a part; the default is 1/64 of all.
+    checkpoint : float, optional
+        Seconds between two checkpoints of a part in `store`. The same call again goes on from the
+        latest; the result has the same bits.
 
     Returns
     -------
@@ -309,6 +318,7 @@ def integrate(
     check_steps(step, max_step)
     check_switch("integrate", "every_step", every_step)
     check_switch("integrate", "dense_output", dense_output)
+    check_switch("integrate", "common_random_numbers", common_random_numbers)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
     if field.arrays is None:
@@ -325,7 +335,12 @@ def integrate(
         if field.arrays is None:  # the functions of arrays are reversed where they are called
             events, observables = reversed_events(events), reversed_observables(observables, model)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
-    first, numbers = whole.first_row(), range(0)
+    attrs: dict[str, Any] = {}
+    if field.diffusion is not None and layout.dims:
+        attrs["common_random_numbers"] = int(common_random_numbers)
+    first, numbers, sharers = whole.first_row(), range(0), 1
+    if common_random_numbers:  # of one replicate, or of all trajectories
+        sharers = 2**62 if replicates is None else layout.count
     if replicates is not None:
         numbers = replicate_numbers(replicates, 2**31)
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
@@ -358,10 +373,12 @@ def integrate(
     )
     problem = Problem(
         field, rows, layout, way * grid, known, devices.resolve(device), precision,
-        integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
-        first, compile, progress,
+        Paths(
+            integer("seed", seed, 0, 2**64 - 1),
+            integer("noise_per_step", noise_per_step, 1, 64), first, sharers,
+        ), compile, progress,
     )  # fmt: skip
-    attrs = {} if replicates is None else {"replicates": len(numbers), "seed": seed}
+    attrs |= {} if replicates is None else {"replicates": len(numbers), "seed": seed}
     attrs |= {"first_replicate": numbers.start} if numbers.start else {}
     place = problem.device
     log.tell_choice(chosen.method.name, chosen.reason, place.name, place.model)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core import devices, launch, whole
 from ergode.core.arguments import check_apart
+from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
@@ -24,6 +25,7 @@ from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.fixed.refinement import Refinement
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, Method
+from ergode.trajectories.steppers.noise import Paths
 
 # A trajectory that needs more adaptive explicit steps than this counts as stiff.
 EXPLICIT_STEPS = 100_000
@@ -39,9 +41,7 @@ class Problem(NamedTuple):
     history: InitialHistory
     device: devices.Device
     precision: Precision
-    noise_substeps: int
-    seed: int
-    first: int  # number of the first trajectory, a key of its noise
+    paths: Paths  # of noise
     compile: Compile
     show: bool  # whether to show progress
 
@@ -63,7 +63,7 @@ def refuse_rows(
     Raises
     ------
     PlanError
-        See `core.whole.refuse_rows`.
+        The call has checkpoints, and its method has no boundaries.
     """
     if history is not None:
         whole.refuse_rows("trajectories with a history are integrated together")
@@ -76,6 +76,11 @@ def refuse_rows(
             "stiff trajectories of arrays, or of more than 16 variables, share a matrix; name an "
             "explicit method"
         )
+    if stiff is not None and (stiff.is_wide(field) or (chosen.method.stiff and field.arrays)):
+        refuse_checkpoints(
+            "stiff equations of arrays, or of more than 16 variables, are integrated in one piece; "
+            "name an explicit method"
+        )
 
 
 def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found:
@@ -85,8 +90,7 @@ def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found
     ensemble = Ensemble(
         problem.field, tableau, known.function, times=problem.grid, device=problem.device,
         precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
-        noise_substeps=problem.noise_substeps, seed=problem.seed,
-        first=problem.first, when=problem.compile,
+        paths=problem.paths, when=problem.compile,
     )  # fmt: skip
     run = Refinement(
         problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
@@ -114,10 +118,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
     if chosen.is_fixed:
         # Step halving runs the kernel for fixed steps, once for every step size.
         equal = replace(control, step=control.step or 1.0)
-        runner = ArrayRunner(
-            field, chosen.method, equal, **options, noise_substeps=problem.noise_substeps,
-            seed=problem.seed, first=problem.first,
-        )  # fmt: skip
+        runner = ArrayRunner(field, chosen.method, equal, **options, paths=problem.paths)
         run = Refinement(field, runner, problem.rows, count, grid, problem.show)
         out, status = (
             run.within(control.rtol, control.atol, chosen.order)
@@ -130,9 +131,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         return follow_wide(problem, chosen, control)
     Outcome.check_room(grid.size, field.size, control, count, precision)
     if chosen.method.scheme:
-        options |= {
-            "noise_substeps": problem.noise_substeps, "seed": problem.seed, "first": problem.first,
-        }  # fmt: skip
+        options["paths"] = problem.paths
     steps: dict[str, Any] = {}
     if control.step is not None:
         span = float(grid[-1] - grid[0])
@@ -210,9 +209,7 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
         first = replace(first, max_steps=min(control.max_steps, EXPLICIT_STEPS))
     options: dict[str, Any] = {
         "times": grid, "device": problem.device, "precision": problem.precision,
-        "history": problem.history, "noise_substeps": problem.noise_substeps, "seed": problem.seed,
-        "first": problem.first,
-        "when": problem.compile,
+        "history": problem.history, "paths": problem.paths, "when": problem.compile,
     }  # fmt: skip
     runner = Runner(field, chosen.method, first, **options)
     outcome = runner.integrate(initial, parameters, show=problem.show)

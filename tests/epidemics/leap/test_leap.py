@@ -227,7 +227,7 @@ def test_measures_act_on_whom_they_should():
         device="cpu", strata="half", layer_factors={"home": ergode.Calendar([0, 5], [1.5, 0.2], 7)},
         interventions=[
             ergode.LayerClosure("school", reduction=0.75, start=4.3, stop=10.3),
-            ergode.Vaccination(efficacy=0.6, start=12, among="half"),
+            ergode.Vaccination(efficacy=[0.3, 0.6], interval=3, start=12, among="half"),
         ],
     )  # fmt: skip
     fine = np.linspace(0, 20, 20_001)
@@ -235,7 +235,7 @@ def test_measures_act_on_whom_they_should():
     school = np.where((fine >= 4.3) & (fine < 10.3), 0.25, 1.0)
     cases = counts["cases"].isel(replicate=0)
     found = 2 * (cases - cases.isel(time=0)).transpose("stratum", "time").values / pairs
-    for half, left in ((0, 1.0), (1, np.where(fine >= 12, 0.4, 1.0))):
+    for half, left in ((0, 1.0), (1, np.select([fine >= 15, fine >= 12], [0.4, 0.7], 1.0))):
         integral = np.append(0, np.cumsum((left * (home + school))[:-1]) * 0.001)[::1000]
         expected = -np.expm1(-0.05 * integral)
         error = np.sqrt(expected * (1 - expected) / (pairs / 2)) + 1e-9

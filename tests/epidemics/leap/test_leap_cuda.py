@@ -5,7 +5,7 @@ import pytest
 from leap_cases import aging, by_group, counts_of, measures, memoryless, weighted_network
 
 import ergode
-from ergode.core import devices
+from ergode.core import checkpoint, devices
 from ergode.epidemics.leap.grid import Signals, Store
 from ergode.epidemics.leap.options import CUTS_HUBS, GATHERS, LOCAL_BITS, PUSHES
 from ergode.epidemics.leap.runner import LeapEnsemble
@@ -43,7 +43,9 @@ def cuda_arguments(ensemble):
     return (
         runs._layout.tables, runs._hubs._replace(pressure=array(np.int32)), ensemble.seed, 0, 1,
         Store(*(array("int32" if k not in (0, 2) else "uint32") for k in range(8))),
-        Signals(*(array(t) for t in ("int32", word, "int32"))),
+        Signals(
+            *(array(t) for t in ("int32", word, "int32")), np.zeros((1, 1), np.int64), np.int64(0)
+        ),
         np.zeros((1, 1, 1), np.int32), array(np.int64),
     )  # fmt: skip
 
@@ -56,6 +58,9 @@ def cuda_arguments(ensemble):
         {"pressure": "auto", "step": 2.0, "tolerance": 0.1, "transition": "left-end"},
         {"pressure": "push", "precision": "float64"},
         {"pressure": "push", "measures": True},
+        pytest.param(
+            {"pressure": "auto", "step": 2.0, "resumes": True}, marks=pytest.mark.exhaustive
+        ),
     ],
 )
 def test_kernels_compile_to_ptx(model, weighted, chosen):
@@ -68,10 +73,12 @@ def test_kernels_compile_to_ptx(model, weighted, chosen):
     if chosen.get("measures"):
         chosen = {"pressure": "push"}
         scenario, model = measures(), memoryless()
-    ensemble = LeapEnsemble(
-        model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
-        device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | chosen),
-    )  # fmt: skip
+    kept = checkpoint.kept_in(None, 1.0) if chosen.pop("resumes", False) else checkpoint.outside()
+    with kept:
+        ensemble = LeapEnsemble(
+            model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
+            device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | chosen),
+        )  # fmt: skip
     text = cuda.ptx(ensemble.runs.kernel.compiled("cuda"), cuda_arguments(ensemble))
     assert "__local_depot" not in text
     bound = ensemble.runs.kernel.bindings

@@ -1,5 +1,7 @@
 """Windows of time against the queue of events: one history, bit for bit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -28,19 +30,24 @@ def everything(age=0.0):
     """Two strains whose immunity wanes, directed weighted layers, calendars, strata, importations.
 
     Measures begin and end at times and on triggers; contacts are traced at once, and after a delay.
-    The first strain takes its time by the group of a node.
+    The first strain takes its time by the group of a node, and the second has an infectivity by it.
     """
     strains = ergode.CompartmentModel.two_strains(
         transmission_rate=[0.25, 0.35],
         infectious=[ergode.Exponential(mean=5.0), ergode.Exponential(mean=4.0)],
         cross_susceptibility=[[0.1, 0.6], [0.5, 0.0]],
     )
+    by_group = ergode.ByAttribute("group", {0: 1.0, 1: 0.4, 2: 1.3})
+    infections = [
+        dataclasses.replace(one, infectivity=by_group if one.infected == "I2" else None)
+        for one in strains.infections
+    ]
     first, *others = strains.progressions
     stays = {group: ergode.Exponential(mean=4.0 + group) for group in range(3)}
     first = ergode.Progression(first.compartment, first.to, ergode.ByAttribute("group", stays))
     model = ergode.CompartmentModel(
         strains.compartments,
-        strains.infections,
+        infections,
         [
             first,
             *others,
@@ -64,10 +71,12 @@ def everything(age=0.0):
         [
             ergode.LayerClosure("school", reduction=0.8, start=8, duration=10),
             ergode.Vaccination(
-                fraction=0.4,
-                efficacy=0.7,
-                severity={"R1": 0.6},
-                rollout=10,
+                fraction=0.6,
+                efficacy=[0.5, 0.8],
+                severity={"R1": [0.3, 0.6]},
+                dose_rate=ergode.Calendar([4, 10], [8, 16]),
+                interval=5,
+                priority="susceptibility",
                 start=4,
                 waning=ergode.Exponential(mean=20),
                 among="group",
@@ -94,6 +103,7 @@ def everything(age=0.0):
                 start=ergode.Trigger("I2", 8),
                 stop=ergode.Trigger("I2", 6, below=True),
             ),
+            ergode.Capacity("S", 60, instead="R1"),
             ergode.Testing({"I2": 0.5}, fraction=0.7, isolation=4, delay=0.5),
             ergode.ContactTracing("I2", detection=0.5, tracing=0.6, quarantine=3, reduction=0.5),
             ergode.LayerClosure(
@@ -179,9 +189,8 @@ def points(model, initial):
         ergode.CompartmentModel(
             model.compartments,
             [
-                ergode.Infection(
-                    i.susceptible, i.infected,
-                    {name: rate * factor for name, rate in i.transmission_rate.items()},
+                dataclasses.replace(
+                    i, transmission_rate={n: r * factor for n, r in i.transmission_rate.items()}
                 )
                 for i in model.infections
             ],
@@ -191,7 +200,10 @@ def points(model, initial):
         for factor in (1.0, 0.5, 1.5)
     ]  # fmt: skip
     return PointGroup(
-        models, [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial], range(3)
+        models,
+        [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial],
+        np.zeros(3, np.int64),
+        3,
     )
 
 

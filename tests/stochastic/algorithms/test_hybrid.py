@@ -295,7 +295,7 @@ def test_other_engines_refuse_by_name():
     with pytest.raises(ergode.PlanError, match="'c' is a continuous variable"):
         ergode.stochastic.probabilities(FADING, times=[0, 1])
     with pytest.raises(ergode.ModelError, match="rate rules"):
-        ergode.on_grid(FADING, (2,), diffusion={})
+        ergode.ReactionDiffusion(FADING, (2,), diffusion={})
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ergode.core import kernels
+from ergode.core import checkpoint, kernels
 from ergode.core.devices import resolve
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.arrays import runner as runners
-from ergode.trajectories.arrays.group import IN_SHARED
+from ergode.trajectories.arrays.group import IN_SHARED, OVER, STAGE
 from ergode.trajectories.arrays.runner import CUDAFollowers, Runner
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS
@@ -72,9 +72,10 @@ def states_on_host(
 
 
 def outcome_on_host(
-    case, monkeypatch, field, method, times, initial, parameters, options, first=0, **noise
-):
-    """As `states_on_host`, everything that a run gives."""
+    case, monkeypatch, field, method, times, initial, parameters, options, first=0, budget=None,
+    **noise,
+):  # fmt: skip
+    """As `states_on_host`, everything that a run gives; in launches of up to `budget` steps."""
     group, count, n = case.partition(",")[0], initial.shape[0], field.size
     blocks, threads, in_shared = CASES[case]
     monkeypatch.setattr(runners, "_FEW_CUDA", 100 if group == "thread" else 0)
@@ -86,8 +87,9 @@ def outcome_on_host(
                             zeros=np.zeros, target="cuda", core_count=2, name="cuda",
                             memory_bytes=2**36, available_bytes=lambda: 2**36)  # fmt: skip
     control = control_of(options)
-    runner = Runner(field, METHODS[method], control, times=times, device=place,
-                    precision="float64", **noise)  # fmt: skip
+    with checkpoint.outside() if budget is None else checkpoint.kept_in(None, 1.0):
+        runner = Runner(field, METHODS[method], control, times=times, device=place,
+                        precision="float64", **noise)  # fmt: skip
     followers = CUDAFollowers(runner, count)
     assert followers.group == group
     assert followers.kernel.bindings.get(IN_SHARED, 0) == in_shared
@@ -97,8 +99,16 @@ def outcome_on_host(
     run = runner.arguments(initial.T, parameters, steps, slice(first, first + count))
     out = Outcome.empty(times.size, n, control, count, "float64")
     out.states[:] = -777.0  # on a GPU it is not set
-    arguments = run, runners.out_of(out), followers.workspace(blocks, count)
-    Machine(blocks, threads).run(followers.kernel, arguments)
+    given, w = (run, runners.out_of(out)), followers.workspace(blocks, count)
+    if budget is None:
+        Machine(blocks, threads).run(followers.kernel, (*given, w))
+        return out
+    launches = 0
+    while w.kept.whole[STAGE] != OVER:
+        limited = w._replace(kept=w.kept._replace(budget=budget))
+        Machine(blocks, threads).run(followers.kernel, (*given, limited))
+        launches += 1
+    assert launches > 1
     return out
 
 

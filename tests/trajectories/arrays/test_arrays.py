@@ -5,10 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cuda_on_host import CASES, check_ptx, states_on_host
+from cuda_on_host import CASES, check_ptx, outcome_on_host, states_on_host
 from scipy.integrate import solve_ivp
 
 import ergode
+from ergode.core import checkpoint
 from ergode.trajectories import integrate
 from ergode.trajectories.arrays import runner as runners
 from ergode.trajectories.backward import reversed_field
@@ -466,6 +467,33 @@ def test_cuda_kernels_compile(case):
     field, method, count, options = CUDA[case]
     precision = "float64" if case == "block" else "float32"
     check_ptx(case.partition(",")[0], field, method, count, precision, **options)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("how", [{"method": "tsit5"}, {"method": "euler", "step": 0.02},
+                                 {"method": "rkc2"}, {"method": "rkc2", "step": 0.01}])  # fmt: skip
+@pytest.mark.parametrize("case", ["thread", "block", "grid"])
+def test_groups_of_cuda_threads_in_several_launches(case, how, monkeypatch):
+    """One trajectory, in launches of three steps: the same bits."""
+    field, times = reaction(2, 4), np.array([0.0, 0.13, 0.33])
+    options = {"step": how.get("step"), "rtol": 1e-5, "atol": np.full(16, 1e-6)}
+    given = (0.5 + 0.1 * start((1, 16), 8), np.array([[0.2], [0.1], [0.04], [0.06]]), options)
+    at_once, found = (
+        outcome_on_host(case, monkeypatch, field, how["method"], times, *given, budget=budget)
+        for budget in (None, 3)
+    )
+    for name, one, other in zip(
+        found.arrays()._fields, found.arrays(), at_once.arrays(), strict=True
+    ):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", ["thread", "grid", "grid, stabilised"])
+def test_cuda_kernels_in_several_launches_compile(case):
+    field, method, _, options = CUDA[case]
+    with checkpoint.kept_in(None, 1.0):
+        check_ptx(case.partition(",")[0], field, method, 1, "float32", **options)
 
 
 @pytest.mark.parametrize("how", [{"method": "dop853"}, {"method": "euler", "step": 0.11},

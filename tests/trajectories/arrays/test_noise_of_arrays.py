@@ -11,6 +11,7 @@ from scipy import stats
 import ergode
 from ergode.trajectories import integrate
 from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.steppers.noise import Paths
 
 
 def lorenz_96(i, t, y, p):
@@ -510,7 +511,7 @@ def test_groups_of_cuda_threads_compute_the_same(case, method, monkeypatch):
     times, parameters = np.array([0.0, 0.13, 0.33]), np.repeat([[8.0], [0.2]], count, axis=1)
     states = states_on_host(
         case, monkeypatch, field, method, times, initial[first:], parameters, {"step": 0.05},
-        first=first, seed=7, noise_substeps=2,
+        first=first, paths=Paths(seed=7, substeps=2),
     )  # fmt: skip
     expected = solve(
         field, times=times, initial={"x": initial}, parameters={"F": 8.0, "noise": 0.2}, seed=7,

@@ -19,6 +19,7 @@ from ergode.trajectories import (
     integrate,
 )
 from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.steppers.noise import Paths
 
 
 def ring(i, t, y, p):
@@ -246,11 +247,11 @@ def test_noise_is_a_straight_line_within_a_step(monkeypatch):
     field = ergode.VectorField(component=drift, variables=("x", 3), diffusion=0.8)
     times, count = np.linspace(0.0, 2.0, 51), 2
     run = (field, "euler-maruyama", times, np.full((count, 3), 0.5), np.zeros((0, count)))
-    bare = outcome_on_host("thread", monkeypatch, *run, {"step": 0.04}, seed=4).states
+    bare = outcome_on_host("thread", monkeypatch, *run, {"step": 0.04}, paths=Paths(seed=4)).states
     found = outcome_on_host("thread", monkeypatch, *run, {
         "step": 0.04, "events": [ZeroCrossing(square), ZeroCrossing(very_high, terminal=True)],
         "observables": [Mean(zeroth), Maximum(zeroth), Mean(square)],
-    }, seed=4)  # fmt: skip
+    }, paths=Paths(seed=4))  # fmt: skip
     np.testing.assert_array_equal(found.states, bare)
     x = bare[:, 0]
     np.testing.assert_allclose(found.observed[0], np.trapezoid(x, times, axis=0) / 2.0, rtol=1e-9)

@@ -1,6 +1,7 @@
 """Delay equations with steps of the trajectories' own, against exact solutions."""
 
 import math
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from ergode.trajectories.adaptive.arguments import Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
-from ergode.trajectories.adaptive.runner import CUDAThreads, Runner
+from ergode.trajectories.adaptive.resume import ENDED, RESUMES, STAGE, TRIED, Kept, rows_of
+from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.methods import METHODS
+from ergode.trajectories.steppers.inside_step import EVENTS
 
 
 def logarithm(t, y, yd, p):
@@ -316,8 +319,24 @@ def test_stiff_method_with_delays_whose_every_step_is_kept(linear):
         np.testing.assert_array_equal(found["step_state"][i, count], found["state"][i, -1])
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", ["shared", "free", "state"])
+def test_cuda_kernel_in_several_launches_compiles(case, cuda_arguments):
+    def arguments(precision):
+        run, out, storage = cuda_arguments(precision)
+        number, rows = np.int64(1), np.ones((9, 1), precision)
+        kept = Kept(number, number, number, rows, np.ones((4, 1), np.int64))
+        return run, out, storage._replace(kept=kept)
+
+    _check_ptx(case, arguments, {RESUMES: True})
+
+
 @pytest.mark.parametrize("case", ["shared", "free", "state"])
 def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments):
+    _check_ptx(case, cuda_arguments, {})
+
+
+def _check_ptx(case, cuda_arguments, more):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
@@ -333,17 +352,15 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments
             field, METHODS["tsit5"], control, "float32",
             initial_history(field, given, 0.0, rows, 1),
             case == "shared",
-        ),
+        ) | more,
     )  # fmt: skip
     text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments("float32"))
     assert "__local_depot" not in text
     assert ".f64" not in text
 
 
-@pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
-@pytest.mark.parametrize("free", [False, True])
-def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python):
-    """The text of the CUDA kernel: cells that are shared, or, with a jump, each its own."""
+def _as_python(free, method, run_as_python):
+    """What the text of the CUDA kernel has found, and what it was given."""
     count, tolerance = 2, 1e-6
     initial, parameters = np.full((1, count), math.log(1.4)), np.ones((5, count))
     parameters[:] = np.array([[-2.0], [1.5], [1.0], [0.5], [0.3]])
@@ -369,10 +386,19 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     outcome = Outcome.empty(TIMES.size, 1, control, count, "float64")
     storage = Storage(
         *(np.full(shape, -1 if number == 2 else np.nan, int if number == 2 else float)
-          for number, shape in enumerate(CUDAThreads(runner).storage_shapes(plan, count)))
+          for number, shape in enumerate(runner.storage_shapes(plan, count)))
     )  # fmt: skip
     run = runner.arguments(initial, parameters, plan, np.inf, np.arange(count))
     run_as_python(kernel, count + 1, run, outcome.arrays(), storage)
+    return kernel, run, outcome, storage
+
+
+@pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
+@pytest.mark.parametrize("free", [False, True])
+def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python):
+    """The text of the CUDA kernel: cells that are shared, or, with a jump, each its own."""
+    jump, powers = [-0.11] if free else [], METHODS[method].powers
+    outcome = _as_python(free, method, run_as_python)[2]
 
     def before(s):
         return np.where((s < -0.11) & free, 0.6, smooth_past(s))
@@ -392,6 +418,38 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
         assert inside == pytest.approx(exact, abs=1e-6) and len(coefficients) == powers
         time = float(outcome.hits[0, 0, 0, 0])
         assert math.log(u.solution(time, 1.4, before, jump)) == pytest.approx(0.2, abs=1e-7)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
+@pytest.mark.parametrize("free", [False, True])
+def test_cuda_kernel_run_as_python_in_several_launches(free, method, run_as_python):
+    """Of two cells or three steps each: the same bits."""
+    kernel, run, outcome, storage = _as_python(free, method, run_as_python)
+    is_shared = not free
+    bindings = kernel.bindings | {RESUMES: True}
+    kernel = kernels.cuda_kernel(integrate_cuda, bindings=bindings)
+    count = outcome.status.size
+    for array in storage[:2]:
+        array[:] = np.nan
+    rows = np.full((rows_of(1, bindings.get(EVENTS, 0), 0), count), np.nan)
+    kept = Kept(0, 0, int(run.most), rows, np.zeros((4, count), int))
+    again = deepcopy(outcome)
+    for array in again.arrays():
+        array[...] = np.nan if array.dtype.kind == "f" else 0
+    again.step_log[:] = outcome.step_log
+    launches = 0
+    while (kept.counts[STAGE] != ENDED).any():
+        limits = {"cell": 2 * launches, "until": 2 * launches + 2} if is_shared else {}
+        here = run if is_shared else run._replace(most=int(kept.counts[TRIED].max()) + 3)
+        limited = storage._replace(kept=kept._replace(**limits))
+        run_as_python(kernel, count + 1, here, again.arrays(), limited)
+        launches += 1
+    assert launches > 3
+    for name, one, other in zip(
+        again.arrays()._fields, again.arrays(), outcome.arrays(), strict=True
+    ):
+        np.testing.assert_array_equal(one, other, err_msg=name)
 
 
 @pytest.mark.cuda

@@ -1,5 +1,6 @@
 """What the compilers make of the kernels, and that both targets compute the same."""
 
+import itertools
 import math
 import platform
 import re
@@ -19,7 +20,7 @@ from ergode.trajectories.delays import history_ring
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.fixed.cpu import integrate_cpu
 from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
-from ergode.trajectories.fixed.kernel import Out, Run
+from ergode.trajectories.fixed.kernel import RESUMES, Kept, Out, Run
 from ergode.trajectories.fixed.runner import CUDAThreads, Ensemble, Growth, bindings_of
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.methods import METHODS
@@ -96,7 +97,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(name, precision):
                 (np.uint64(0), np.int64(1)), np.int64(0), (np.int64(0), np.int64(1), one[0]),
             ),
             Out(np.ones((1, 3, 1), precision), np.ones(1, np.uint8), rows),
-            np.ones((4, 1, 2, 1), precision),
+            Kept(np.int64(0), np.int64(0), np.ones((4, 1, 2, 1), precision), rows, counts),
         ),
         optimized=single,
     )  # fmt: skip
@@ -104,6 +105,13 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(name, precision):
     assert ("fma.rn.f64" in text) == (precision == "float64")
     if single:
         assert ".f64" not in text
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["mackey-glass", "two delays", "lorenz"])
+def test_cuda_kernel_in_several_launches_compiles(name, monkeypatch):
+    monkeypatch.setitem(CASES, name, (*CASES[name][:3], {RESUMES: True}))
+    test_cuda_kernel_compiles_to_registers_of_its_precision(name, "float32")
 
 
 @BY_NAME
@@ -142,18 +150,27 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
     outcomes = np.full(count, 255, np.uint8)
     ring = np.full((steps.lags.max() + 9, len(field.variables), 2, count), np.nan)
     sums = np.zeros_like(growth.sums)
-    run_as_python(
-        cuda_kernel(case, "float64"), count + 1,
-        Run(
-            0.0, times, steps.lags, steps.breaks, initial, rows, np.array(steps.size),
-            np.array(steps.count), (0, 1), 0, growth.renewal,
-        ),
-        Out(found, outcomes, sums), ring,
+    kept = Kept(0, 0, ring, np.full(initial.shape, np.nan), np.full(count, -1))
+    run = Run(
+        0.0, times, steps.lags, steps.breaks, initial, rows, np.array(steps.size),
+        np.array(steps.count), (0, 1), 0, growth.renewal,
     )  # fmt: skip
+    run_as_python(cuda_kernel(case, "float64"), count + 1, run, Out(found, outcomes, sums), kept)
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     np.testing.assert_array_equal(outcomes, 0)
     np.testing.assert_allclose(sums, growth.sums, rtol=1e-9)
     assert (sums[-1] > 0).all() == (tangents > 0)
+    if tangents or SHORT in more:
+        return
+    # In several launches: the same bits.
+    kernel = cuda_kernel((*case[:3], {RESUMES: True}), "float64")
+    again, ends = np.full_like(expected, np.nan), [0, 1, 3, 11, 12, int(max(steps.count))]
+    outcomes[:], ring[:] = 255, np.nan
+    for begin, until in itertools.pairwise(ends):
+        piece = kept._replace(begin=begin, until=until)
+        run_as_python(kernel, count + 1, run, Out(again, outcomes, sums), piece)
+    np.testing.assert_array_equal(again, found)
+    np.testing.assert_array_equal(outcomes, 0)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="looks at x86 instructions")
@@ -175,7 +192,7 @@ def test_lanes_are_vector_instructions(precision):
             numbers, numbers[0], np.array([1]), (np.uint64(0), 1), 0, (0, 1, numbers[0, 0]),
         ),
         Out(np.empty((1, 1, 1), precision), np.empty(1, np.uint8), np.zeros((1, 1))),
-        (),
+        (), (),
     )  # fmt: skip
     (assembly,) = compiled.inspect_asm().values()
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be

@@ -41,6 +41,7 @@ EVENT_ROUNDING = np.uint32(29)
 LEAP_EVENT = np.uint32(30)
 LEAP_CAUSE = np.uint32(31)
 TESTING = np.uint32(32)
+DOSES = np.uint32(33)
 WIENER = np.uint32(40)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)

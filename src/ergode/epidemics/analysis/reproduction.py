@@ -250,6 +250,11 @@ def _branching(
             f"contacts is {type(contacts).__name__}; a reproduction number needs a ContactNetwork, "
             "whose contacts last"
         )
+    if model.has_own_factors:
+        raise ModelError(
+            "the infections of the model differ in susceptibility or infectivity; a reproduction "
+            "number needs equal ones, so that each arc has one weight"
+        )
     entered, classes = infected_of(model, infected), classes_of(model, contacts)
     transforms = [
         partial(

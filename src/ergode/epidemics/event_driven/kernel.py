@@ -92,12 +92,8 @@ from ergode.epidemics.shared.progression import (
 )
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
-from ergode.epidemics.shared.transmission import (
-    Source,
-    destination_of_stay,
-    guarded,
-    outcome,
-)
+from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
+from ergode.epidemics.shared.vaccines import guarded
 
 _ROOM = 64  # events that one event may add, besides contacts and traces
 

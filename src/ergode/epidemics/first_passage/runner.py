@@ -28,7 +28,7 @@ from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.options import COMPUTED, HAS_STRATA, WEIGHTED, WIDE
 from ergode.epidemics.shared.resolution import check_range, check_stages
-from ergode.epidemics.shared.sweep import PointGroup, bindings_of
+from ergode.epidemics.shared.sweep import PointGroup, bindings_of, rows_from
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.computed import ComputedNetwork
@@ -119,7 +119,7 @@ class FirstPassageEnsemble(Ensemble):
         self.width = np.dtype(precision).type(width)
         self._on_host = Search(
             offsets, targets, self.weights, self.stages, self.seeds.host,
-            self.seeds.most, self.seed, self.rows_from(0), self.horizon,
+            self.seeds.most, self.seed, rows_from(0, group), self.horizon,
         )  # fmt: skip
         self.search = put_table(device, self._on_host)._replace(seeding=self.seeds.of(0, 0))
         groups = np.zeros(1, np.int32) if stratum is None else stratum
@@ -199,7 +199,7 @@ class FirstPassageEnsemble(Ensemble):
         words = self.device.get(found)
         search = self._on_host._replace(
             seeding=self.seeds.on_host(first_replicate, len(words)),
-            rows=self.rows_from(first_replicate),
+            rows=self.rows_from(first_replicate, self._on.host),
         )
         return cases_of(self._on.host, search, first_replicate, words, self._bindings)
 

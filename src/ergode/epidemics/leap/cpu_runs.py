@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import checkpoint, kernels
 from ergode.core.launch import run_from_first
 from ergode.epidemics.leap import cpu
 from ergode.epidemics.leap.cpu import NodeState
@@ -43,6 +43,8 @@ class CpuRuns:
 
     def prepare(self) -> None:
         """Compile the kernel of whole replicates, or load it from the cache."""
+        if checkpoint.is_asked():
+            return  # replicates run step by step
         self._layout.device.prepare(
             self.kernel, *self._arguments(0, self._layout.tables.seeding, 0)
         )
@@ -52,7 +54,8 @@ class CpuRuns:
         layout, device = self._layout, self._layout.device
         arguments = self._arguments(first_replicate, seeding, count)
         counts, work = arguments[-2:]
-        if count < device.core_count and layout.node_count >= _SHARED_FROM:
+        is_shared = count < device.core_count and layout.node_count >= _SHARED_FROM
+        if is_shared or checkpoint.is_asked():
             done = 0
             with suppress(KeyboardInterrupt):
                 while done < count:
@@ -80,21 +83,35 @@ class CpuRuns:
         threads, run = layout.device.core_count, layout.device.run
         nodes = self._new_nodes(threads)
         clock, going = np.zeros(cpu.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
-        run(self._begin, 1, nodes, clock, work, tables, layout.mode, layout.seed, replicate)
         between = (
             nodes, clock, tables.rules, tables.schedule, tables.factors, layout.mode, counts, work
         )  # fmt: skip
-        while True:
-            run(self._between, 1, *between, 1, going)
-            if not going[0]:
-                break
-            run(
-                self._decide, threads, nodes, clock, tables.incoming, tables.rules, tables.stages,
-                tables.probabilities, tables.schedule, tables.factors.vaccines, layout.seed,
-                replicate, grain=1,
-            )  # fmt: skip
-            run(self._between, 1, *between, 0, going)
-            run(self._settle, threads, nodes, clock, tables.outgoing, tables.rules, grain=1)
+        last = max(1, int(tables.schedule.grid_tick[-1]))
+
+        def state() -> dict[str, Any]:
+            return _state_of(nodes, clock, counts, work)
+
+        with checkpoint.single_run("tau-leaping", layout.device) as single:
+            if single.state is None:
+                run(self._begin, 1, nodes, clock, work, tables, layout.mode, layout.seed, replicate)
+            else:
+                _restore(single.state, nodes, clock, counts, work)
+            while clock[cpu.GRID] < layout.time_count:
+                run(self._between, 1, *between, 1, going, is_brief=True)
+                if not going[0]:
+                    break
+                run(
+                    self._decide, threads, nodes, clock, tables.incoming, tables.rules,
+                    tables.stages, tables.probabilities, tables.schedule, tables.factors.vaccines,
+                    layout.seed, replicate, grain=1, is_brief=single.is_kept,
+                )  # fmt: skip
+                run(self._between, 1, *between, 0, going, is_brief=True)
+                run(
+                    self._settle, threads, nodes, clock, tables.outgoing, tables.rules, grain=1,
+                    is_brief=single.is_kept,
+                )  # fmt: skip
+                single.boundary(state, clock[cpu.START] / last)
+            single.boundary(state, 1.0)
 
     def _new_nodes(self, threads: int) -> NodeState:
         """A replicate in a segment for each thread."""
@@ -109,3 +126,27 @@ class CpuRuns:
             np.empty(count, np.uint8), np.empty(count, np.uint8),
             np.empty(count, np.int32), np.empty(count, np.int32),
         )  # fmt: skip
+
+
+_KEPT = ("compartment", "since", "pressure", "left")
+
+
+def _state_of(
+    nodes: NodeState, clock: np.ndarray, counts: np.ndarray, work: np.ndarray
+) -> dict[str, Any]:
+    """What a replicate is between two steps, for any number of threads."""
+    return {name: getattr(nodes, name) for name in _KEPT} | {
+        "population": nodes.population.sum(axis=0), "largest": nodes.largest.max(),
+        "clock": clock, "counts": counts, "work": work,
+    }  # fmt: skip
+
+
+def _restore(
+    state: dict[str, np.ndarray], nodes: NodeState, clock: np.ndarray, counts: np.ndarray,
+    work: np.ndarray,
+) -> None:  # fmt: skip
+    for name in _KEPT:
+        getattr(nodes, name)[...] = state[name]
+    nodes.population[...] = 0
+    nodes.population[0], nodes.largest[...] = state["population"], state["largest"]
+    clock[...], counts[...], work[...] = state["clock"], state["counts"], state["work"]

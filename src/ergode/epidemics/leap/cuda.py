@@ -17,6 +17,16 @@ from ergode.core.compiler.language import bits, cuda, from_bits, real, to_bits
 from ergode.epidemics.leap.factors import mean_factor, next_cursor
 from ergode.epidemics.leap.gather import copy_bits, gather_hubs
 from ergode.epidemics.leap.grid import (
+    CURSOR,
+    GATHERING,
+    GRID,
+    NEW,
+    NUMBER,
+    OVER,
+    PRESENT,
+    STAGE,
+    START,
+    UNDER_WAY,
     Shared,
     barrier,
     begin,
@@ -35,6 +45,7 @@ from ergode.epidemics.leap.options import (
     LOCAL_BITS,
     MODULATED,
     PUSHES,
+    RESUMES,
     SKIPS,
     SOURCE_MASK,
 )
@@ -92,7 +103,14 @@ def leap_cuda(tables, hubs, seed, first_replicate, block_count, store, signals, 
         thread_group(block_count), moves.shape[0], np.int64(cuda.gridDim.x) // block_count
     ):
         nodes = nodes_of(store, sizes, row, first_replicate + row, seed)
-        begin(threads, sizes, nodes, tables, signals, moves)
+        if RESUMES:
+            stage = signals.clock[row, STAGE]
+            if stage == OVER:
+                continue
+            if stage == NEW:
+                begin(threads, sizes, nodes, tables, signals, moves)
+        else:
+            begin(threads, sizes, nodes, tables, signals, moves)
         _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, work)
 
 
@@ -107,12 +125,33 @@ def _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, 
     present = np.int32(0)  # infectious nodes of this lane, where tiles are skipped
     changed = np.int64(0)
     gathered_steps = np.int64(0)
+    first = np.uint32(0)
+    stage = OVER
+    if RESUMES:
+        row = nodes.row
+        if signals.clock[row, STAGE] == UNDER_WAY:
+            start = signals.clock[row, START]
+            number = np.uint32(signals.clock[row, NUMBER])
+            grid_at = signals.clock[row, GRID]
+            cursor = signals.clock[row, CURSOR]
+            gathering = signals.clock[row, GATHERING] != 0
+            # One thread goes on with the sum of all, which only sums read.
+            if threads.rank == 0:
+                present = np.int32(signals.clock[row, PRESENT])
+        first = number
+        barrier(signals.barrier_words, row, threads.block_count)  # all have read
+        if threads.rank == 0:
+            signals.clock[row, PRESENT] = 0
     while True:
         if start == tables.schedule.grid_tick[grid_at]:
             if not HAS_STRATA:
                 _note(nodes.row, grid_at, threads.thread, shared.moves, moves)
             grid_at += 1
             if grid_at == tables.schedule.grid_tick.size:
+                break
+        if RESUMES:
+            if np.int64(np.uint32(number - first)) >= signals.budget:
+                stage = UNDER_WAY
                 break
         step = _next_step(
             number, start, grid_at, cursor, gathering, threads, sizes, nodes, tables, signals
@@ -143,13 +182,38 @@ def _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, 
         gathering = step.gathers_next
         start = step.end
         number = np.uint32(number + np.uint32(1))
+    if RESUMES:
+        _leave(
+            stage, start, number, grid_at, cursor, gathering, present, threads, nodes, shared,
+            signals, moves,
+        )  # fmt: skip
     if threads.rank == 0:
-        cuda.atomic.add(work, STEPS, np.int64(number))
+        cuda.atomic.add(work, STEPS, np.int64(np.uint32(number - first)))
         cuda.atomic.add(work, PULLS, gathered_steps)
     if infectious > 0:
         cuda.atomic.add(work, INFECTIOUS, infectious)
     if changed > 0:
         cuda.atomic.add(work, CHANGES, changed)
+
+
+def _leave(
+    stage, start, number, grid_at, cursor, gathering, present, threads, nodes, shared, signals,
+    moves,
+):  # fmt: skip
+    """Leave a replicate to the next launch, or mark it as over."""
+    row = nodes.row
+    if stage == UNDER_WAY:
+        if not HAS_STRATA:
+            _note(row, grid_at, threads.thread, shared.moves, moves)
+        if present != 0:
+            cuda.atomic.add(signals.clock, (row, np.int64(PRESENT)), np.int64(present))
+    if threads.rank == 0:
+        signals.clock[row, STAGE] = stage
+        signals.clock[row, START] = start
+        signals.clock[row, NUMBER] = np.int64(number)
+        signals.clock[row, GRID] = grid_at
+        signals.clock[row, CURSOR] = cursor
+        signals.clock[row, GATHERING] = np.int64(gathering)
 
 
 def _next_step(number, start, grid_at, cursor, gathering, threads, sizes, nodes, tables, signals):

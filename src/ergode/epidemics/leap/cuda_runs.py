@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import checkpoint, kernels
 from ergode.core.buffers import Scratch
 from ergode.core.errors import PlanError
 from ergode.epidemics.leap import options, plan
 from ergode.epidemics.leap.cuda import leap_cuda
 from ergode.epidemics.leap.gather import HUB, SEGMENT, Hubs
-from ergode.epidemics.leap.grid import BARRIER_STRIDE, TILE, Signals, Store
+from ergode.epidemics.leap.grid import (
+    BARRIER_STRIDE,
+    CLOCK_SIZE,
+    OVER,
+    STAGE,
+    START,
+    TILE,
+    Signals,
+    Store,
+)
 from ergode.epidemics.leap.layout import Layout
 from ergode.epidemics.leap.step import AUTO, GATHER, WORK_SIZE, LeapTables
 from ergode.epidemics.shared.counts import RUNNING_SUMS
@@ -20,6 +31,19 @@ from ergode.epidemics.shared.counts import RUNNING_SUMS
 _NODES_MOST = 2**31
 _STATIC_BYTES = 21 * 1024  # of shared memory, for any network
 _REGISTERS = 64
+
+
+Follow = Callable[[Callable[[int], None], dict[str, Any]], None]
+"""``follow(launch, arrays)`` runs replicates; ``launch(budget)`` takes up to `budget` steps."""
+
+
+def _at_once(launch: Callable[[int], None], arrays: dict[str, Any]) -> None:
+    launch(0)
+
+
+def _told(signals: Signals) -> dict[str, Any]:
+    """The signals that outlast a launch."""
+    return {"largest": signals.largest, "changes": signals.changes, "clock": signals.clock}
 
 
 class CudaRuns:
@@ -58,7 +82,9 @@ class CudaRuns:
         self._shared_bytes = 4 * self._planes if local else 0
         # A block with much shared memory is alone on its multiprocessor.
         self._threads = 1024 if 2 * self._shared_bytes > room else 256
+        self._resumes = checkpoint.is_asked()
         self._bindings = layout.bindings | {
+            options.RESUMES: self._resumes,
             options.GATHERS: self._gathers,
             options.PUSHES: self._pushes,
             options.LOCAL_BITS: local,
@@ -98,7 +124,22 @@ class CudaRuns:
         """Do nothing: `run` compiles the kernel to find the size of its grid."""
 
     def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Counts of `count` replicates, and their work."""
+        """Counts and work of `count` replicates, or of those completed before Ctrl-C."""
+        if not self._resumes:
+            return self._run(first_replicate, count, seeding, _at_once)
+        counts: list[np.ndarray] = []
+        work = np.zeros(WORK_SIZE, np.int64)
+        with suppress(KeyboardInterrupt):
+            for replicate in range(first_replicate, first_replicate + count):
+                moved, done = self._run(replicate, 1, seeding, self._in_launches)
+                counts.append(moved)
+                work += done
+        shape = (0, self._layout.time_count, self._layout.column_count)
+        return np.concatenate([np.zeros(shape, np.int32), *counts]), work
+
+    def _run(
+        self, first_replicate: int, count: int, seeding: Any, follow: Follow
+    ) -> tuple[np.ndarray, np.ndarray]:
         layout, device, threads = self._layout, self._layout.device, self._threads
         array = self._scratch.array
         moves = array("moves", (count, layout.time_count, layout.column_count), np.int32, True)
@@ -121,11 +162,38 @@ class CudaRuns:
         useful = -(-self._padded // (TILE * (threads // 32)))
         block_count = max(1, min(self._blocks // count, useful))
         blocks = block_count * min(count, self._blocks // block_count)
-        device.launch(
-            self.kernel, blocks, threads, *arguments(block_count), shared_bytes=self._shared_bytes
-        )
+
+        def launch(budget: int) -> None:
+            *first, _, moves, work = arguments(block_count)
+            limited = signals._replace(budget=np.int64(budget))
+            device.fill_zero(signals.barrier_words)
+            device.launch(
+                self.kernel, blocks, threads, *first, limited, moves, work,
+                shared_bytes=self._shared_bytes,
+            )  # fmt: skip
+
+        follow(launch, {**store._asdict(), **_told(signals), "moves": moves, "work": work})
         device.run(RUNNING_SUMS, count * layout.column_count, moves, self._at_first)
         return device.get(moves), device.get(work)
+
+    def _in_launches(self, launch: Callable[[int], None], arrays: dict[str, Any]) -> None:
+        """Run a replicate; `arrays` are its state."""
+        device, last = self._layout.device, self._layout.tables.schedule.grid_tick
+        end = max(1, int(device.get(last)[-1]))
+        with checkpoint.single_run("tau-leaping", device) as single:
+            if single.state is not None:
+                for name, array in arrays.items():
+                    device.copy(single.state[name], array)
+            while True:
+                (clock,) = device.get(arrays["clock"])
+                if clock[STAGE] == OVER:
+                    return
+                launch(single.steps())
+                (clock,) = device.get(arrays["clock"])
+                share = 1.0 if clock[STAGE] == OVER else min(clock[START] / end, 0.999)
+                single.boundary(
+                    lambda: {name: device.get(array) for name, array in arrays.items()}, share
+                )
 
     def _store(self, count: int) -> Store:
         """Allocate the nodes of `count` replicates."""
@@ -152,6 +220,8 @@ class CudaRuns:
             array("barrier_words", count * BARRIER_STRIDE, np.int32, True),
             array("largest", 3 * count, word, True),
             array("changes", 3 * count, np.int32, True),
+            array("clock", (count, CLOCK_SIZE), np.int64, True),
+            np.int64(0),
         )
 
     def _cut_hubs(self, offsets: np.ndarray, degrees: np.ndarray) -> Hubs:

@@ -22,9 +22,15 @@ from ergode.epidemics.leap.options import HAS_VACCINES, LAYERS, MODULATED
 from ergode.epidemics.leap.step import Schedule
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.shared import transmission
-from ergode.epidemics.shared.transmission import ALL_OR_NOTHING_KIND, LEAKY_KIND, left_by_vaccine
+from ergode.epidemics.shared.vaccines import (
+    ALL_OR_NOTHING_KIND,
+    LEAKY_KIND,
+    left_by_vaccine,
+    vaccine_bindings,
+)
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import LayerClosure, Vaccination
+from ergode.models.epidemic.interventions import LayerClosure
+from ergode.models.epidemic.vaccination import Vaccination
 
 PARTS = 1024
 """Parts of a tick: the resolution of the times at which factors change."""
@@ -50,7 +56,9 @@ def factors_of(
     contacts = scenario.stored
     closures = [one for one in scenario.interventions if isinstance(one, LayerClosure)]
     vaccines = any(isinstance(one, Vaccination) for one in scenario.interventions)
-    plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)
+    plan = transmission.interventions_of(
+        scenario.interventions, model, contacts, begin, horizon, precision
+    )
     # Refuses a calendar of an unknown layer.
     transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
     by_layer = bool(scenario.layer_factors) or any(one.layer is not None for one in closures)
@@ -89,7 +97,7 @@ def factors_of(
             MODULATED: changing or vaccines,
             LAYERS: len(layers),
             HAS_VACCINES: vaccines,
-            **transmission.vaccine_bindings(scenario.interventions),
+            **vaccine_bindings(scenario.interventions),
         },
     )
 

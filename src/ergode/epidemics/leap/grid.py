@@ -53,6 +53,15 @@ class Signals(NamedTuple):
     barrier_words: Any  # arrivals, int32 [row x BARRIER_STRIDE]
     largest: Any  # largest hazard, bits [row x 3]
     changes: Any  # changes of infectivity, int32 [row x 3]
+    clock: Any  # what lies between two launches: int64 [row, CLOCK_SIZE], or [1, 1]
+    budget: Any  # steps of a launch, int64
+
+
+# Entries of `Signals.clock`.
+STAGE, START, NUMBER, GRID, CURSOR, GATHERING, PRESENT, CLOCK_SIZE = range(8)
+
+NEW, UNDER_WAY, OVER = range(3)
+"""Values of STAGE."""
 
 
 class Sizes(NamedTuple):

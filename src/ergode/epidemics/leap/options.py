@@ -46,6 +46,8 @@ LOCAL_BITS = option(False)
 """The bits of infectious nodes fit in shared memory."""
 CUTS_HUBS = option(False)
 """Rows of hubs are cut into segments."""
+RESUMES = option(False)
+"""A launch takes some of the steps, and leaves the state for the next one."""
 GATHERED = option(4096)
 """Words of shared memory for gathered forces of infection: four per thread."""
 

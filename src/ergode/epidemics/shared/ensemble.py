@@ -73,9 +73,9 @@ class Ensemble(ABC):
             self.stratum_sizes = np.bincount(scenario.stratum, minlength=self.stratum_count)
         self._group = group
 
-    def rows_from(self, first: int) -> Rows:
-        """The rows of a launch from row `first` of all points on."""
-        return rows_from(first, self._group)
+    def rows_from(self, first: int, device: Device | None = None) -> Rows:
+        """The rows of a launch on a device, this one if not given, from row `first` on."""
+        return put_table(device or self.device, rows_from(first, self._group))
 
     def tables_on_device(self, tables: Tables, seeding: Seeding) -> EpidemicTables:
         """Tables that kernels read besides arcs; `seeding` is already on the device."""

@@ -49,7 +49,7 @@ class Importations(NamedTuple):
     # several points with a leading axis of points.
     probability: Any
     into: Any  # where the node then begins, int32 [plan_count, infection_count]
-    susceptibility: Any  # of each node, one at most, real [node_count], or [1] for all
+    susceptibility: Any  # one at most, real [infection_count or 1 for all, node_count or 1 for all]
 
 
 class ImportedCases(NamedTuple):
@@ -140,14 +140,27 @@ def factor_of(model: CompartmentModel, contacts: Network, name: str) -> np.ndarr
     return reduce(np.multiply, factors) if factors else None
 
 
+def own_factor_of(model: CompartmentModel, contacts: Network, name: str) -> np.ndarray:
+    """Factors of each infection that the others do not have, float32 [infection, node]."""
+    made = np.ones((len(model.infections), contacts.node_count), np.float32)
+    for k, one in enumerate(model.own_factors(name)):
+        if one is not None:
+            made[k] = factor_of_nodes(one, contacts)
+    return made
+
+
 def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
-    """Susceptibility of each node, divided by the largest one if that is above one."""
-    given = None
+    """Susceptibility of each node, divided by the largest one if that is above one.
+
+    Shape [infection_count or 1, node_count or 1].
+    """
+    values = np.ones((1, 1))
     if scenario.importations:
         given = factor_of(model, scenario.contacts, "susceptibility")
-    if given is None:
-        return np.ones(1)
-    values = np.asarray(given, float)
+        if given is not None:
+            values = np.asarray(given, float)[None, :]
+        if model.own_factors("susceptibility"):
+            values = values * own_factor_of(model, scenario.contacts, "susceptibility")
     return values / max(1.0, float(values.max(initial=0.0)))
 
 
@@ -228,11 +241,13 @@ def imported(imports, infections, plan, mark, left, node, compartment):
 
     `left` is the fraction of its susceptibility that remains under interventions.
     """
-    left *= imports.susceptibility[node if imports.susceptibility.size > 1 else 0]
+    susceptibility = imports.susceptibility
+    at = np.int64(node if susceptibility.shape[1] > 1 else 0)
     reached = real(0.0)
     for k in range(infections.susceptible.size):
         if infections.susceptible[k] == compartment:
-            reached = fma(imports.probability[plan, k], left, reached)
+            own = left * susceptibility[k if susceptibility.shape[0] > 1 else 0, at]
+            reached = fma(imports.probability[plan, k], own, reached)
             if mark <= reached:
                 return np.int64(imports.into[plan, k])
     return np.int64(-1)

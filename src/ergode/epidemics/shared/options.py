@@ -27,6 +27,12 @@ HAS_SEVERITY = option(False)
 """Whether a vaccination makes branches less likely."""
 HAS_WANING = option(False)
 """Whether the effects of a vaccination wane."""
+OWN_FACTORS = option(False)
+"""Whether infections differ in how susceptible or infectious a node is."""
+HAS_CAPACITIES = option(False)
+"""Whether compartments have a number of places."""
+HAS_DOSES = option(False)
+"""Whether a vaccination has several doses, or a number of doses a day."""
 HAS_TRIGGERS = option(True)
 """Whether a trigger starts one of them."""
 HAS_IMPORTATIONS = option(True)

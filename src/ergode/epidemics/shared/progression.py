@@ -11,6 +11,7 @@ the tables have a row for each class and compartment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
@@ -22,10 +23,11 @@ from ergode.core.errors import ModelError
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.options import WIDE
-from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, numbers_of, point_of, rates_of
 from ergode.models.epidemic.attributes import ByAttribute, Network, entry_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels
+from ergode.models.holding_times.base import HoldingTimeCode
 
 _FOR_EVER = float("inf")
 
@@ -141,21 +143,20 @@ def stages_of_points(
         length = 0
         if compartment in numbers:
             progression = first.progressions[numbers[compartment]]
-            codes = stays[compartment][_entry(progression.holding_time, which, classes)]
-            kind[row] = codes[0].kind
-            parameters[0, :, row] = [code.a for code in codes]
-            parameters[1, :, row] = [code.b for code in codes]
-            if codes[0].times is not None:
-                tables.append(np.array([[c.times for c in codes], [c.cdf for c in codes]]))
-                length = tables[-1].shape[2]
+            stay = stays[compartment][_entry(progression.holding_time, which, classes)]
+            kind[row], parameters[:, :, row] = stay.kind, stay.parameters.T
+            if stay.table is not None:
+                tables.append(stay.table)
+                length = stay.table.shape[2]
             names, cumulative = splits[compartment][_entry(progression.to, which, classes)]
             branch_to += [index[name] for name in names]
             chances.append(cumulative)
         table_start.append(table_start[-1] + length)
         branch_start.append(len(branch_to))
-    for number, infection in enumerate(first.infections):
-        for name in infection.transmission_rate:
-            rate[:, index[name]] = [m.infections[number].transmission_rate[name] for m in models]
+    names = [name for infection in first.infections for name in infection.transmission_rate]
+    rates = numbers_of(models, rates_of)
+    for number, name in enumerate(names):
+        rate[:, index[name]] = rates[:, number]
     times, cdf = np.zeros((points, 1), precision), np.ones((points, 1), precision)
     if tables:
         times, cdf = np.concatenate(tables, axis=2).astype(precision)
@@ -172,22 +173,50 @@ def _entry(given: Any, which: int, classes: Classes) -> int:
     return int(classes.entry[given.division][which]) if isinstance(given, ByAttribute) else 0
 
 
-def _stays(models: Sequence[CompartmentModel], number: int) -> list[list[Any]]:
-    """Codes of the holding times of a progression, [entry][point]."""
-    each = [[one.code() for one in model.progressions[number].holding_times] for model in models]
-    return [list(codes) for codes in zip(*each, strict=True)]
+class _Stay(NamedTuple):
+    """A holding time at all points."""
+
+    kind: int
+    parameters: np.ndarray  # [point, 2]
+    table: np.ndarray | None  # [time or cdf, point, row]
+
+
+def _stays(models: Sequence[CompartmentModel], number: int) -> list[_Stay]:
+    """The holding times of a progression, by entry."""
+    found = []
+    for entry, one in enumerate(models[0].progressions[number].holding_times):
+        code, table = one.code(), None
+        if code.times is not None:
+            codes = [_code(number, entry, model) for model in models]
+            table = np.array([[one.times for one in codes], [one.cdf for one in codes]])
+        parameters = numbers_of(models, partial(_parameters, number, entry))
+        found.append(_Stay(code.kind, parameters, table))
+    return found
+
+
+def _code(number: int, entry: int, model: CompartmentModel) -> HoldingTimeCode:
+    return model.progressions[number].holding_times[entry].code()
+
+
+def _parameters(number: int, entry: int, model: CompartmentModel) -> tuple[float, float]:
+    code = _code(number, entry, model)
+    return code.a, code.b
 
 
 def _splits(models: Sequence[CompartmentModel], number: int) -> list[tuple[list[str], np.ndarray]]:
     """Targets of a progression, and their cumulative probabilities [point, target], by entry."""
-    each = [model.progressions[number].splits for model in models]
     index, found = models[0].index, []
-    for entry, split in enumerate(each[0]):
+    for entry, split in enumerate(models[0].progressions[number].splits):
         # In the order of compartments, so that equal models make equal draws.
         names = sorted((n for n, p in split.items() if p > 0), key=lambda name: index[name])
-        cumulative = np.cumsum([[one[entry][name] for name in names] for one in each], axis=1)
-        found.append((names, cumulative))
+        chances = numbers_of(models, partial(_chances, number, entry, names))
+        found.append((names, np.cumsum(chances, axis=1)))
     return found
+
+
+def _chances(number: int, entry: int, names: list[str], model: CompartmentModel) -> list[float]:
+    split = model.progressions[number].splits[entry]
+    return [split[name] for name in names]
 
 
 def _order(model: CompartmentModel) -> np.ndarray:

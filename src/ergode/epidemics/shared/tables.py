@@ -13,13 +13,14 @@ from ergode.epidemics import seeding
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
-from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.clock import Moments, moments_of
-from ergode.epidemics.shared.importation import factor_of, importations_of
+from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
+    HAS_CAPACITIES,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
     HAS_MOMENTS,
@@ -28,6 +29,7 @@ from ergode.epidemics.shared.options import (
     HAS_TRACING,
     HAS_TRIGGERS,
     LAYERED,
+    OWN_FACTORS,
     TEMPORAL,
     THINNED,
     WEIGHTED,
@@ -36,7 +38,7 @@ from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import ContactTracing, Testing, Trigger
+from ergode.models.epidemic.interventions import Capacity, ContactTracing, Testing, Trigger
 from ergode.models.holding_times.empirical import Empirical
 from ergode.models.holding_times.families import Deterministic
 from ergode.models.networks.computed import ComputedNetwork
@@ -100,8 +102,14 @@ def tables_of(
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
     infections = transmission.infections_of(model, precision, group)
+    if model.has_own_factors:
+        own = (own_factor_of(model, contacts, side) for side in ("susceptibility", "infectivity"))
+        into, out = (each.astype(precision) for each in own)
+        infections = infections._replace(susceptibility=into, infectivity=out)
     calendars = transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
-    plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)
+    plan = transmission.interventions_of(
+        scenario.interventions, model, contacts, begin, horizon, precision
+    )
     heaviest = 1.0 if weights is None or not weights.size else float(weights.max())
     fastest = float(infections.peak.max()) * float(calendars.peak.max()) * heaviest
     span = scenario.longest_exposure if scenario.meetings is not None else horizon
@@ -126,12 +134,18 @@ def tables_of(
         LAYERED: contacts.layer is not None,
         TEMPORAL: scenario.meetings is not None,
         HAS_CALENDARS: changing,
+        **({OWN_FACTORS: True} if model.has_own_factors else {}),
         HAS_INTERVENTIONS: bool(scenario.interventions),
         HAS_TRACING: any(isinstance(i, ContactTracing | Testing) for i in scenario.interventions),
         HAS_SCREENING: any(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
-        **transmission.vaccine_bindings(scenario.interventions),
+        **vaccines.vaccine_bindings(scenario.interventions),
+        **(
+            {HAS_CAPACITIES: True}
+            if any(isinstance(i, Capacity) for i in scenario.interventions)
+            else {}
+        ),
         HAS_TRIGGERS: any(
             isinstance(moment, Trigger)
             for i in scenario.interventions
@@ -184,21 +198,30 @@ def arc_weights(
 ) -> np.ndarray | None:
     """Factor on the transmission rate along each arc; None if all are one.
 
-    A computed network has one for each slot of a node.
+    Where factors differ between infections, it includes the largest of them.  A computed network
+    has one for each slot of a node.
     """
     sides = ("infectivity", "susceptibility")
-    given = [one for side in sides for one in model.factors(side)]
+    given = [
+        one
+        for side in sides
+        for one in (*model.factors(side), *model.own_factors(side))
+        if one is not None
+    ]
     if not given:
         return (
             contacts.slot_factors() if isinstance(contacts, ComputedNetwork) else contacts.weights
         )
-    key = tuple(tuple(map(_key, model.factors(side))) for side in sides)
+    key = tuple(
+        tuple(map(_key, each)) for side in sides
+        for each in (model.factors(side), model.own_factors(side))
+    )  # fmt: skip
     names = [one if isinstance(one, str) else one.attribute for one in given]
     return kept(contacts, "weights", key, names, lambda: _weights(model, contacts))
 
 
-def _key(factor: ByAttribute | str) -> Any:
-    return factor if isinstance(factor, str) else (factor.division, factor.entries)
+def _key(factor: ByAttribute | str | None) -> Any:
+    return factor if not isinstance(factor, ByAttribute) else (factor.division, factor.entries)
 
 
 def _weights(
@@ -215,6 +238,14 @@ def _weights(
         by_source = name == "infectivity"
         per_arc = np.repeat(factor, contacts.degrees()) if by_source else factor[contacts.targets]
         weights = per_arc if weights is None else weights * per_arc
+    if model.has_own_factors:
+        own = {name: own_factor_of(model, contacts, name) for name in factors}
+        source = np.repeat(np.arange(contacts.node_count), contacts.degrees())
+        target = contacts.targets
+        largest = np.zeros(target.size, np.float32)
+        for out, into in zip(own["infectivity"], own["susceptibility"], strict=True):
+            np.maximum(largest, out[source] * into[target], out=largest)
+        weights = largest if weights is None else weights * largest
     if weights is not None:
         weights.setflags(write=False)
     return weights

@@ -15,34 +15,42 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.elementary import exp
-from ergode.core.math.random import BRANCHING, INTERVENTION, draw_words, uniform
+from ergode.core.math.random import uniform
 from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
+    HAS_CAPACITIES,
     HAS_INTERVENTIONS,
-    HAS_SEVERITY,
     HAS_TRIGGERS,
-    HAS_WANING,
+    OWN_FACTORS,
 )
-from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
-from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, numbers_of, point_of, rates_of
 from ergode.epidemics.shared.triggers import triggers_of
+from ergode.epidemics.shared.vaccines import (
+    ALL_OR_NOTHING_KIND,
+    LEAKY_KIND,
+    draws,
+    left_by_vaccine,
+    reduced_infectivity,
+    unaverted,
+    vaccines_of,
+)
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
+    Capacity,
     ContactTracing,
     Intervention,
     Isolation,
     LayerClosure,
     Testing,
     Trigger,
-    Vaccination,
 )
+from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.networks.contact_network import ContactNetwork
 
-CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(5)
+CLOSURE_KIND, _ISOLATION, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
 
 
 class Infections(NamedTuple):
@@ -55,6 +63,9 @@ class Infections(NamedTuple):
     infectious: Any  # whether a compartment is infectious, uint8 [compartment_count]
     peak: Any  # the largest rate from one compartment into another, a real number
     profile: Any  # calendar of the time since entering a compartment, or -1 [compartment_count]
+    # Factors of a target and of a source that differ by infection, real [infection_count, node].
+    susceptibility: Any
+    infectivity: Any
 
 
 class Calendars(NamedTuple):
@@ -77,11 +88,11 @@ class Interventions(NamedTuple):
     duration: Any
     fraction: Any
     reduction: Any
-    source_reduction: Any
     delay: Any
     rollout: Any
     layer: Any  # int32; -1 for all
     compartment: Any  # int32; -1 for none
+    instead: Any  # compartment that nodes enter in place of that, int32
     group: Any  # row of `members`, int32; -1 for all nodes
     members: Any  # uint8 [group_count, node_count]
     positive: Any  # probability of a detection, real [intervention_count, compartment_count]
@@ -90,12 +101,7 @@ class Interventions(NamedTuple):
     # to the quarantine of the node itself, real [intervention_count, 5].
     traced: Any
     triggers: Any  # see `shared.triggers`
-    severity: Any  # reductions of branches, real [intervention_count, compartment_count]
-    waning_rate: Any  # of exponential decay, real [intervention_count]; 0 for none
-    # A row of a table of waning is waning_first[i] : waning_first[i + 1], int32.
-    waning_first: Any
-    waning_change: Any  # times since protection, real [change_count]
-    waning_factor: Any
+    vaccines: Any  # see `shared.vaccines`
 
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
@@ -106,11 +112,10 @@ def infections_of(
     models, count = [model] if group is None else group.models, len(model.compartments)
     rate = np.zeros((len(models), len(model.infections), count), precision)
     profile = np.full(count, -1, np.int32)
+    given = iter(numbers_of(models, rates_of).T)
     for k, infection in enumerate(model.infections):
         for name in infection.transmission_rate:
-            rate[:, k, model.index[name]] = [
-                m.infections[k].transmission_rate[name] for m in models
-            ]
+            rate[:, k, model.index[name]] = next(given)
     for number, name in enumerate(model.profiles):
         profile[model.index[name]] = number
     susceptible = np.array([model.index[i.susceptible] for i in model.infections], np.int32)
@@ -127,6 +132,7 @@ def infections_of(
         (rate[0] > 0).any(axis=0).astype(np.uint8),
         peak.astype(precision),
         profile,
+        *np.ones((2, 1, 1), precision),
     )
     return found._replace(rate=rate[0], peak=found.peak[0]) if group is None else found
 
@@ -138,6 +144,7 @@ def infections_of_row(infections, rows, row):
         return Infections(
             infections.susceptible, infections.infected, infections.rate[point],
             infections.at_risk, infections.infectious, infections.peak[point], infections.profile,
+            infections.susceptibility, infections.infectivity,
         )  # fmt: skip
     return infections
 
@@ -188,9 +195,10 @@ def interventions_of(
     model: CompartmentModel,
     contacts: ContactNetwork,
     begin: float,
+    horizon: float,
     precision: Precision,
 ) -> Interventions:
-    """The table of a plan, on a clock that is zero at `begin`.
+    """The table of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
     Raises
     ------
@@ -200,26 +208,14 @@ def interventions_of(
     count = max(1, len(interventions))
     columns: dict[str, np.ndarray] = {
         name: np.zeros(count, precision)
-        for name in ("start", "duration", "fraction", "reduction", "source_reduction", "delay",
-                     "rollout")
-    }  # fmt: skip
+        for name in ("duration", "fraction", "reduction", "delay", "rollout")
+    }
     columns["start"] = np.full(2 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
-    layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
+    layer, compartment, group, instead = (np.full(count, -1, np.int32) for _ in range(4))
     traced = np.zeros((count, 5), precision)
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
-    severity = np.zeros((count, len(model.compartments)), precision)
-    waning_rate, waning_first = np.zeros(count, precision), np.zeros(count + 1, np.int32)
-    change: list[float] = []
-    factor: list[float] = []
-    reduced = {
-        name
-        for one in interventions
-        if isinstance(one, Vaccination)
-        for name, value in one.severity.items()
-        if value > 0
-    }
     members: list[np.ndarray] = []
     for row, one in enumerate(interventions):
         where = f"interventions[{row}]"
@@ -240,17 +236,7 @@ def interventions_of(
             if one.layer is not None:
                 layer[row] = layer_index(contacts, one.layer, where)
         elif isinstance(one, Vaccination):
-            for name, value in one.severity.items():
-                _check_severity(model, name, reduced, where)
-                severity[row, model.index[name]] = value
-            if isinstance(one.waning, Calendar):
-                change += one.waning.changes
-                factor += one.waning.factors
-            elif one.waning is not None:
-                waning_rate[row] = 1.0 / one.waning.mean
             kind[row] = LEAKY_KIND if one.leaky else ALL_OR_NOTHING_KIND
-            columns["reduction"][row] = one.efficacy
-            columns["source_reduction"][row] = one.infectivity_reduction
         elif isinstance(one, Isolation | ContactTracing):
             compartment[row] = compartment_index(model, one.compartment, where)
             kind[row] = _ISOLATION
@@ -259,6 +245,10 @@ def interventions_of(
                     f"{where} isolates nodes in '{one.compartment}', which is not infectious; "
                     "infectious compartments: " + (", ".join(model.infectious) or "none")
                 )
+        elif isinstance(one, Capacity):
+            kind[row] = CAPACITY_KIND
+            columns["duration"][row] = np.inf
+            compartment[row], instead[row] = _diverted(model, one, where)
         if isinstance(one, ContactTracing):
             kind[row] = TRACING_KIND
             positive[row, compartment[row]] = one.detection
@@ -271,27 +261,32 @@ def interventions_of(
             rate[row] = one.rate or 0.0
             for name, value in one.sensitivity.items():
                 positive[row, _testable(model, name, where)] = one.fraction * value
-        waning_first[row + 1 :] = len(change)
     return Interventions(
-        kind, **columns, layer=layer, compartment=compartment, group=group,
+        kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
-        triggers=triggers_of(interventions, model, precision), severity=severity,
-        waning_rate=waning_rate, waning_first=waning_first,
-        waning_change=np.array(change or [0.0], precision),
-        waning_factor=np.array(factor or [1.0], precision),
+        triggers=triggers_of(interventions, model, precision),
+        vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
 
 
-def vaccine_bindings(interventions: Sequence[Intervention]) -> dict[Any, bool]:
-    """Options of kernels for what vaccinations do beside preventing infections."""
-    given = [one for one in interventions if isinstance(one, Vaccination)]
-    found = {}
-    if any(any(one.severity.values()) for one in given):
-        found[HAS_SEVERITY] = True
-    if any(one.waning is not None for one in given):
-        found[HAS_WANING] = True
-    return found
+def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, int]:
+    """Positions of a compartment with places, and of the one that nodes enter instead."""
+    found = compartment_index(model, one.compartment, where)
+    other = compartment_index(model, one.instead, where)
+    leading = [p for p in model.progressions if one.compartment in p.branches]
+    if not leading:
+        raise ModelError(
+            f"{where} is a capacity of '{one.compartment}', but no progression leads there"
+        )
+    for progression in leading:
+        if one.instead not in progression.targets:
+            raise ModelError(
+                f"{where} sends nodes to '{one.instead}' instead of '{one.compartment}', but the "
+                f"progression out of '{progression.compartment}' has no branch '{one.instead}'; "
+                "expected one, of probability 0 if nobody goes there otherwise"
+            )
+    return found, other
 
 
 def _testable(model: CompartmentModel, name: str, where: str) -> int:
@@ -303,24 +298,6 @@ def _testable(model: CompartmentModel, name: str, where: str) -> int:
             "nodes in other compartments only"
         )
     return index
-
-
-def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where: str) -> None:
-    """Refuse a reduction of what is no branch, or of branches without others beside them."""
-    compartment_index(model, name, where)
-    found = False
-    for progression in model.progressions:
-        for split in progression.splits:
-            if split.get(name, 0.0) == 0.0 or len(split) == 1:  # one target is no branching
-                continue
-            found = True
-            if not any(share > 0 for other, share in split.items() if other not in reduced):
-                raise ModelError(
-                    f"{where} reduces the branch {progression.compartment} -> {name}, which has no "
-                    "other branch beside it"
-                )
-    if not found:
-        raise ModelError(f"{where} reduces the severity '{name}', which is no branch of the model")
 
 
 # ---- device functions
@@ -361,126 +338,22 @@ def detects(interventions, starts, row, moment):
     return moment >= starts[row] and is_in_force(interventions, starts, row, later(moment))
 
 
-def _draws(row, node, stay, seed, replicate):
-    return draw_words(
-        seed, replicate, node, INTERVENTION, np.uint32(row) | np.uint32(np.uint32(stay) << 8)
-    )
-
-
-def protected_since(interventions, row, start, node, seed, replicate):
-    """Time from which a vaccination protects a node; infinite if it does not."""
-    group = interventions.group[row]
-    if group >= 0 and interventions.members[group, node] == 0:
-        return real(_NEVER)
-    w0, w1, w2, w3 = _draws(row, node, 0, seed, replicate)
-    chosen = uniform(w0, w1) <= interventions.fraction[row]
-    if interventions.kind[row] == ALL_OR_NOTHING_KIND:
-        v0, v1, v2, v3 = _draws(row, node, 1, seed, replicate)
-        chosen = chosen and uniform(v0, v1) <= interventions.reduction[row]
-    if not chosen:
-        return real(_NEVER)
-    return fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
-
-
-def protection(interventions, row, start, time, node, seed, replicate):
-    """How well a vaccination protects a node: 1 at first, less when it has waned, 0 if not."""
-    since = protected_since(interventions, row, start, node, seed, replicate)
-    if since <= time and time < since + interventions.duration[row]:
-        if HAS_WANING:
-            return _unwaned(interventions, row, time - since)
-        return real(1.0)
-    return real(0.0)
-
-
-def _unwaned(interventions, row, age):
-    """Fraction of the effects that is left of a vaccination at a time since protection began."""
-    if interventions.waning_rate[row] > 0.0:
-        return exp(-interventions.waning_rate[row] * age)
-    first = interventions.waning_first[row]
-    high = interventions.waning_first[row + 1]
-    if first == high:
-        return real(1.0)
-    low = first + 1
-    while low < high:
-        middle = (low + high) >> 1
-        if interventions.waning_change[middle] <= age:
-            low = middle + 1
-        else:
-            high = middle
-    return interventions.waning_factor[low - 1]
-
-
-def left_by_vaccine(interventions, row, start, time, node, seed, replicate):
-    """Fraction of the infection rate of a node that remains after a vaccination."""
-    safe = protection(interventions, row, start, time, node, seed, replicate)
-    if interventions.kind[row] == LEAKY_KIND:
-        return fma(-interventions.reduction[row], safe, real(1.0))
-    return 1.0 - safe
-
-
 def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
     """Next compartment of a node after a stay with this index, which ends at `time`.
 
-    A vaccination may avert the branch that was drawn.
+    A vaccination may avert the branch that was drawn, or all its places may be taken.
     """
-    stages = tables.stages
-    into = np.int64(next_compartment_of_stay(stages, compartment, index, seed, replicate, node))
-    if HAS_SEVERITY:
+    into = unaverted(tables, starts, compartment, index, time, seed, replicate, node)
+    if HAS_CAPACITIES:
         plan = tables.interventions
-        left = real(1.0)
         for row in range(plan.kind.size):
-            if plan.severity[row, into] > 0.0:
-                safe = protection(plan, row, starts[row], later(time), node, seed, replicate)
-                left *= fma(-plan.severity[row, into], safe, real(1.0))
-        if left < 1.0:
-            w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
-            u = uniform(w2, w3)
-            if u > left:
-                into = _other_branch(
-                    stages, plan, row_of(stages, compartment, node), (u - left) / (1.0 - left), into
-                )
+            if (
+                plan.kind[row] == CAPACITY_KIND
+                and plan.compartment[row] == into
+                and is_in_force(plan, starts, row, time)
+            ):
+                into = np.int64(plan.instead[row])
     return into
-
-
-def _other_branch(stages, plan, row, part, into):
-    """A branch whose severity no vaccination reduces; `part` is uniform on (0, 1]."""
-    total = real(0.0)
-    before = real(0.0)
-    for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
-        if not _is_reduced(plan, stages.branch_to[branch]):
-            total += stages.branch_cdf[branch] - before
-        before = stages.branch_cdf[branch]
-    reached = real(0.0)
-    before = real(0.0)
-    found = False
-    for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
-        if not _is_reduced(plan, stages.branch_to[branch]):
-            # The last one of them is taken if rounding leaves the sum below the part.
-            if not found:
-                into = np.int64(stages.branch_to[branch])
-            reached += stages.branch_cdf[branch] - before
-            found = found or fma(part, total, real(0.0)) <= reached
-        before = stages.branch_cdf[branch]
-    return into
-
-
-def _is_reduced(plan, compartment):
-    """Whether a vaccination reduces the severity of a compartment."""
-    reduced = False
-    for row in range(plan.kind.size):
-        reduced = reduced or plan.severity[row, compartment] > 0.0
-    return reduced
-
-
-def guarded(interventions, starts, time, node, seed, replicate):
-    """Fraction of the infection rate from outside that remains after vaccinations."""
-    left = real(1.0)
-    time = later(time)
-    for row in range(interventions.kind.size):
-        kind = interventions.kind[row]
-        if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
-            left *= left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
-    return left
 
 
 class Source(NamedTuple):
@@ -509,11 +382,9 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
                 left *= 1.0 - interventions.reduction[row]
         elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
             left *= left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
-            if interventions.source_reduction[row] > 0.0:
-                safe = protection(
-                    interventions, row, starts[row], time, source.node, seed, replicate
-                )
-                left *= fma(-interventions.source_reduction[row], safe, real(1.0))
+            left *= reduced_infectivity(
+                interventions, row, starts[row], time, source.node, seed, replicate
+            )
         elif kind == _ISOLATION:
             group = interventions.group[row]
             if (
@@ -522,13 +393,26 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
                 and time >= source.since + interventions.delay[row]
                 and (group < 0 or interventions.members[group, source.node] != 0)
             ):
-                w0, w1, w2, w3 = _draws(row, source.node, source.stay, seed, replicate)
+                w0, w1, w2, w3 = draws(row, source.node, source.stay, seed, replicate)
                 if uniform(w0, w1) <= interventions.fraction[row]:
                     left *= 1.0 - interventions.reduction[row]
     return left
 
 
 _NEVER = float("inf")
+
+
+def _own_factor(infections, k, source, target):
+    """Factor of one infection along an arc."""
+    return infections.infectivity[k, source] * infections.susceptibility[k, target]
+
+
+def _largest_factor(infections, source, target):
+    """The largest factor of any infection, which the weight of the arc includes."""
+    largest = _own_factor(infections, 0, source, target)
+    for k in range(1, infections.susceptible.size):
+        largest = max(largest, _own_factor(infections, k, source, target))
+    return largest
 
 
 def outcome(
@@ -551,10 +435,15 @@ def outcome(
         left *= remaining(
             tables.interventions, starts, time, layer, source, target, seed, replicate
         )
+    if OWN_FACTORS:
+        left /= _largest_factor(infections, source.node, target)
     reached = real(0.0)
     for k in range(infections.susceptible.size):
         if infections.susceptible[k] == target_compartment:
-            reached = fma(infections.rate[k, source.compartment], left, reached)
+            own = left
+            if OWN_FACTORS:
+                own *= _own_factor(infections, k, source.node, target)
+            reached = fma(infections.rate[k, source.compartment], own, reached)
             if mark * infections.peak <= reached:
                 return infections.infected[k]
     return np.int32(-1)

@@ -36,7 +36,8 @@ from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     stay_index,
 )
-from ergode.epidemics.shared.transmission import Source, destination_of_stay, guarded, outcome
+from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
+from ergode.epidemics.shared.vaccines import guarded
 from ergode.epidemics.windows.state import (
     INFECTED,
     ROOM,

@@ -133,8 +133,9 @@ class WindowEnsemble(Ensemble):
         """
         rows = self.rows_from(first_replicate)
         imported_cases = imported_cases_of(
-            self._importations, self.node_count, self.tables.end, self.seed, rows, self._group,
-            count, self._on.host, self._precision,
+            self._importations, self.node_count, self.tables.end, self.seed,
+            self.rows_from(first_replicate, self._on.host), self._group, count, self._on.host,
+            self._precision,
         )  # fmt: skip
         imported_cases = put_table(self.device, imported_cases)
         tables = self.tables._replace(seeding=self._seeds.of(first_replicate, count))
@@ -183,7 +184,9 @@ def _arcs_of(
     """Incoming and outgoing arcs on the host."""
     nothing = np.zeros(1, np.int64)
     weight, layer = or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8)
-    alike = not (model.factors("infectivity") or model.factors("susceptibility"))
+    alike = not (
+        model.factors("infectivity") or model.factors("susceptibility") or model.has_own_factors
+    )
     mirrored = not contacts.directed and alike
     if mirrored and not tables.bindings[TEMPORAL]:
         return Arcs(

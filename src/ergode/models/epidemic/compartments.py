@@ -78,8 +78,6 @@ class CompartmentModel:
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
-        if len(self.infections) > 1:
-            self._check_factors()
         # A sweep makes many models that differ only in numbers.
         graph = (
             self.compartments,
@@ -139,18 +137,6 @@ class CompartmentModel:
             if progression.compartment in progression.targets:
                 raise ModelError(f"compartment '{progression.compartment}' progresses to itself")
 
-    def _check_factors(self) -> None:
-        for name in ("susceptibility", "infectivity"):
-            given = [getattr(infection, name) for infection in self.infections]
-            if any(one != given[0] for one in given):
-                k = next(k for k, one in enumerate(given) if one != given[0])
-                first, other = self.infections[0], self.infections[k]
-                raise ModelError(
-                    f"the infections {first.susceptible} -> {first.infected} and "
-                    f"{other.susceptible} -> {other.infected} differ in {name}; expected one for "
-                    "all infections of a model"
-                )
-
     def _check_paths(self) -> None:
         susceptible = {infection.susceptible for infection in self.infections}
         reached = {infection.infected for infection in self.infections} | susceptible
@@ -209,11 +195,25 @@ class CompartmentModel:
             found |= more
 
     def factors(self, name: str) -> tuple[ByAttribute | str, ...]:
-        """What multiplies the rate along arcs, by "susceptibility" or "infectivity" of a node."""
-        own, of_infections = getattr(self, name), getattr(self.infections[0], name)
-        if own is None and of_infections is None:
-            return ()
-        return tuple(one for one in (own, of_infections) if one is not None)
+        """What multiplies the rate of all infections along arcs.
+
+        By "susceptibility" or "infectivity" of a node.
+        """
+        given = getattr(self, name), None if self.own_factors(name) else self._given(name)[0]
+        return tuple(one for one in given if one is not None)
+
+    def own_factors(self, name: str) -> tuple[ByAttribute | str | None, ...]:
+        """The "susceptibility" or "infectivity" of each infection; none if these are equal."""
+        given = self._given(name)
+        return given if any(one != given[0] for one in given) else ()
+
+    def _given(self, name: str) -> tuple[ByAttribute | str | None, ...]:
+        return tuple(getattr(infection, name) for infection in self.infections)
+
+    @property
+    def has_own_factors(self) -> bool:
+        """Whether infections differ in how susceptible or infectious a node is."""
+        return bool(self.own_factors("susceptibility") or self.own_factors("infectivity"))
 
     @property
     def divisions(self) -> tuple[tuple[Any, ...], ...]:
@@ -244,8 +244,9 @@ class CompartmentModel:
                 rows.append((progression.compartment, target, after))
         facts: dict[str, Any] = {"compartments": tuple(self.compartments)}
         for name in ("susceptibility", "infectivity"):
-            given = [one if isinstance(one, str) else one.attribute for one in self.factors(name)]
-            facts[name] = ", ".join(given) or None
+            given = [one for one in (*self.factors(name), *self.own_factors(name)) if one]
+            names = [one if isinstance(one, str) else one.attribute for one in given]
+            facts[name] = ", ".join(dict.fromkeys(names)) or None
         return card("CompartmentModel", facts, Table(("from", "to", "how"), rows, len(rows)))
 
     @property

@@ -149,12 +149,17 @@ def dates_since(origin: np.datetime64, days: np.ndarray) -> np.ndarray:
     return found.astype("datetime64[ns]") if fits else found
 
 
-def on_clock(one: T, origin: np.datetime64 | None, *, may_precede: bool = False) -> T:
+def on_clock(
+    one: T, origin: np.datetime64 | None, *, may_precede: bool = False, owner: str | None = None
+) -> T:
     """A copy of a measure, whose dates are days since the origin."""
-    owner, changed = type(one).__name__, {}
+    owner = owner or type(one).__name__
+    changed: dict[str, Any] = {}
     for field in fields(one):  # type: ignore[arg-type]
         value = getattr(one, field.name)
-        if isinstance(value, np.datetime64 | tuple):
+        if getattr(value, "has_dates", False):  # a calendar
+            changed[field.name] = on_clock(value, origin, owner=f"{owner}: {field.name}")
+        elif isinstance(value, np.datetime64 | tuple):
             name = f"{owner}: {field.name}"
             days = days_since(origin, name, value, may_precede=may_precede)
             if days is not value:

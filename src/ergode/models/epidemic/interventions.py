@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
-from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.dates import (
     Moment,
     as_tuple,
@@ -24,7 +23,6 @@ from ergode.models.epidemic.dates import (
     number_of,
     text_of,
 )
-from ergode.models.holding_times.families import Exponential
 
 CASES = "cases"
 ALL_CONTACTS = ""  # the one layer of a network without named layers
@@ -165,8 +163,8 @@ class Intervention:
         return float(self.stop) - start
 
 
-_SHARE = (0.0, 1.0)
-_SPAN = (0.0, math.inf)
+SHARE = (0.0, 1.0)
+SPAN = (0.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -197,102 +195,7 @@ class LayerClosure(Intervention):
     duration: float = math.inf
 
     def __post_init__(self) -> None:
-        self._check(reduction=_SHARE, duration=_SPAN)
-
-
-@dataclass(frozen=True)
-class Vaccination(Intervention):
-    """Protection of a fraction of nodes, chosen at random.
-
-    Parameters
-    ----------
-    fraction : float
-        Fraction of the eligible nodes that are vaccinated, 0 to 1.
-    efficacy : float
-        A leaky vaccine multiplies the infection rate of each vaccinated node by 1 - efficacy; an
-        all-or-nothing vaccine protects this fraction of them fully and the others not at all.
-    leaky : bool
-        Whether the vaccine is leaky; otherwise it is all-or-nothing.
-    infectivity_reduction : float
-        Fraction by which protected nodes are less infectious if they become infected.
-    severity : mapping of str to float
-        For compartments of a branching: the fraction of the nodes that would enter it, and do not
-        if they are protected at that moment, such as ``{"H": 0.8}``. They enter one of the other
-        branches, in proportion to its probability.
-    rollout : float
-        Period of vaccination; each vaccinated node has a uniformly random time in it [time].
-    delay : float
-        Time from vaccination to protection [time].
-    duration : float
-        Duration of protection [time].
-    waning : Exponential or Calendar, optional
-        Factor on all three effects of a leaky vaccine by the time since protection began:
-        exponential decay with a mean, or a table of values between 0 and 1.
-    among : str, optional
-        Name of a node attribute: nodes with a nonzero value are eligible.
-    start : float or Trigger, optional
-        Start of the rollout.
-
-    Examples
-    --------
-    A vaccine that is better against the hospital than against infection, and wanes:
-
-    >>> import ergode
-    >>> vaccination = ergode.Vaccination(
-    ...     fraction=0.7, efficacy=0.5, infectivity_reduction=0.3, severity={"H": 0.8},
-    ...     rollout=30, waning=ergode.Exponential(mean=180),
-    ... )
-    """
-
-    fraction: float = 1.0
-    efficacy: float = 1.0
-    leaky: bool = True
-    infectivity_reduction: float = 0.0
-    rollout: float = 0.0
-    delay: float = 0.0
-    duration: float = math.inf
-    among: str | None = None
-    severity: Mapping[str, float] = field(default_factory=dict)
-    waning: Exponential | Calendar | None = None
-
-    def __post_init__(self) -> None:
-        self._check(
-            fraction=_SHARE, efficacy=_SHARE, infectivity_reduction=_SHARE, rollout=_SPAN,
-            delay=_SPAN, duration=_SPAN,
-        )  # fmt: skip
-        check_switch("Vaccination", "leaky", self.leaky)
-        if self.stop is not None:
-            raise ModelError("Vaccination: it has no stop; expected a rollout and a duration")
-        if not isinstance(self.severity, Mapping):
-            raise ModelError(
-                f"Vaccination: severity is {self.severity!r}; expected compartments and their "
-                "reductions, such as {'H': 0.8}"
-            )
-        reduced = {
-            name: number_of("Vaccination", f"severity of '{name}'", value, *_SHARE)
-            for name, value in self.severity.items()
-        }
-        object.__setattr__(self, "severity", reduced)
-        self._check_waning()
-
-    def _check_waning(self) -> None:
-        waning = self.waning
-        if waning is None or isinstance(waning, Exponential):
-            is_table = False
-        elif isinstance(waning, Calendar) and waning.period is None and not waning.has_dates:
-            is_table = True
-        else:
-            raise ModelError(
-                f"Vaccination: waning is {waning!r}; expected an Exponential, or a Calendar of "
-                "times since protection that does not repeat"
-            )
-        if is_table and max(waning.factors) > 1.0:  # type: ignore[union-attr]
-            raise ModelError("Vaccination: a factor of waning is above 1; expected 0 to 1")
-        if waning is not None and not self.leaky:
-            raise ModelError(
-                "Vaccination: waning goes with a leaky vaccine; an all-or-nothing vaccine has a "
-                "duration"
-            )
+        self._check(reduction=SHARE, duration=SPAN)
 
 
 @dataclass(frozen=True)
@@ -325,7 +228,7 @@ class Isolation(Intervention):
     among: str | None = None
 
     def __post_init__(self) -> None:
-        self._check(fraction=_SHARE, delay=_SPAN, reduction=_SHARE, duration=_SPAN)
+        self._check(fraction=SHARE, delay=SPAN, reduction=SHARE, duration=SPAN)
 
 
 @dataclass(frozen=True)
@@ -373,8 +276,8 @@ class ContactTracing(Intervention):
 
     def __post_init__(self) -> None:
         self._check(
-            detection=_SHARE, detection_delay=_SPAN, tracing=_SHARE, tracing_delay=_SPAN,
-            quarantine=_SPAN, reduction=_SHARE, lookback=_SPAN, duration=_SPAN,
+            detection=SHARE, detection_delay=SPAN, tracing=SHARE, tracing_delay=SPAN,
+            quarantine=SPAN, reduction=SHARE, lookback=SPAN, duration=SPAN,
         )  # fmt: skip
 
 
@@ -431,14 +334,14 @@ class Testing(Intervention):
     among: str | None = None
 
     def __post_init__(self) -> None:
-        self._check(fraction=_SHARE, delay=_SPAN, isolation=_SPAN, reduction=_SHARE, duration=_SPAN)
+        self._check(fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN)
         if not isinstance(self.sensitivity, Mapping) or not self.sensitivity:
             raise ModelError(
                 f"Testing: sensitivity is {self.sensitivity!r}; expected compartments and the "
                 "probabilities of a positive test, such as {'I': 0.9}"
             )
         checked = {
-            name: number_of("Testing", f"sensitivity of '{name}'", value, *_SHARE)
+            name: number_of("Testing", f"sensitivity of '{name}'", value, *SHARE)
             for name, value in self.sensitivity.items()
         }
         object.__setattr__(self, "sensitivity", checked)
@@ -449,6 +352,70 @@ class Testing(Intervention):
             if self.fraction != 1.0:
                 raise ModelError("Testing: it has a fraction and a rate; expected one of them")
             object.__setattr__(self, "rate", rate)
+
+
+@dataclass(frozen=True)
+class Capacity(Intervention):
+    """Places in a compartment, such as beds: who would enter it while it is full goes elsewhere.
+
+    Parameters
+    ----------
+    compartment : str
+        Compartment that has a number of places. Progressions into it are diverted.
+    places : int
+        Number of places.
+    instead : str
+        Compartment that nodes enter while all places are taken. It has to be a branch beside
+        `compartment`, of probability 0 if nobody goes there otherwise; so it has a holding time and
+        outcomes of its own.
+
+    Notes
+    -----
+    Whether a place is free is decided after all events of a moment. Nodes that arrive at one moment
+    therefore all enter if there was a free place before, and a place that becomes free at a moment
+    can be taken from then on. Arrivals at exactly one moment happen only with holding times of a
+    fixed length. Seeds are placed whatever the capacity. Several capacities act in their order: an
+    intensive care unit that is full can send to a ward, which can send home.
+
+    Examples
+    --------
+    Fifty beds; without one, more die:
+
+    >>> import ergode
+    >>> week = ergode.Gamma(mean=7, sd=3)
+    >>> model = ergode.CompartmentModel(
+    ...     ["S", "I", "H", "N", "R", "D"],
+    ...     [ergode.Infection("S", "I", {"I": 0.3})],
+    ...     [
+    ...         ergode.Progression("I", {"H": 0.1, "N": 0.0, "R": 0.9}, week),
+    ...         ergode.Progression("H", {"D": 0.1, "R": 0.9}, week),
+    ...         ergode.Progression("N", {"D": 0.5, "R": 0.5}, week),
+    ...     ],
+    ... )
+    >>> beds = ergode.Capacity("H", 50, instead="N")
+    """
+
+    compartment: str
+    places: int
+    instead: str
+
+    def __post_init__(self) -> None:
+        places = self.places
+        if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:
+            raise ModelError(f"Capacity: places is {places!r}; expected a whole number, 1 or more")
+        if self.compartment == self.instead:
+            raise ModelError(
+                f"Capacity: '{self.compartment}' cannot be its own replacement; expected another "
+                "compartment"
+            )
+        full = Trigger(self.compartment, int(places))
+        free = Trigger(self.compartment, int(places), below=True)
+        if (self.start, self.stop) not in ((None, None), (full, free)):
+            raise ModelError(
+                "Capacity: it has no start and no stop; it acts while all places are taken"
+            )
+        object.__setattr__(self, "start", full)
+        object.__setattr__(self, "stop", free)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import is_finite_number
+from ergode.core.columns import as_float
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, factors_by
 from ergode.models.epidemic.calendars import Calendar
@@ -33,7 +34,8 @@ class Infection:
         entered it: infectivity by age of infection.
     susceptibility, infectivity : ByAttribute or str, optional
         Factors on the rate along arcs into and out of a node, by an attribute of the node; or the
-        name of a node attribute that is the factor.
+        name of a node attribute that is the factor. The infections of a model may have different
+        ones.
     """
 
     susceptible: str
@@ -84,7 +86,7 @@ class Infection:
                     "that does not repeat"
                 )
         object.__setattr__(
-            self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
+            self, "transmission_rate", {k: as_float(v) for k, v in self.transmission_rate.items()}
         )
         object.__setattr__(self, "profile", dict(self.profile))
         if self.susceptibility is None and self.infectivity is None:
@@ -149,7 +151,7 @@ class Progression:
                 f"branching probabilities out of '{self.compartment}' sum to {total:.10g}, not 1"
                 f"{whose}: " + ", ".join(f"{name} {value:g}" for name, value in to.items())
             )
-        return {name: float(value) for name, value in to.items()}
+        return {name: as_float(value) for name, value in to.items()}
 
     def _check_holding_time(self, given: Any, label: str) -> Any:
         if not isinstance(given, HoldingTime):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.columns import as_float, is_finite
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
@@ -200,10 +200,10 @@ def _evaluate(function: Callable[[np.ndarray], Any], t: ArrayLike, before: float
 def finite_number(owner: str, name: str, value: Any, *, signed: bool = False) -> float:
     """`value` as a float: finite, and positive unless `signed`."""
     try:
-        number = float(value)
+        number: float = as_float(value)
     except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{owner}: {name} is {value!r}; expected a number") from None
-    if not math.isfinite(number) or not (signed or number > 0):
+    if not is_finite(number) or not (signed or number > 0):
         limit = "finite number" if signed else "finite number above zero"
         raise ModelError(f"{owner}: {name} is {number!r}; expected a {limit}")
     return number
@@ -225,7 +225,7 @@ def chosen_parameters(
 def check_derived(owner: str, **values: float) -> None:
     """Refuse derived parameters that are not finite and positive: extreme inputs may overflow."""
     for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
+        if not (is_finite(value) and value > 0):
             raise ModelError(
                 f"{owner}: the derived {name} is {value!r}; the given parameters are too far apart "
                 "for floating point"

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ergode.core.columns import each, exp, expm1, lgamma, log, log1p, sqrt
 from ergode.core.errors import ModelError
 from ergode.models.holding_times import kernels
 from ergode.models.holding_times.base import (
@@ -196,12 +197,12 @@ class LogNormal(Family):
                         f"LogNormal: median {middle:g} is not below mean {average:g}, as for every "
                         "log-normal distribution; exchange them, or use Deterministic"
                     )
-                location = math.log(middle)
-                spread = math.sqrt(2.0 * math.log1p((average - middle) / middle))
+                location = log(middle)
+                spread = sqrt(2.0 * log1p((average - middle) / middle))
             else:
                 deviation = finite_number(owner, "sd", sd)
-                spread = math.sqrt(math.log1p((deviation / average) ** 2))
-                location = math.log(average) - 0.5 * spread**2
+                spread = sqrt(log1p((deviation / average) ** 2))
+                location = log(average) - 0.5 * spread**2
             check_derived(owner, sigma=spread)
         self._set(mu=location, sigma=spread)
 
@@ -211,7 +212,7 @@ class LogNormal(Family):
 
     @property
     def variance(self) -> float:
-        growth = math.expm1(self.sigma**2) if self.sigma**2 < 700 else math.inf
+        growth = expm1(self.sigma**2) if self.sigma**2 < 700 else math.inf
         return growth * _exp(2.0 * self.mu + self.sigma**2)
 
     @property
@@ -244,6 +245,7 @@ class LogNormal(Family):
         return np.exp(self.mu + self.sigma * ndtri(p))
 
 
+@each
 def _exp(x: float) -> float:
     return math.exp(x) if x < 709.7 else math.inf
 
@@ -300,19 +302,19 @@ class Weibull(Family):
                     f"Weibull: sd / mean is {ratio:g}; expected 0.001 to 1000 (below that, use "
                     "Deterministic)"
                 )
-            form = 1.0 / _inverse_weibull_shape(math.log1p(ratio**2))
-            size = average / math.exp(math.lgamma(1.0 + 1.0 / form))
+            form = 1.0 / _inverse_weibull_shape(log1p(ratio**2))
+            size = average / exp(lgamma(1.0 + 1.0 / form))
             check_derived(owner, shape=form, scale=size)
         self._set(shape=form, scale=size)
 
     @property
     def mean(self) -> float:
-        return self.scale * _exp(math.lgamma(1.0 + 1.0 / self.shape))
+        return self.scale * _exp(lgamma(1.0 + 1.0 / self.shape))
 
     @property
     def variance(self) -> float:
         growth = _log_second_moment(1.0 / self.shape)
-        return self.mean**2 * (math.expm1(growth) if growth < 700 else math.inf)
+        return self.mean**2 * (expm1(growth) if growth < 700 else math.inf)
 
     def _pdf(self, t: np.ndarray) -> Any:
         density = self._hazard(t) * self._survival(t)
@@ -331,7 +333,7 @@ class Weibull(Family):
 def _log_second_moment(x: float) -> float:
     """log(mean of T^2 / (mean of T)^2) = log Gamma(1 + 2x) - 2 log Gamma(1 + x), x = 1 / shape."""
     if x > 0.05:
-        return math.lgamma(1.0 + 2.0 * x) - 2.0 * math.lgamma(1.0 + x)
+        return lgamma(1.0 + 2.0 * x) - 2.0 * lgamma(1.0 + x)
     # The difference cancels for small x; its power series (DLMF 5.7.3) does not. The series is
     # the sum over k of (-x)^k zeta(k) (2^k - 2) / k.
     zeta = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.0369277551433699,
@@ -342,14 +344,14 @@ def _log_second_moment(x: float) -> float:
 
 def _inverse_weibull_shape(wanted: float) -> float:
     """The x with `_log_second_moment(x) = wanted`, by bisection of its logarithm."""
-    low, high = math.log(1e-4), math.log(1e3)
+    low, high = log(1e-4), log(1e3)
     for _ in range(100):
         middle = 0.5 * (low + high)
-        if _log_second_moment(math.exp(middle)) < wanted:
+        if _log_second_moment(exp(middle)) < wanted:
             low = middle
         else:
             high = middle
-    return math.exp(0.5 * (low + high))
+    return exp(0.5 * (low + high))
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -5,4 +5,4 @@ from __future__ import annotations
 
 def replicate_of(number, point, plan):
     """Replicate of realization `number`, which is of a point of the sweep: a key of its draws."""
-    return plan.begin_replicate + number - point * plan.replicates
+    return plan.begin_replicate + number - point * (plan.replicates - plan.apart)

@@ -74,7 +74,8 @@ class Plan(NamedTuple):
 
     seed: Any
     replicates: Any  # replicates of every point
-    begin_replicate: Any  # number of the first of them
+    begin_replicate: Any  # number of the first of them, at point 0
+    apart: Any  # distance between those numbers of successive points; 0 if all are the same
     first: Any  # first realization of this chunk
     begin: Any  # start time
     max_firings: Any

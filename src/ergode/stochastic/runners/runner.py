@@ -32,6 +32,8 @@ class Runner:
         As for `simulate`.
     replicates : range
         Numbers of the replicates of every point.
+    apart : int
+        Distance between these numbers as keys of successive points; 0 if points share them.
     device : Device
     leaps : bool
         Whether a step of the method has many firings.
@@ -49,6 +51,7 @@ class Runner:
         begin: float,
         seed: int,
         replicates: range,
+        apart: int = 0,
         max_firings: int,
         device: Device,
         leaps: bool = False,
@@ -64,10 +67,9 @@ class Runner:
         self.real = leaps or flows or tables.reported_count > tables.species_count
         self.whole = whole and not tables.network.is_continuous.any()
         self._plan = Plan(
-            np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start), np.int64(0),
-            np.float64(begin),
-            np.int64(max_firings), np.bool_(tables.moving_breaks),
-            np.int64(tables.species_count),
+            np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start),
+            np.int64(apart), np.int64(0), np.float64(begin), np.int64(max_firings),
+            np.bool_(tables.moving_breaks), np.int64(tables.species_count),
         )  # fmt: skip
 
     def points(self, first: int, count: int) -> int:

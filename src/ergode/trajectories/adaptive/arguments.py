@@ -23,7 +23,7 @@ class Run(NamedTuple):
     largest: Any  # real: largest step [time]
     since: Any  # real: events and observables before this time are ignored
     most: Any  # int64: largest number of steps, rejected ones included
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     origin: Any  # real: first time
     last: Any  # real: last time
@@ -45,9 +45,10 @@ class Out(NamedTuple):
 
 
 class Storage(NamedTuple):
-    """History buffers of a CUDA kernel (see `segments.StoredHistory`)."""
+    """History buffers of a CUDA kernel, or of one that resumes (see `segments.StoredHistory`)."""
 
     ring: Any  # real [slot, delayed variable, 2, trajectory]
     breakpoints: Any  # real [breakpoint, row, trajectory]
     whole: Any  # int64 [row, trajectory]
     pieces: Any  # real [row, trajectory]
+    kept: Any = ()  # what else lies between two launches, if the kernel resumes (see `resume`)

@@ -29,7 +29,7 @@ def bindings_of(
     precision: Precision,
     history: InitialHistory | None = None,
     shared: bool = True,
-    noise_substeps: int = 1,
+    paths: noise.Paths = noise.OWN_PATHS,
 ) -> dict[Any, Any]:
     """Options and user functions that a kernel of `adaptive` is compiled with."""
     bindings = {
@@ -58,8 +58,7 @@ def bindings_of(
         bindings |= _bindings_of_history(field, method, history, shared)
     if method.scheme:
         assert field.diffusion is not None
-        bindings[noise.SUMMED] = noise_substeps > 1
-        bindings |= noise.bindings_of(field)
+        bindings |= noise.bindings_of(field, paths)
     if inside_step.EVENTS in bindings:
         # A stochastic step is a straight line: two intervals suffice.  Curved dense output needs
         # at least four.

@@ -31,6 +31,19 @@ from ergode.trajectories.adaptive.lanes import (
     try_steps,
     workspace,
 )
+from ergode.trajectories.adaptive.resume import (
+    ACCEPTED,
+    CURSOR,
+    ENDED,
+    NEW,
+    RESUMES,
+    STAGE,
+    TRIED,
+    UNDER_WAY,
+    leave,
+    stage_of,
+    take_up,
+)
 from ergode.trajectories.adaptive.step import (
     DONE,
     INACCURATE,
@@ -128,16 +141,40 @@ def integrate_cuda(run, out, storage):
         run.frame[0, me], me,
     )  # fmt: skip
     lag = tuple(np.int32(run.lags[d]) for d in range(len(PLACES)))
+    n = np.int32(0)
+    now = np.int32(0)
+    interpolation_error = real(0.0)
+    fresh = True
+    goal = last
     at = _begun(p, me, run, out)
-    if SHARED:
+    if RESUMES:
+        kept = storage.kept
+        if kept.counts[STAGE, me] == ENDED:
+            return
+        fresh = kept.counts[STAGE, me] == NEW
+        if SHARED:
+            n = np.int32(kept.cell)
+            now = np.int32(n % period)
+        if not fresh:
+            at, interpolation_error, goal = _taken_up(me, kept)
+    if SHARED and fresh:
         fill_history(
             period, run.origin, stored.width, at.y, run.given, run.jumps, me, stored.ring, me
         )
-    interpolation_error = real(0.0)
-    n = np.int32(0)
-    now = np.int32(0)
-    fresh = True
+    if RESUMES and not SHARED and not fresh:
+        # The last launch has ended within a cell.
+        history = history_here(stored)
+        while at.t < goal and at.outcome == DONE:
+            at = _one_step(at, goal, history, p, n, stored, run, out)
+        if len(PLACES) > 0 and at.outcome == DONE:
+            interpolation_error = _missed(at, interpolation_error, n, now, stored, run)
+            at = _with_outcome(at, INACCURATE if interpolation_error > run.limit else DONE)
+    until = n
+    if RESUMES:
+        until = np.int32(min(storage.kept.until, np.int64(2**31 - 1)))
     while at.t < last and at.outcome == DONE:
+        if RESUMES and SHARED and n >= until:
+            break
         f, goal, history = _at_goal(at, p, n, now, lag, fresh, stored, run)
         h = at.h
         if fresh:
@@ -160,7 +197,60 @@ def integrate_cuda(run, out, storage):
             at = _with_outcome(at, INACCURATE if interpolation_error > run.limit else DONE)
         n = np.int32(n + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
+    if RESUMES:
+        _leave(at, interpolation_error, goal, me, run, storage.kept)
     _finish(at, interpolation_error, p, me, run, out)
+
+
+def _taken_up(me, kept):
+    """What the last launch has left: a trajectory, its interpolation error, and its goal."""
+    rows, counts = kept.rows, kept.counts
+    events, seen = 2 * VARIABLES, 2 * VARIABLES + 2 * EVENTS
+    single = seen + SEEN
+    return (
+        Trajectory(
+            rows[single, me],
+            tuple(rows[i, me] for i in range(VARIABLES)),
+            tuple(rows[VARIABLES + i, me] for i in range(VARIABLES)),
+            tuple(rows[events + 2 * e, me] for e in range(EVENTS)),
+            tuple(rows[events + 2 * e + 1, me] for e in range(EVENTS)),
+            tuple(rows[seen + j, me] for j in range(SEEN)),
+            rows[single + 1, me], rows[single + 2, me], rows[single + 3, me] > 0.0,
+            counts[CURSOR, me], counts[ACCEPTED, me], counts[TRIED, me] - counts[ACCEPTED, me],
+            DONE,
+        ),
+        rows[single + 4, me],
+        rows[single + 5, me],
+    )  # fmt: skip
+
+
+def _leave(at, interpolation_error, goal, me, run, kept):
+    """Leave a trajectory to the next launch."""
+    rows, counts = kept.rows, kept.counts
+    events, seen = 2 * VARIABLES, 2 * VARIABLES + 2 * EVENTS
+    single = seen + SEEN
+    for i in unroll(range(VARIABLES)):
+        rows[i, me] = at.y[i]
+        rows[VARIABLES + i, me] = at.f[i]
+    for e in unroll(range(EVENTS)):
+        rows[events + 2 * e, me] = at.g[e]
+        rows[events + 2 * e + 1, me] = at.met[e]
+    for j in unroll(range(SEEN)):
+        rows[seen + j, me] = at.s[j]
+    rows[single, me] = at.t
+    rows[single + 1, me] = at.h
+    rows[single + 2, me] = at.previous
+    rows[single + 3, me] = real(1.0) if at.last_step_rejected else real(0.0)
+    rows[single + 4, me] = interpolation_error
+    rows[single + 5, me] = goal
+    tried = at.kept_count + at.rejected_count
+    stage = stage_of(at.outcome, tried, kept.most)
+    if SHARED:
+        stage = UNDER_WAY if at.outcome == DONE and at.t < run.last else ENDED
+    counts[STAGE, me] = stage
+    counts[TRIED, me] = tried
+    counts[ACCEPTED, me] = at.kept_count
+    counts[CURSOR, me] = at.cursor
 
 
 def _begun(p, me, run, out):
@@ -339,11 +429,12 @@ def _finish(at, interpolation_error, p, me, run, out):
 # ---- CPU: one thread integrates LANES trajectories
 
 
-def integrate_cpu(start, stop, run, out, breakpoint_count, program):
+def integrate_cpu(start, stop, run, out, breakpoint_count, storage, program):
     """Integrate trajectories `start` to `stop` on one thread.
 
     `run` and `out` are those of `arguments`.  `breakpoint_count` is the capacity for breakpoints of
-    a trajectory.  `program` is the bytecode of the equations, or () if they are compiled.
+    a trajectory.  `storage` has what lies between two launches, or is ().  `program` is the
+    bytecode of the equations, or () if they are compiled.
     """
     lanes = workspace(run.period, breakpoint_count, equations_of(program, run.parameters))
     who, working, looked, t, goal = lanes.who, lanes.working, lanes.looked, lanes.t, lanes.goal
@@ -351,6 +442,8 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, program):
     following = start
     while following < stop:
         for lane in range(LANES):
+            if RESUMES and not SHARED:
+                following = next_open(following, stop, storage)
             # Surplus lanes repeat the first trajectory; their results are discarded.
             who[lane] = following if following < stop else start
             working[lane] = 1 if following < stop else 0
@@ -358,10 +451,23 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, program):
             following += 1
         count = min(stop - following + LANES, LANES)
         n, now = 0, 0
+        paused = False
+        if RESUMES:
+            if SHARED:
+                n = storage.kept.cell
+                now = n % period
+            count = 0
+            for lane in range(LANES):
+                if working[lane] == 1 and storage.kept.counts[STAGE, who[lane]] == ENDED:
+                    working[lane] = 0
+                if working[lane] == 1 and storage.kept.counts[STAGE, who[lane]] == UNDER_WAY:
+                    take_up(lane, who[lane], run, lanes, storage)
+                count += np.int64(working[lane])
         if SHARED:
             enter_cell(n, now, run, lanes)
         for lane in range(LANES):
-            start_in(lane, who[lane], run, lanes)
+            if not (RESUMES and storage.kept.counts[STAGE, who[lane]] == UNDER_WAY):
+                start_in(lane, who[lane], run, lanes)
         while count > 0:
             looks = try_steps(run, lanes)
             if looks > 0:
@@ -373,7 +479,10 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, program):
                 ends += leave_cell(n, now, run, lanes)
                 n += 1
                 now = now + 1 if now + 1 < period else 0
-                enter_cell(n, now, run, lanes)
+                if RESUMES and n >= storage.kept.until:
+                    paused = True
+                else:
+                    enter_cell(n, now, run, lanes)
             elif CELLS and not SHARED and waits > 0:
                 for lane in range(LANES):
                     if working[lane] == 1.0 and t[lane] >= goal[lane]:
@@ -382,12 +491,33 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, program):
                 for lane in range(LANES):
                     if working[lane] > 1:
                         end_in(lane, who[lane], run, lanes, out)
+                        if RESUMES:
+                            outcome = out.status[who[lane]]
+                            stage = stage_of(outcome, lanes.tried[lane], storage.kept.most)
+                            leave(lane, who[lane], stage, lanes, storage)
+                            if not SHARED:
+                                following = next_open(following, stop, storage)
                         working[lane] = 0
                         count -= 1
                         if following < stop and not SHARED:
                             who[lane] = following
                             working[lane] = 1
                             load(lane, following, run, lanes, out)
-                            start_in(lane, following, run, lanes)
+                            if RESUMES and storage.kept.counts[STAGE, following] == UNDER_WAY:
+                                take_up(lane, following, run, lanes, storage)
+                            else:
+                                start_in(lane, following, run, lanes)
                             following += 1
                             count += 1
+            if RESUMES and paused:
+                for lane in range(LANES):
+                    if working[lane] == 1:
+                        leave(lane, who[lane], UNDER_WAY, lanes, storage)
+                count = 0
+
+
+def next_open(following, stop, storage):
+    """The first trajectory from this one on that has not ended."""
+    while following < stop and storage.kept.counts[STAGE, following] == ENDED:
+        following += 1
+    return following

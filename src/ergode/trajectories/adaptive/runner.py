@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import formulation, kernels, launch
+from ergode.core import checkpoint, formulation, kernels, launch
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
@@ -20,12 +20,16 @@ from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cpu, integrate_cuda
 from ergode.trajectories.adaptive.lanes import LANE_COUNT, LANES
 from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.adaptive.resume import RESUMES, Kept, in_launches, rows_of
 from ergode.trajectories.delays import segments
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import Mesh, plan_mesh
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import Observable
 from ergode.trajectories.programs import formulation_of
+from ergode.trajectories.steppers.inside_step import EVENTS
+from ergode.trajectories.steppers.noise import OWN_PATHS, Paths
+from ergode.trajectories.steppers.observing import SEEN
 
 _THREADS = 128
 # Trajectories in one work item of a CPU thread: enough to keep its lanes full.
@@ -53,12 +57,8 @@ class Runner:
         As for `integrate`, already checked.
     history : InitialHistory, optional
         For a field with delays.
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     when : {"auto", "now", "never"}
         When the field is compiled for the CPU (see `core.formulation`).
     """
@@ -73,15 +73,15 @@ class Runner:
         device: Device,
         precision: Precision,
         history: InitialHistory | None = None,
-        noise_substeps: int = 1,
-        seed: int = 0,
-        first: int = 0,
+        paths: Paths = OWN_PATHS,
         when: Compile = "now",
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.history = field, method, history
-        self.noise_substeps, self._when = noise_substeps, when
-        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
+        self.resumes = checkpoint.is_asked()
+        if self.resumes and when == "auto":
+            when = "now"  # a run that is worth checkpoints is long
+        self._paths, self._when = paths, when
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
@@ -96,8 +96,13 @@ class Runner:
         """Choose the kernel for a shared mesh, or for a mesh per trajectory."""
         bindings = bindings_of(
             self.field, self.method, self.control, self.precision, self.history, shared,
-            self.noise_substeps,
+            self._paths,
         )  # fmt: skip
+        if self.resumes:
+            bindings[RESUMES] = True
+        self._kept_rows = rows_of(
+            self._variable_count, bindings.get(EVENTS, 0), bindings.get(SEEN, 0)
+        )
         self.kernel = kernels.kernel(
             integrate_cpu, integrate_cuda, precision=self.precision, bindings=bindings
         )
@@ -266,8 +271,8 @@ class Runner:
             self._times, placed(initial), placed(parameters), placed(sizes), placed(frame),
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
-            real(control.observe_from), np.int64(control.max_steps), self._source,
-            np.int64(self._first + which[0]), real(self._grid[0]), real(self._grid[-1]),
+            real(control.observe_from), np.int64(control.max_steps), self._paths.source,
+            np.int64(self._paths.first + which[0]), real(self._grid[0]), real(self._grid[-1]),
             np.int64(period),
         )  # fmt: skip
 
@@ -295,12 +300,43 @@ class Runner:
 
         label = "trajectories"
         size = self._threads.chunk_size(plan, outcome, initial.shape[0] + parameters.shape[0])
-        least = launch.least_chunk(self.device)
+        least = 0 if self.resumes else launch.least_chunk(self.device)
         launch.run_chunks(label, count, size, work, unit=label, show=show, least=least)
         missing = outcome.status == Status.NOT_RUN
         outcome.leave_out(missing)
         self.interrupted = self.interrupted or bool(missing.any())
         return outcome
+
+    def storage_shapes(self, plan: Mesh, count: int) -> list[tuple[int, ...]]:
+        """Shapes of the arrays of `Storage`."""
+        delays = len(self.field.delays)
+        if not delays:
+            return [(1, 1, 1, 1), (1, 2, 1), (segments.WHOLES, count), (1, 1)]
+        assert self.history is not None
+        points = self.points
+        kept = len(self.history.delayed)
+        ring = (int(plan.lags.max()) + points + 2 * delays, kept, 2, count)
+        if plan.shared:
+            return [ring, (1, 2, 1), (segments.WHOLES, 1), (1, 1)]
+        return [
+            ring, (self.breakpoint_count, 2 + 4 * kept, count),
+            (segments.WHOLES + 2 * delays, count), (delays * (2 + 2 * points), count),
+        ]  # fmt: skip
+
+    def storage(self, plan: Mesh, count: int) -> Storage:
+        """Arrays on the device for the histories of trajectories, and for what is kept of them."""
+        kinds = (self.precision, self.precision, np.int64, self.precision)
+        shapes = self.storage_shapes(plan, count)
+        empty = self.device.empty
+        storage = Storage(*(empty(*one) for one in zip(shapes, kinds, strict=True)))
+        if not self.resumes:
+            return storage
+        rows = empty((self._kept_rows, count), self.precision)
+        (counts,) = self.device.zeros_together([((4, count), np.dtype(np.int64))])
+        none = np.int64(0)
+        return storage._replace(
+            kept=Kept(none, none, np.int64(self.control.max_steps), rows, counts)
+        )
 
     def empty(self, count: int) -> Outcome:
         """Outcome of trajectories before they run."""
@@ -325,7 +361,10 @@ class CPUThreads:
         """Integrate all trajectories."""
         runner, count = self._runner, outcome.status.size
         grain = _grain(count, runner.device.core_count, plan.shared)
-        rest = outcome.arrays(), runner.breakpoint_count
+        if runner.resumes:
+            self._resume(run, plan, outcome, chunk, grain)
+            return report(count)
+        rest = outcome.arrays(), runner.breakpoint_count, ()
         most = runner.formulation.evaluations(formulation.COMPILING) // (_FEW_LANES * _SLOPES)
         short = run._replace(most=np.int64(min(run.most, most)))
 
@@ -349,6 +388,25 @@ class CPUThreads:
                 outcome.status[outcome.status == Status.TOO_MANY_STEPS] = Status.NOT_RUN
             raise
 
+    def _resume(self, run: Run, plan: Mesh, outcome: Outcome, chunk: slice, grain: int) -> None:
+        """Integrate all trajectories in several launches."""
+        runner, count, out = self._runner, outcome.status.size, outcome.arrays()
+
+        def launch(run: Run, storage: Storage) -> None:
+            runner.formulation.run(
+                runner.device, count, run, out, runner.breakpoint_count, storage,
+                grain=grain, first=LANE_COUNT, piece=min(grain, _GRAIN),
+                finished=lambda start, stop: None,
+            )  # fmt: skip
+
+        try:
+            storage = runner.storage(plan, count)
+            in_launches(runner.device, _named(chunk), plan.shared, run, out, storage, launch)
+            runner.formulation.goes_on()
+        except KeyboardInterrupt:
+            outcome.status[:] = Status.NOT_RUN
+            raise
+
 
 class CUDAThreads:
     """CUDA threads, each with one trajectory."""
@@ -360,7 +418,7 @@ class CUDAThreads:
         """Trajectories per chunk: as many as fit in device memory."""
         device, word = self._runner.device, np.dtype(self._runner.precision).itemsize
         each = outcome.bytes_each + (row_count + 1) * 8
-        each += sum(word * int(np.prod(shape)) for shape in self.storage_shapes(plan, 1))
+        each += sum(word * int(np.prod(shape)) for shape in self._runner.storage_shapes(plan, 1))
         return launch.count_that_fits(
             device, each, "one trajectory, with its history, times and events,", "use fewer times"
         )
@@ -371,43 +429,37 @@ class CUDAThreads:
     ) -> None:  # fmt: skip
         """Integrate a chunk of trajectories."""
         runner, count = self._runner, chunk.stop - chunk.start
-        device, precision = runner.device, runner.precision
-        kinds = (precision, precision, np.int64, precision)
-        shapes = self.storage_shapes(plan, count)
-        storage = Storage(*(device.empty(*one) for one in zip(shapes, kinds, strict=True)))
+        device = runner.device
+        storage = runner.storage(plan, count)
         filled = Out(
             *(
                 device.put(array) if array.size else device.empty((1,) * array.ndim, array.dtype)
                 for array in runner.empty(count).arrays()
             )
         )
-        device.launch(runner.kernel, -(-count // _THREADS), _THREADS, run, filled, storage)
+        blocks = -(-count // _THREADS)
+
+        def launch(run: Run, storage: Storage) -> None:
+            device.launch(runner.kernel, blocks, _THREADS, run, filled, storage)
+
+        if runner.resumes:
+            in_launches(device, _named(chunk), plan.shared, run, filled, storage, launch)
+        else:
+            launch(run, storage)
         for mine, theirs in zip(outcome.arrays(), filled, strict=True):
             if mine.size:
                 mine[..., chunk] = device.get(theirs)
         report(count)
 
-    def storage_shapes(self, plan: Mesh, count: int) -> list[tuple[int, ...]]:
-        """Shapes of the arrays of `Storage`."""
-        runner = self._runner
-        delays = len(runner.field.delays)
-        if not delays:
-            return [(1, 1, 1, 1), (1, 2, 1), (segments.WHOLES, count), (1, 1)]
-        assert runner.history is not None
-        points = runner.points
-        kept = len(runner.history.delayed)
-        ring = (int(plan.lags.max()) + points + 2 * delays, kept, 2, count)
-        if plan.shared:
-            return [ring, (1, 2, 1), (segments.WHOLES, 1), (1, 1)]
-        return [
-            ring, (runner.breakpoint_count, 2 + 4 * kept, count),
-            (segments.WHOLES + 2 * delays, count), (delays * (2 + 2 * points), count),
-        ]  # fmt: skip
-
 
 _THREADS_OF: dict[Target, type[CPUThreads | CUDAThreads]] = {
     "cpu": CPUThreads, "cuda": CUDAThreads
 }  # fmt: skip
+
+
+def _named(chunk: slice) -> str:
+    """Name of the trajectories of a chunk, whose state is kept."""
+    return f"trajectories {chunk.start} to {chunk.stop - 1} with adaptive steps"
 
 
 def _grain(count: int, threads: int, shared: bool) -> int:

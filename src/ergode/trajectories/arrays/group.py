@@ -84,7 +84,7 @@ class Run(NamedTuple):
     shapes: Any  # int64 [array, dimension]
     constants: Any  # tuple of arrays
     knots: Any  # real [knot]: times that no step crosses
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     # Of a method that chooses its stages (see `steppers.chebyshev`).
     stages: Any  # real [stage, 5]; of implicit methods the tableau (see `rosenbrock`)
@@ -128,6 +128,24 @@ class Workspace(NamedTuple):
     # further numbers (see `inside_step`)
     s: Any  # real: accumulators of observables
     past: Any  # `past.Past`
+    kept: Any  # `Kept`, or () where all steps are in one launch
+
+
+class Kept(NamedTuple):
+    """What lies between two launches, beside the rest of the workspace."""
+
+    budget: Any  # int64: attempted steps of a launch
+    whole: Any  # int64 [STAGE ... WHOLES]
+    reals: Any  # real [REALS]
+
+
+RESUMES = option(False)  # whether a launch takes some of the steps, and leaves the state
+
+# Entries of `Kept.whole`.
+STAGE, STEP, CURSOR, TAKEN, REJECTED, KNOT, AGE, NUMBER, COUNT, WAS_REJECTED, WHOLES = range(11)
+NEW, UNDER_WAY, OVER = range(3)  # values of STAGE
+# Entries of `Kept.reals`.
+TIME, GOAL, PROPOSED, PREVIOUS, RADIUS, BASE, REALS = range(7)
 
 
 # ---- barriers and sums
@@ -256,21 +274,21 @@ def follow(me, group, run, out, w):
     """Integrate one trajectory; all threads of its group call this together."""
     n = w.k.shape[1]
     p = parameters_of(run.parameters, me)
-    for i in share(group, n):
-        w.y[i] = run.initial[i, me]
-    if group.rank == 0:
-        out.status[me] = DONE
-    if LATE > 0:
-        begin_past(me, w.past)
-        recall(group, run.origin, run.origin, p, run, w.y, w.past)
-    barrier(group.size, w.words)
-    evaluate(group, run.origin, w.y, p, run, w.k[0])
-    if WATCHED:
-        begin_watching(me, group, p, run, out, w)
+    if RESUMES:
+        if w.kept.whole[STAGE] == OVER:
+            return
+        if w.kept.whole[STAGE] == NEW:
+            _begin(me, group, p, run, out, w)
+    else:
+        _begin(me, group, p, run, out, w)
     if ADAPTS or WATCHED or LATE > 0:
         outcome, taken, rejected = _chosen_steps(me, group, p, run, out, w)
     else:
         outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
+    if RESUMES:
+        barrier(group.size, w.words)  # one thread has written the stage
+        if w.kept.whole[STAGE] == UNDER_WAY:
+            return
     if WATCHED:
         outcome = end_watching(me, group, taken, outcome, out, w)
     if group.rank == 0:
@@ -285,12 +303,37 @@ def follow(me, group, run, out, w):
     barrier(group.size, w.words)
 
 
+def _begin(me, group, p, run, out, w):
+    """Put a trajectory at its first time."""
+    for i in share(group, w.k.shape[1]):
+        w.y[i] = run.initial[i, me]
+    if group.rank == 0:
+        out.status[me] = DONE
+    if LATE > 0:
+        begin_past(me, w.past)
+        recall(group, run.origin, run.origin, p, run, w.y, w.past)
+    barrier(group.size, w.words)
+    evaluate(group, run.origin, w.y, p, run, w.k[0])
+    if WATCHED:
+        begin_watching(me, group, p, run, out, w)
+
+
 def _equal_steps(me, group, p, run, out, w):
     h, last = run.sizes[me], run.counts[me]
-    cursor = 0
+    cursor = np.int64(0)
     wanted, fraction = locate(run.times[0], h, last)
     radius = real(0.0)
-    for step in range(last):
+    begin, until = np.int64(0), np.int64(last)
+    if RESUMES:
+        if w.kept.whole[STAGE] == UNDER_WAY:
+            begin, cursor = w.kept.whole[STEP], w.kept.whole[CURSOR]
+            radius = w.kept.reals[RADIUS]
+            wanted = last
+            if cursor < run.times.size:
+                wanted, fraction = locate(run.times[cursor], h, last)
+        until = min(until, begin + w.kept.budget)
+        barrier(group.size, w.words)  # all have read
+    for step in range(begin, until):
         t = fma(real(step), h, run.origin)
         if STABILISED and step % RECENT == 0:
             radius = spectral_radius(group, t, step == 0, p, run, w)
@@ -308,24 +351,44 @@ def _equal_steps(me, group, p, run, out, w):
         _commit(group, w)
         if len(C) == 1:  # the next step has no stage before its end
             barrier(group.size, w.words)
+    if RESUMES and group.rank == 0:
+        w.kept.whole[STAGE] = UNDER_WAY if until < last else OVER
+        w.kept.whole[STEP] = until
+        w.kept.whole[CURSOR] = cursor
+        w.kept.reals[TIME] = fma(real(until), h, run.origin)
+        w.kept.reals[RADIUS] = radius
     return DONE, last, 0
 
 
 def _chosen_steps(me, group, p, run, out, w):
     n = w.k.shape[1]
-    for i in share(group, n):
-        out.states[0, i, me] = w.y[i]
     t, last = run.origin, run.last
-    knot = 0
+    knot = np.int64(0)
     goal = last
     h, previous, last_step_rejected = real(0.0), real(SMALLEST), False
-    cursor = 1
+    cursor = np.int64(1)
     taken, rejected = np.int64(0), np.int64(0)
     outcome = DONE
-    radius, age = real(0.0), RECENT
+    radius, age = real(0.0), np.int64(RECENT)
     base, number, count = t, np.int64(0), run.counts[me]  # of steps of one size
     largest = largest_step(run.largest if ADAPTS else run.sizes[me], p) if LATE > 0 else run.largest
+    limit_of_launch = np.int64(0)
+    if RESUMES:
+        whole, reals = w.kept.whole, w.kept.reals
+        if whole[STAGE] == UNDER_WAY:
+            t, goal, h, previous = reals[TIME], reals[GOAL], reals[PROPOSED], reals[PREVIOUS]
+            radius, base = reals[RADIUS], reals[BASE]
+            cursor, taken, rejected = whole[CURSOR], whole[TAKEN], whole[REJECTED]
+            knot, age, number, count = whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT]
+            last_step_rejected = whole[WAS_REJECTED] != 0
+        limit_of_launch = taken + rejected + w.kept.budget
+        barrier(group.size, w.words)  # all have read
+    if taken + rejected == 0:
+        for i in share(group, n):
+            out.states[0, i, me] = w.y[i]
     while t < last and outcome == DONE:
+        if RESUMES and taken + rejected >= limit_of_launch:
+            break
         if ADAPTS or LATE > 0:
             near, before = TOGETHER * EPSILON * abs(t), knot
             while _knot(knot, me, run) <= t + near:
@@ -416,6 +479,18 @@ def _chosen_steps(me, group, p, run, out, w):
                 outcome = STEP_TOO_SMALL
             elif taken + rejected >= run.most:
                 outcome = TOO_MANY_STEPS
+    if RESUMES:
+        is_over = not t < last or outcome != DONE
+        if group.rank == 0:
+            whole, reals = w.kept.whole, w.kept.reals
+            reals[TIME], reals[GOAL], reals[PROPOSED], reals[PREVIOUS] = t, goal, h, previous
+            reals[RADIUS], reals[BASE] = radius, base
+            whole[CURSOR], whole[TAKEN], whole[REJECTED] = cursor, taken, rejected
+            whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT] = knot, age, number, count
+            whole[WAS_REJECTED] = 1 if last_step_rejected else 0
+            whole[STAGE] = OVER if is_over else UNDER_WAY
+        if not is_over:
+            return outcome, taken, rejected
     while cursor < run.times.size:
         for i in share(group, n):
             out.states[cursor, i, me] = real(NOT_A_NUMBER)

@@ -42,7 +42,7 @@ def alone_cpu(start, stop, run, out):
         np.empty(width, real), np.empty((3, width), real), np.empty((rows, n), real),
         np.empty((2, blocks_in(n)), real), np.empty(1, np.int64),
         np.empty((2, 1), real), np.empty((FUNCTIONS, 3, INTERVALS + 1), real),
-        np.empty(SEEN + 1, real), past,
+        np.empty(SEEN + 1, real), past, (),
     )  # fmt: skip
     for me in range(start, stop):
         follow(me, Group(0, 1), run, out, w)
@@ -63,6 +63,7 @@ def alone_cuda(run, out, w):
             w.g[:, :, :, me], w.s[:, me],
             Past(w.past.ring[:, :, :, me], w.past.begun[:, me], w.past.sizes[:, me],
                  w.past.counts[:, me]),
+            w.kept,
         )  # fmt: skip
         follow(me, Group(np.int64(0), np.int64(1)), run, out, mine)
 
@@ -81,18 +82,18 @@ def block_cuda(run, out, w):
         mine = Workspace(
             window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),
             window(shared, 4 * n, (rows, n)), w.parts, w.words, scratch, w.g[block], w.s[block],
-            past,
+            past, w.kept,
         )  # fmt: skip
     elif IN_SHARED == 1:
         shared = cuda.shared.array(0, real)
         mine = Workspace(
             w.y[block], window(shared, 0, (3, n)), w.k[block], w.parts, w.words, scratch,
-            w.g[block], w.s[block], past,
+            w.g[block], w.s[block], past, w.kept,
         )  # fmt: skip
     else:
         mine = Workspace(
             w.y[block], w.stage[block], w.k[block], w.parts, w.words, scratch, w.g[block],
-            w.s[block], past,
+            w.s[block], past, w.kept,
         )  # fmt: skip
     group = Group(np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x))
     for me in range(block, out.status.size, cuda.gridDim.x):
@@ -104,7 +105,7 @@ def grid_cuda(run, out, w):
     cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
     group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)))
     scratch = cuda.shared.array((2, _WARPS), real)
-    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch, w.g, w.s, w.past)
+    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch, w.g, w.s, w.past, w.kept)
     for me in range(out.status.size):
         follow(me, group, run, out, mine)
 

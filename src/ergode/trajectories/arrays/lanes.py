@@ -156,7 +156,7 @@ def _alone(lane, lanes):
     """The workspace of one lane, for a group of one thread."""
     return Workspace(
         lanes.y[:, lane], lanes.stage[:, :, lane], lanes.k[:, :, lane], lanes.sums,
-        lanes.is_kept, lanes.part, lanes.g[:, :, :, lane], lanes.s[:, lane], (),
+        lanes.is_kept, lanes.part, lanes.g[:, :, :, lane], lanes.s[:, lane], (), (),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import checkpoint, kernels, launch
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
@@ -26,6 +26,7 @@ from ergode.trajectories.arrays.group import (
     FUNCTIONS,
     IMPLICIT,
     IN_SHARED,
+    RESUMES,
     ROWS,
     STABILISED,
     Out,
@@ -48,6 +49,7 @@ from ergode.trajectories.arrays.kernels import (
     together_cpu,
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
+from ergode.trajectories.arrays.launches import empty_kept, in_launches
 from ergode.trajectories.arrays.past import Delays
 from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
@@ -72,7 +74,7 @@ _SHARED_BYTES, _SHARED_MOST = 48 * 1024, 192 * 1024
 
 def bindings_of(
     field: VectorField, method: Method, control: Control, precision: Precision,
-    noise_substeps: int = 1,
+    paths: noise.Paths = noise.OWN_PATHS,
 ) -> dict[Any, Any]:  # fmt: skip
     """Bindings of the kernel."""
     tableau, arrays = method.tableau, field.arrays
@@ -109,8 +111,7 @@ def bindings_of(
         bindings[explicit.A] = tableau.a
     if method.scheme:
         bindings |= {
-            noise.SCHEME: method.scheme, noise.SUMMED: noise_substeps > 1,
-            step_with_noise: noisy.take_step,
+            noise.SCHEME: method.scheme, step_with_noise: noisy.take_step, **paths.bindings,
         }  # fmt: skip
     if adapts:
         bindings |= {
@@ -127,12 +128,8 @@ class Runner:
     ----------
     field, method, control, times, device, precision
         As for `integrate`, already checked.  Steps are fixed if `control` has a step.
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     history : tuple of function
         See `delayed.history_functions`.
     """
@@ -141,13 +138,16 @@ class Runner:
 
     def __init__(
         self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
-        device: Device, precision: Precision, noise_substeps: int = 1, seed: int = 0,
-        first: int = 0, history: tuple[FunctionType, ...] = (),
+        device: Device, precision: Precision, paths: noise.Paths = noise.OWN_PATHS,
+        history: tuple[FunctionType, ...] = (),
     ) -> None:  # fmt: skip
         assert field.arrays is not None
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
-        self.bindings = bindings_of(field, method, control, precision, noise_substeps)
+        self.bindings = bindings_of(field, method, control, precision, paths)
+        self.resumes = checkpoint.is_asked()
+        if self.resumes:
+            self.bindings[RESUMES] = True
         powers = len(self.bindings.get(stepper.DENSE, stepper.DENSE.default)[0])
         self.delayed = Delayed(
             self.arrays, history, int(method.order), powers, control, times, device, precision
@@ -161,10 +161,10 @@ class Runner:
         )  # fmt: skip
         # The columns of a matrix follow.
         self.slopes = self.slope_rows + (field.size if method.stiff else 0)
-        self._grid, self._first = times, first
+        self._grid, self._first = times, paths.first
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
-        ) | {"source": (np.uint64(seed), np.int64(noise_substeps))}
+        ) | {"source": paths.source}
         if field.delays:
             self._shared["begins"] = device.put(self.delayed.begins)
             if control.step is not None and not control.is_watched:
@@ -220,7 +220,8 @@ class Runner:
         outcome = Outcome.empty(
             self._grid.size, self.arrays.size, self.control, count, self.precision
         )
-        followers = _FOLLOWERS[self.device.target](self, count)
+        # A trajectory whose state is kept is alone.
+        followers = _FOLLOWERS[self.device.target](self, 1 if self.resumes else count)
         self.delayed.reserve(parameters, np.zeros(count) if steps is None else steps.size)
 
         def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
@@ -234,11 +235,13 @@ class Runner:
                 for first, last in error.spans or [(start, stop)]:
                     outcome.status[first:last] = Status.NOT_RUN
             except KeyboardInterrupt:
+                if self.resumes:
+                    outcome.status[chunk] = Status.NOT_RUN
                 return False
             return not (outcome.status[chunk] == Status.NOT_RUN).any()
 
         label = "trajectories"
-        size = followers.chunk_size()
+        size = 1 if self.resumes else followers.chunk_size()
         launch.run_chunks(label, count, size, work, unit=label, show=show)
         outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
         return outcome
@@ -284,7 +287,7 @@ def shared_arguments(
         "times": put(since.astype(precision)), "begins": put(arrays.begins), "widths": put(widths),
         "shapes": put(shapes),
         "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
-        "knots": put(knots.astype(precision)), "source": (np.uint64(0), np.int64(1)),
+        "knots": put(knots.astype(precision)), "source": noise.OWN_PATHS.source,
         "offset": np.int64(0),
         "stages": put(stages.astype(precision)), "stage_begins": put(begins),
         "limits": put(limits.astype(precision)), "rtol": real(control.rtol),
@@ -329,7 +332,7 @@ class CPUFollowers:
         self._threads = 1
         may_lane = not (
             runner.arrays.in_place or runner.is_stabilised or runner.is_implicit
-            or runner.field.delays
+            or runner.field.delays or runner.resumes
         )  # fmt: skip
         if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
@@ -342,6 +345,8 @@ class CPUFollowers:
             and not (runner.arrays.in_place or runner.is_implicit)
         ):
             self._threads = min(threads, -(-n // BLOCK))
+            body = together_cpu
+        elif runner.resumes:
             body = together_cpu
         else:
             body = alone_cpu
@@ -369,7 +374,10 @@ class CPUFollowers:
         def finished(start: int, stop: int) -> None:
             report(stop - start)
 
-        if self._threads > 1:
+        if self._runner.resumes:
+            self._resume(run, outcome, chunk)
+            report(1)
+        elif self._threads > 1:
             assert isinstance(device, CPU)
             device.run_together(self.kernel, self._threads, run, out, self._workspace())
             report(self._count)
@@ -382,6 +390,19 @@ class CPUFollowers:
             grain = -(-self._count // (8 * device.core_count))
             device.run(self.kernel, self._count, run, out, grain=grain, finished=finished)
 
+    def _resume(self, run: Run, outcome: Outcome, chunk: slice) -> None:
+        """Integrate one trajectory in several launches."""
+        device = self._runner.device
+        assert isinstance(device, CPU)
+        mine = Out(*(np.ascontiguousarray(array[..., chunk]) for array in out_of(outcome)))
+        w = self._workspace()._replace(kept=empty_kept(device, self._runner.precision))
+        in_launches(
+            device, chunk.start, run, mine, w,
+            lambda w: device.run_together(self.kernel, self._threads, run, mine, w),
+        )  # fmt: skip
+        for whole, part in zip(out_of(outcome), mine, strict=True):
+            whole[..., chunk] = part
+
     def _workspace(self) -> Workspace:
         runner = self._runner
         n, empty = runner.arrays.size, self._runner.device.empty
@@ -391,7 +412,7 @@ class CPUFollowers:
             empty(width, runner.precision), empty((3, width), runner.precision),
             empty((runner.slopes, n), runner.precision),
             empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
-            empty((2, 1), runner.precision), g, s, runner.delayed.storage((), ()),
+            empty((2, 1), runner.precision), g, s, runner.delayed.storage((), ()), (),
         )  # fmt: skip
 
 
@@ -415,7 +436,7 @@ class CUDAFollowers:
         else:
             self.threads = min(_BLOCK_THREADS, 32 * -(-n // 64))
             for level, rows, most in ((2, runner.rows, _SHARED_BYTES), (1, 3, _SHARED_MOST)):
-                if rows * n * word <= most and not runner.field.delays:
+                if rows * n * word <= most and not (runner.field.delays or runner.resumes):
                     more, self.shared_bytes = {IN_SHARED: level}, rows * n * word
                     break
             more[ROWS] = runner.slope_rows
@@ -462,8 +483,16 @@ class CUDAFollowers:
         )  # fmt: skip
         blocks = self._blocks(run, out, count)
         w = self.workspace(blocks, count)
-        device.launch(self.kernel, blocks, self.threads, run, out, w,
-                      shared_bytes=self.shared_bytes)  # fmt: skip
+
+        def launched(w: Workspace) -> None:
+            device.launch(
+                self.kernel, blocks, self.threads, run, out, w, shared_bytes=self.shared_bytes
+            )
+
+        if runner.resumes:
+            in_launches(device, chunk.start, run, out, w, launched)
+        else:
+            launched(w)
         outcome.states[..., chunk] = device.get(out.states)
         outcome.status[chunk] = device.get(out.status)
         outcome.taken[chunk] = device.get(out.taken)
@@ -514,7 +543,8 @@ class CUDAFollowers:
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
         g, s = (empty(shape, runner.precision) for shape in more)
         scratch = empty((2, 1), runner.precision)
-        return Workspace(y, stage_rows, k, parts, words, scratch, g, s, past)
+        kept = empty_kept(runner.device, runner.precision) if runner.resumes else ()
+        return Workspace(y, stage_rows, k, parts, words, scratch, g, s, past, kept)
 
 
 def _some(array: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from ergode.trajectories.delays.history_ring import (
 from ergode.trajectories.fixed.kernel import (
     FINITE,
     NOT_FINITE,
+    RESUMES,
     ended,
     locate,
     slopes_of_stages,
@@ -64,9 +65,10 @@ class Lanes(NamedTuple):
     equations: Any  # see `steppers.equations`
 
 
-def integrate_cpu(start, stop, run, out, program):
+def integrate_cpu(start, stop, run, out, kept, program):
     """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
 
+    `kept` has the lanes of all blocks between launches, or is () if there is one launch.
     `program` is the bytecode of the equations, or () if they are compiled.
     """
     period = period_of(run.lags)
@@ -81,14 +83,23 @@ def integrate_cpu(start, stop, run, out, program):
     ring, wanted, lags = lanes.ring, lanes.wanted, run.lags
     for block in range(start, stop):
         first = block * LANES
-        _load(first, run, lanes, out)
-        if len(PLACES) > 0:
+        begin = 0
+        if RESUMES:
+            begin = kept.begin
+        _load(first, begin == 0, run, lanes, out)
+        if len(PLACES) > 0 and begin == 0:
             for slot in range(1, period + 1):
                 _fill_history(slot, period, run.origin, lanes.state, lanes.h, ring[slot])
         now = 0
         last = lanes.counts.max()
+        until = last
+        if RESUMES:
+            now = begin % period
+            until = min(last, kept.until)
+            if begin > 0:
+                _take_up(first, last, kept, run, lanes)
         soonest = wanted.min()
-        for step in range(last):
+        for step in range(begin, until):
             if TANGENTS > 0:
                 _renew(step, period, first, run, lanes, out)
             for d in unroll(range(len(PLACES) if POINTS == 3 else 0)):
@@ -104,10 +115,42 @@ def integrate_cpu(start, stop, run, out, program):
                 for d in unroll(range(len(PLACES))):
                     if step + 1 == lags[d]:
                         _note_before(d, step + 1, now, period, run, lanes)
+        if RESUMES:
+            _leave(first, kept, lanes)
 
 
-def _load(first, run, lanes, out):
-    """Load a block of trajectories into the lanes."""
+def _take_up(first, last, kept, run, lanes):
+    """Go on from where the last launch has left the lanes of a block."""
+    for lane in range(LANES):
+        for i in range(VARIABLES):
+            lanes.state[i, lane] = kept.state[i, first + lane]
+        cursor = kept.cursor[first + lane]
+        lanes.cursor[lane] = cursor
+        lanes.wanted[lane] = last
+        if cursor < run.times.size:
+            lanes.wanted[lane], lanes.fraction[lane] = locate(
+                run.times[cursor], lanes.h[lane], lanes.counts[lane]
+            )
+        for slot in range(lanes.ring.shape[0] if len(PLACES) > 0 else 0):
+            for v in range(lanes.ring.shape[1]):
+                lanes.ring[slot, v, 0, lane] = kept.ring[slot, v, 0, first + lane]
+                lanes.ring[slot, v, 1, lane] = kept.ring[slot, v, 1, first + lane]
+
+
+def _leave(first, kept, lanes):
+    """Leave the lanes of a block to the next launch."""
+    for lane in range(LANES):
+        for i in range(VARIABLES):
+            kept.state[i, first + lane] = lanes.state[i, lane]
+        kept.cursor[first + lane] = lanes.cursor[lane]
+        for slot in range(lanes.ring.shape[0] if len(PLACES) > 0 else 0):
+            for v in range(lanes.ring.shape[1]):
+                kept.ring[slot, v, 0, first + lane] = lanes.ring[slot, v, 0, lane]
+                kept.ring[slot, v, 1, first + lane] = lanes.ring[slot, v, 1, lane]
+
+
+def _load(first, is_new, run, lanes, out):
+    """Load a block of trajectories into the lanes; `is_new` if they begin."""
     count = out.states.shape[2]
     for lane in range(LANES):
         # Surplus lanes repeat the last trajectory, so that every block is full.
@@ -122,7 +165,7 @@ def _load(first, run, lanes, out):
             run.times[0], lanes.h[lane], lanes.counts[lane]
         )
         lanes.cursor[lane] = 0
-        if first + lane < count:
+        if is_new and first + lane < count:
             out.status[column] = FINITE
 
 

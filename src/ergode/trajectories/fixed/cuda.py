@@ -30,6 +30,7 @@ from ergode.trajectories.delays.history_ring import (
 from ergode.trajectories.fixed.kernel import (
     FINITE,
     NOT_FINITE,
+    RESUMES,
     ended,
     locate,
     slopes_of_stages,
@@ -60,16 +61,16 @@ class Trajectory(NamedTuple):
     mine: Any  # its index in the ring
 
 
-def integrate_cuda(run, out, ring):
+def integrate_cuda(run, out, kept):
     """Integrate every trajectory, one per thread.
 
-    `ring` [slot, delayed variable, 2, trajectory] holds the histories, unless they are in shared
-    memory.
+    `kept.ring` holds the histories, unless they are in shared memory.
     """
     me = cuda.grid(1)
     if me >= out.states.shape[2]:
         return
     mine = me
+    ring = kept.ring
     if len(SHORT) > 0:
         ring = cuda.shared.array((SHORT[0], SHORT[1], 2, SHORT[2]), real)
         mine = cuda.threadIdx.x
@@ -82,7 +83,10 @@ def integrate_cuda(run, out, ring):
     y = tuple(run.initial[i, me] for i in range(VARIABLES))
     h = one.h
     step_count = run.counts[me]
-    if len(PLACES) > 0:
+    begin = np.int32(0)
+    if RESUMES:
+        begin = np.int32(min(kept.begin, step_count))
+    if len(PLACES) > 0 and begin == 0:
         _fill_ring(y, run.origin, ring, one)
     # Points that the next step reads again: all points of the last step except its oldest.
     window = tuple(
@@ -94,6 +98,21 @@ def integrate_cuda(run, out, ring):
     now = np.int32(0)
     step = np.int32(0)
     last = np.int32(step_count)
+    if RESUMES:
+        last = np.int32(min(kept.until, step_count))
+        if begin > 0:
+            step = begin
+            now = np.int32(begin % period)
+            y = tuple(kept.state[i, me] for i in range(VARIABLES))
+            outcome = out.status[me]
+            cursor = kept.cursor[me]
+            wanted = step_count
+            if cursor < run.times.size:
+                wanted, fraction = locate(run.times[cursor], h, step_count)
+            window = tuple(
+                _window(step - lag[d], step, now, period, ring, PLACES[d], mine)
+                for d in range(len(PLACES))
+            )
     renewing = np.int32(run.renewal[0]) if TANGENTS > 0 else last
     while step < last:
         if TANGENTS > 0:
@@ -143,6 +162,10 @@ def integrate_cuda(run, out, ring):
         step = np.int32(step + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
     out.status[me] = outcome
+    if RESUMES:
+        kept.cursor[me] = cursor
+        for i in unroll(range(VARIABLES)):
+            kept.state[i, me] = y[i]
 
 
 def _fill_ring(y, origin, ring, one):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real, unroll
+from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.core.status import Status
 from ergode.trajectories.steppers.equations import (
     EPSILON,
@@ -28,6 +28,10 @@ FINITE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
 
 
+RESUMES = option(False)
+"""Whether a launch takes some of the steps, and leaves the state for the next one."""
+
+
 class Run(NamedTuple):
     """Inputs of a run."""
 
@@ -39,7 +43,7 @@ class Run(NamedTuple):
     parameters: Any  # real [parameter, trajectory]
     sizes: Any  # real [trajectory]: step size [time]
     counts: Any  # int64 [trajectory]: number of steps
-    source: Any  # noise: (seed, increments per step)
+    source: Any  # noise: (seed, increments per step, trajectories per path)
     offset: Any  # int64: number of the first trajectory, a key of its noise
     renewal: Any  # see `tangents.renew`
 
@@ -50,6 +54,16 @@ class Out(NamedTuple):
     states: Any  # real [time, variable, trajectory]
     status: Any  # uint8 [trajectory]
     exponents: Any  # real [row, trajectory]: see `tangents.renew`
+
+
+class Kept(NamedTuple):
+    """What lies between two launches; where all steps are in one, only `ring` is used, on a GPU."""
+
+    begin: Any  # int64: first step of this launch
+    until: Any  # int64: first step of the next one
+    ring: Any  # real [slot, delayed variable, 2, trajectory]: histories (see `history_ring`)
+    state: Any  # real [variable, trajectory]
+    cursor: Any  # int64 [trajectory]: index of the next time to save
 
 
 def slopes_of_stages(t, h, y, delayed, p):

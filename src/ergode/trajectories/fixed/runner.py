@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import checkpoint, kernels, launch
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
@@ -22,7 +22,8 @@ from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermi
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.fixed.cpu import LANE_COUNT, integrate_cpu
 from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
-from ergode.trajectories.fixed.kernel import Out, Run
+from ergode.trajectories.fixed.kernel import RESUMES, Kept, Out, Run
+from ergode.trajectories.fixed.pieces import in_pieces
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.programs import formulation_of
 from ergode.trajectories.steppers import equations, explicit, noise, splitting, stepper
@@ -42,7 +43,7 @@ def bindings_of(
     precision: Precision,
     jumps: bool = False,
     scheme: int = 0,
-    noise_substeps: int = 1,
+    paths: noise.Paths = noise.OWN_PATHS,
     tangents: int = 0,
 ) -> dict[Any, Any]:
     """Bindings of the kernel for either target."""
@@ -77,8 +78,7 @@ def bindings_of(
         bindings[history_ring.initial_history] = UserFunction(history)
     if scheme:
         assert field.diffusion is not None
-        bindings |= noise.bindings_of(field)
-        bindings[noise.SUMMED] = noise_substeps > 1
+        bindings |= noise.bindings_of(field, paths)
     else:
         dense = hermite_dense(tableau.b) if tableau.extra_c else tableau.dense
         bindings[stepper.DENSE] = dense
@@ -127,12 +127,8 @@ class Ensemble:
         Whether the end of a history differs from the initial state.
     scheme : int
         Scheme of the noise (see `noise.SCHEME`).
-    noise_substeps : int
-        Noise increments per step.
-    seed : int
-        Seed of the noise.
-    first : int
-        Number of the first trajectory, a key of its noise.
+    paths : Paths
+        Of the noise.
     tangents : int
         Number of tangent vectors among the variables of the field (see `tangents`).
     when : {"auto", "now", "never"}
@@ -150,19 +146,21 @@ class Ensemble:
         precision: Precision = "float64",
         jumps: bool = False,
         scheme: int = 0,
-        noise_substeps: int = 1,
-        seed: int = 0,
-        first: int = 0,
+        paths: noise.Paths = noise.OWN_PATHS,
         tangents: int = 0,
         when: Compile = "now",
     ) -> None:
-        self._source, self._first = (np.uint64(seed), np.int64(noise_substeps)), first
+        self._paths = paths
         self.device = device
         self.precision = precision
         self.tangents = tangents
         self.bindings = bindings_of(
-            field, tableau, history, precision, jumps, scheme, noise_substeps, tangents
+            field, tableau, history, precision, jumps, scheme, paths, tangents
         )
+        self.resumes = checkpoint.is_asked()
+        if self.resumes:
+            self.bindings[RESUMES] = True
+            when = "now" if when == "auto" else when  # a run that is worth checkpoints is long
         self.field, self.when = field, when
         self.points = len(_points_of(tableau))
         self.least_lag = 2 * self.points - 3 if field.delays else 0  # see `history_ring`
@@ -237,12 +235,16 @@ class Ensemble:
                 for first, last in error.spans:
                     out.status[first * LANE_COUNT : last * LANE_COUNT] = Status.NOT_RUN
             except KeyboardInterrupt:
+                if self.resumes:  # all of them are under way
+                    out.status[chunk] = Status.NOT_RUN
                 return False
             return not (out.status[chunk] == Status.NOT_RUN).any()
 
         label = "trajectories"
         longest = int(steps.lags.max())
         size, least = self._threads.chunk_size(count, longest), launch.least_chunk(self.device)
+        if self.resumes:
+            least = 0  # chunks do not depend on how long they take
         launch.run_chunks(label, count, size, work, unit=label, show=show, least=least)
         missing = out.status == Status.NOT_RUN
         if missing.any():
@@ -261,8 +263,21 @@ class Ensemble:
         renewal = np.int64(begin), np.int64(every), np.dtype(self.precision).type(since)
         return Run(
             self._origin, self._times, put(steps.lags), put(steps.breaks), initial, parameters,
-            sizes, put(steps.count[chunk]), self._source,
-            np.int64(self._first + chunk.start), renewal,
+            sizes, put(steps.count[chunk]), self._paths.source,
+            np.int64(self._paths.first + chunk.start), renewal,
+        )  # fmt: skip
+
+    def slot_count(self, longest: int) -> int:
+        """Slots of a ring for a longest delay of `longest` steps (see `history_ring`)."""
+        return longest + self.points + 2 * self.delay_count
+
+    def empty_kept(self, longest: int, count: int) -> Kept:
+        """Arrays for the state of trajectories between two launches."""
+        empty, slots = self.device.empty, self.slot_count(longest) if self.delay_count else 1
+        return Kept(
+            np.int64(0), np.int64(0),
+            empty((slots, max(1, self.delayed_count), 2, count), self.precision),
+            empty((self.variable_count, count), self.precision), empty(count, np.int64),
         )  # fmt: skip
 
     def no_sums(self, count: int) -> np.ndarray:
@@ -274,7 +289,7 @@ class CPUThreads:
     """CPU threads, each with LANES trajectories at once."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self._device = ensemble.device
+        self._device, self._ensemble = ensemble.device, ensemble
         self._stages = len(ensemble.bindings[explicit.C])
         self.formulation = formulation_of(ensemble.field, ensemble.kernel(), ensemble.when)
 
@@ -289,10 +304,25 @@ class CPUThreads:
         def finished(start: int, stop: int) -> None:
             report(min(stop * LANE_COUNT, count) - start * LANE_COUNT)
 
+        ensemble = self._ensemble
         blocks = -(-count // LANE_COUNT)
+        if ensemble.resumes:
+            last = int(run.counts.max())
+            kept = ensemble.empty_kept(int(run.lags.max()), blocks * LANE_COUNT)
+            in_pieces(
+                self._device, named(chunk), last, kept, out._asdict(),
+                lambda kept: self._launch(run, out, kept, lambda start, stop: None),
+            )  # fmt: skip
+            self.formulation.goes_on()
+            report(count)
+            return
+        self._launch(run, out, (), finished)
+
+    def _launch(self, run: Run, out: Out, kept: Any, finished: Callable[[int, int], None]) -> None:
+        blocks = -(-run.counts.size // LANE_COUNT)
         evaluations = int(run.counts.max()) * self._stages * blocks * LANE_COUNT
         self.formulation.run(
-            self._device, blocks, run, out,
+            self._device, blocks, run, out, kept,
             grain=-(-blocks // (8 * self._device.core_count)), first=1,
             seconds=self.formulation.seconds(evaluations) / self._device.core_count,
             finished=finished,
@@ -325,13 +355,23 @@ class CUDAThreads:
         ensemble, device = self._ensemble, self._ensemble.device
         longest, count = int(device.get(run.lags).max()), run.counts.size
         kernel, threads = self.kernel_with(longest)
-        ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
         shape = (ensemble.time_count, ensemble.variable_count, count)
         filled = Out(
             device.empty(shape, ensemble.precision), device.empty(count, np.uint8),
             device.put(ensemble.no_sums(count)),
         )  # fmt: skip
-        device.launch(kernel, -(-count // threads), threads, run, filled, ring)
+
+        def launch(kept: Kept) -> None:
+            device.launch(kernel, -(-count // threads), threads, run, filled, kept)
+
+        if ensemble.resumes:
+            last = int(device.get(run.counts).max())
+            kept = ensemble.empty_kept(longest, count)
+            in_pieces(device, named(chunk), last, kept, filled._asdict(), launch)
+        else:
+            ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
+            none = device.empty((1, 1), ensemble.precision), device.empty(1, np.int64)
+            launch(Kept(np.int64(0), np.int64(0), ring, *none))
         out.states[..., chunk] = device.get(filled.states)
         out.status[chunk] = device.get(filled.status)
         if ensemble.tangents:
@@ -348,8 +388,8 @@ class CUDAThreads:
         """Slots, delayed variables and threads of a ring in shared memory, if it fits; else ()."""
         ensemble = self._ensemble
         delayed = ensemble.delayed_count
-        if delayed == 0 or ensemble.tangents:  # `tangents` needs the ring in global memory
-            return ()
+        if delayed == 0 or ensemble.tangents or ensemble.resumes:
+            return ()  # tangents and the next launch need the ring in global memory
         most = _SHORT_BYTES // (2 * delayed * np.dtype(ensemble.precision).itemsize)
         return (most, delayed, _SHORT_THREADS) if self._slot_count(longest) <= most else ()
 
@@ -359,7 +399,12 @@ class CUDAThreads:
         return self._slot_count(longest), max(1, self._ensemble.delayed_count), 2, count
 
     def _slot_count(self, longest: int) -> int:
-        return longest + self._ensemble.points + 2 * self._ensemble.delay_count
+        return self._ensemble.slot_count(longest)
+
+
+def named(chunk: slice) -> str:
+    """Name of the trajectories of a chunk, whose state is kept."""
+    return f"trajectories {chunk.start} to {chunk.stop - 1} with fixed steps"
 
 
 _THREADS_OF: dict[Target, type[CPUThreads | CUDAThreads]] = {"cpu": CPUThreads, "cuda": CUDAThreads}

@@ -4,9 +4,10 @@
 
 Every variable has a Wiener process; processes may be correlated.  If g_i depends on another
 variable or a delayed value, only `euler-maruyama` keeps its order.  Correlations change no order:
-each equation sees one process.  Increments of independent processes are functions of (seed,
-trajectory, variable, number of the step).  The increment of a long step is the sum of the
-increments of the short steps within it, so one path can be integrated with different step sizes.
+each equation sees one process.  Increments of independent processes are functions of (seed, path,
+variable, number of the step); a trajectory has a path of its own, or shares one with others.  The
+increment of a long step is the sum of the increments of the short steps within it, so one path can
+be integrated with different step sizes.
 
 Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 3/2 (additive noise:
 g depends on time only).
@@ -18,7 +19,7 @@ P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equatio
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from ergode.trajectories.steppers.equations import PLACES, VARIABLES, slope
 
 SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
 SUMMED = option(False)  # whether a step sums several increments
+SHARED = option(False)  # whether several trajectories have one path
 MIXTURE = option(())  # weights of independent processes in each; empty if all are independent
 diffusion = option()  # diffusion(t, y, yd, p), or without delays (t, y, p): the user's function
 
@@ -45,8 +47,9 @@ def spread(t, y, yd, p):
 def increment(h, source, trajectory, variable, step):
     """Increment of a Wiener process over a step, and the integral of W(t) - W(0) over the step.
 
-    `source` is (seed, increments per step).
+    `source` is (seed, increments per step, trajectories per path).
     """
+    path = trajectory // source[2] if SHARED else trajectory
     noise_substeps = source[1] if SUMMED else 1
     short = h / real(noise_substeps)
     root = math.sqrt(short)
@@ -54,7 +57,7 @@ def increment(h, source, trajectory, variable, step):
     integral = real(0.0)
     for j in range(noise_substeps):
         w0, w1, w2, w3 = draw_words(
-            source[0], trajectory, variable, WIENER, np.uint32(step * noise_substeps + j)
+            source[0], path, variable, WIENER, np.uint32(step * noise_substeps + j)
         )
         part = root * normal(w0, w1)
         inner = 0.5 * short * fma(root * _ROOT_3, normal(w2, w3), part)
@@ -111,10 +114,32 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
     )
 
 
-def bindings_of(field: VectorField) -> dict[Any, Any]:
+class Paths(NamedTuple):
+    """The noise of all trajectories of a run."""
+
+    seed: int = 0
+    substeps: int = 1  # increments per step
+    first: int = 0  # number of the first trajectory
+    sharers: int = 1  # successive trajectories that have one path
+
+    @property
+    def source(self) -> tuple[np.uint64, np.int64, np.int64]:
+        """Argument of kernels, see `increment`."""
+        return np.uint64(self.seed), np.int64(self.substeps), np.int64(self.sharers)
+
+    @property
+    def bindings(self) -> dict[Any, Any]:
+        """Bindings of a kernel with noise."""
+        return {SUMMED: self.substeps > 1, SHARED: self.sharers > 1}
+
+
+OWN_PATHS = Paths()
+
+
+def bindings_of(field: VectorField, paths: Paths) -> dict[Any, Any]:
     """Bindings of a kernel for a field with a diffusion."""
     assert field.diffusion is not None
-    bindings: dict[Any, Any] = {diffusion: UserFunction(field.diffusion)}
+    bindings = {diffusion: UserFunction(field.diffusion), **paths.bindings}
     if field.correlation is not None:
         bindings[MIXTURE] = mixture_of(field.correlation)
     return bindings

@@ -1,0 +1,95 @@
+"""Run files of the engine ``stochastic`` with the table ``[space]``: reactions and diffusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from ergode import plots, stochastic
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
+from ergode.plots.frame import figure_of
+from ergode.runfile.spread import is_swept, usable
+from ergode.runfile.tables import Readers, Table
+from ergode.stochastic.space.outputs import Output
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+KEYS = ("shape", "diffusion", "spacing", "periodic")
+OPTIONS = (
+    "times", "replicates", "seed", "device", "output", "parameters", "max_firings", "store",
+    "chunk",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SpaceRun:
+    """A checked request for realizations of a network on a grid.
+
+    Attributes
+    ----------
+    space : ReactionDiffusion
+    options : dict
+        Keyword arguments of `ergode.stochastic.simulate_space`.
+    """
+
+    space: ReactionDiffusion
+    options: Mapping[str, Any]
+
+    @property
+    def has_figure(self) -> bool:
+        """Whether the result can be drawn."""
+        return not is_swept(self.options)
+
+    def describe(self) -> dict[str, str]:
+        """Description of the run, for the terminal."""
+        given = self.options.get("replicates", 1)
+        some = (
+            f"{given.start:,} to {given.stop - 1:,}" if isinstance(given, range) else f"{given:,}"
+        )
+        network = self.space.network
+        return {
+            "network": f"{len(network.species)} species, {len(network.reactions)} reactions",
+            "space": f"{' x '.join(map(str, self.space.shape))} voxels",
+            "replicates": some,
+        }
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Simulate."""
+        return stochastic.simulate_space(self.space, progress=progress, **self.options)
+
+    def work(self, dataset: xarray.Dataset) -> str:
+        """Short description of the run."""
+        return f"{dataset.attrs['firings']:,} firings"
+
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result: the first species at the last time."""
+        return figure_of(plots.field, dataset, species=str(dataset["species"].values[0]))
+
+    def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
+        """Numbers that summarize the result: molecules in all voxels at the last time."""
+        found: dict[str, Any] = {"firings": float(np.nansum(dataset["firing_count"].values))}
+        values = dataset["mean"] if "mean" in dataset else usable(dataset)["amount"]
+        last = values.isel(time=-1) if "time" in values.dims else values
+        total = last.sum(self.space.axes).mean([dim for dim in last.dims if dim == "replicate"])
+        for name in dataset["species"].values if total.ndim == 1 else ():
+            found[f"mean final {name}"] = float(total.sel(species=name))
+        return found
+
+
+def read(network: ReactionNetwork, table: Table, simulate: Table, readers: Readers) -> SpaceRun:
+    """The request of a run file: its tables ``[space]`` and ``[simulate]``."""
+    table.only(KEYS)
+    simulate.only(OPTIONS)
+    outputs = partial(Table.choice, choices=get_args(Output))
+    options = simulate.options({**readers, "output": outputs})
+    if "shape" not in table or "diffusion" not in table:
+        raise table.error(f"{table.place} needs the keys 'shape' and 'diffusion'")
+    with table.explaining():
+        return SpaceRun(ReactionDiffusion(network, **table.values), options)

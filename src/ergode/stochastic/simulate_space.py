@@ -1,0 +1,222 @@
+"""Public function `simulate_space`: reactions and diffusion on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, launch, log, results
+from ergode.core.arguments import integer, replicate_numbers, time_grid
+from ergode.core.devices import Device
+from ergode.core.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core.errors import ModelError
+from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
+from ergode.core.whole import MEMBERS, decided, door
+from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
+from ergode.stochastic.runners.chunks import simulate_chunks
+from ergode.stochastic.simulate import sweep_of
+from ergode.stochastic.space.outputs import Collector, Output, check_output, merge_of
+from ergode.stochastic.space.runner import SpaceRunner
+from ergode.stochastic.space.tables import build_space
+
+if TYPE_CHECKING:
+    import xarray
+
+METHOD = "next-subvolume"
+# A GPU gives each realization a thread, which is slower than a core: it needs many of them.
+_MANY = 4096
+
+
+@divisible("stochastic", replicates_of, merge_of)
+def simulate_space(
+    space: ReactionDiffusion,
+    *,
+    times: ArrayLike,
+    replicates: int | range = 1,
+    seed: int = 0,
+    device: str | Device = "auto",
+    output: Output = "trajectories",
+    parameters: Mapping[str, Any] | None = None,
+    max_firings: int = 10**12,
+    progress: bool = False,
+    executor: Executor | None = None,
+    store: StorePath | None = None,
+    chunk: int | None = None,
+) -> xarray.Dataset:
+    """Simulate realizations of a reaction-diffusion master equation, exactly.
+
+    A firing is a reaction in a voxel, or a jump of a molecule to a neighbour. The method finds the
+    voxel first, in a tree of the propensities of all voxels, and then what happens in it; a
+    firing takes time in proportion to the logarithm of the number of voxels.
+
+    Parameters
+    ----------
+    space : ReactionDiffusion
+    times : array_like, shape [time_count]
+        Ascending grid of at least two times [time]. Realizations begin at the first and end at
+        the last; the grid does not change a realization.
+    replicates : int or range
+        Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
+        those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
+    seed : int
+        Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
+        point of a sweep.
+    device : str or Device
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A core simulates one
+        realization at a time. On a GPU each thread does, slower than a core, so ``"auto"`` takes
+        it only for 4,096 realizations and more.
+    output : {"trajectories", "statistics", "final"}
+        Amounts in every voxel of every realization; means and variances over realizations; amounts
+        at the last time.
+    parameters : mapping of str to float or array_like
+        Values that replace parameters of the network. Arrays of equal length are swept together
+        along the dim ``point``; `ergode.grid` crosses all arrays, and each becomes a dim of its
+        own.
+    max_firings : int
+        Limit on the firings of a realization. Beyond it, the realization ends with the status
+        ``TOO_MANY_STEPS``.
+    progress : bool
+        Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the replicates on its workers: a process pool, Dask, MPI. The result
+        keeps its bits.
+    store : path, optional
+        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
+        computes only what is missing.
+    chunk : int, optional
+        Replicates of a part; the default is a 64th of them.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``amount`` with the dims replicate, time, species and the axes of the grid (x, y and z),
+        whose coordinates are the centres of voxels [length]. For ``"statistics"``, ``mean`` and
+        ``variance``. ``status`` and ``firing_count`` of every realization. Values that a
+        realization did not reach are missing, and excluded from statistics. Rules are not reported.
+
+    Raises
+    ------
+    ModelError
+        A name or a value is invalid.
+    PlanError
+        The run is not possible as requested: rates that depend on the time, output, memory.
+
+    Warns
+    -----
+    FailureWarning
+        Realizations failed; `status` says how.
+    InterruptionWarning
+        The run was interrupted (Ctrl-C). Realizations that were not simulated have the status
+        ``NOT_RUN``.
+
+    References
+    ----------
+    J. Elf, M. Ehrenberg, "Spontaneous separation of bi-stable biochemical systems into spatial
+    domains of opposite phases", Syst. Biol. 1 (2004).
+
+    Examples
+    --------
+    >>> import ergode
+    >>> import numpy as np
+    >>> network = ergode.ReactionNetwork(
+    ...     {"A": 0}, [ergode.Reaction("A -> 0", rate_constant=0.1)]
+    ... )
+    >>> drop = np.zeros((20, 30))
+    >>> drop[10, 15] = 1000
+    >>> space = ergode.ReactionDiffusion(
+    ...     network, (20, 30), diffusion={"A": 0.5}, spacing=0.5, initial={"A": drop}
+    ... )
+    >>> result = ergode.stochastic.simulate_space(space, times=[0, 1, 2], seed=1, device="cpu")
+    >>> dict(result["amount"].sizes)
+    {'replicate': 1, 'time': 3, 'species': 1, 'x': 20, 'y': 30}
+    """
+    if not isinstance(space, ReactionDiffusion):
+        raise ModelError(f"space is {type(space).__name__}; expected a ReactionDiffusion")
+    stopwatch = Stopwatch()
+    grid = time_grid(times)
+    if grid.size < 2:
+        raise ModelError("times has one time; expected at least a start and an end")
+    numbers = replicate_numbers(replicates, 2**32 - 1)
+    seed = integer("seed", seed, 0, 2**64 - 1)
+    max_firings = integer("max_firings", max_firings, 1, 2**62)
+    check_output(output)
+    layout = _sweep_of(space, parameters, results.names("stochastic", f"space-{output}"))
+    total = layout.count * len(numbers)
+    place, reason = _device_for(device, layout.count * decided(MEMBERS, len(numbers)))
+    tables = build_space(space, layout.rows, layout.count)
+    times_of = grid[-1:] if output == "final" else grid
+    runner = SpaceRunner(
+        tables, grid=times_of, begin=float(grid[0]), seed=seed, replicates=numbers,
+        max_firings=max_firings, device=place,
+    )  # fmt: skip
+    shape = (times_of.size, len(space.network.species), *space.shape)
+    collect = Collector(output, layout, len(numbers), shape)
+    why = f"{space.voxel_count:,} voxels: first the voxel, then what happens in it"
+    log.tell_choice(METHOD, why, place.name, place.model)
+    door()
+    if not log.is_plan_only():
+        runner.prepare(total, collect.wanted)
+    with launch.Interruptible("realizations", "were simulated") as run:
+        found = simulate_chunks(runner, collect, total, len(numbers), place, progress)
+        status, firings, rows = found["status"], found["firing_count"], found["rows"]
+        run.ends_with(status)
+        attrs = results.provenance(
+            stopwatch,
+            engine="stochastic",
+            method=METHOD,
+            method_reason=why,
+            exact=1,
+            device=place.name,
+            device_model=place.model,
+            device_reason=reason,
+            seed=str(seed),
+            replicates=len(numbers),
+            **({"first_replicate": numbers.start} if numbers.start else {}),
+            model_digest=space.digest,
+            firings=int(firings.sum()),
+            interrupted=int(bool((status == Status.NOT_RUN).any())),
+        )
+        each = (*layout.shape, len(numbers))
+        return collect.dataset(
+            {"status": status.reshape(each), "firing_count": firings.reshape(each)},
+            rows.reshape(each),
+            {
+                "time": grid, "species": [one.name for one in space.network.species],
+                "replicate": np.array(numbers), **space.centres, **layout.coords,
+            },
+            space.axes,
+            attrs,
+        )  # fmt: skip
+
+
+def _sweep_of(space: ReactionDiffusion, parameters: Any, reserved: frozenset[str]) -> Any:
+    """Points of the sweep.
+
+    Raises
+    ------
+    ModelError
+        A name is not a parameter, or its value differs between voxels.
+    """
+    layout = sweep_of(space.voxel, parameters, None, reserved)
+    for name in parameters or {}:
+        if name in space.parameters:
+            raise ModelError(
+                f"parameters has '{name}', which has a value for every voxel; it cannot be replaced"
+            )
+        if name not in space.network.parameters:
+            raise ModelError(
+                f"parameters has '{name}', whose size is the volume of a voxel; change the spacing"
+            )
+    return layout
+
+
+def _device_for(asked: str | Device, total: int) -> tuple[Device, str]:
+    """Device for so many realizations, and why."""
+    device = devices.resolve(asked)
+    if asked == "auto" and device.is_cuda and total < _MANY:
+        return devices.resolve("cpu"), f"fewer than {_MANY:,} realizations"
+    return device, device.reason

@@ -1,0 +1,1 @@
+"""Reaction-diffusion: realizations by subvolumes."""

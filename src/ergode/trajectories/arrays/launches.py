@@ -1,0 +1,67 @@
+"""A trajectory of arrays in several launches, between which its state can be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core import checkpoint
+from ergode.core.compiler.source import Precision
+from ergode.core.devices import Device
+from ergode.trajectories.arrays.group import (
+    OVER,
+    REALS,
+    STAGE,
+    TIME,
+    WHOLES,
+    Kept,
+    Out,
+    Run,
+    Workspace,
+)
+
+
+def empty_kept(device: Device, precision: Precision) -> Kept:
+    """What lies between two launches of a trajectory, before the first."""
+    return Kept(np.int64(0), device.zeros(WHOLES, np.int64), device.zeros(REALS, precision))
+
+
+def in_launches(
+    device: Device, number: int, run: Run, out: Out, w: Workspace,
+    launch: Callable[[Workspace], None],
+) -> None:  # fmt: skip
+    """Integrate one trajectory to its end.
+
+    Parameters
+    ----------
+    device : Device
+    number : int
+        Of the trajectory.
+    run, out, w : tuple of array
+        On the device, for this trajectory alone.
+    launch : function
+        ``launch(w)`` takes up to ``w.kept.budget`` steps.
+    """
+    kept = w.kept
+    arrays: dict[str, Any] = {
+        **{name: array for name, array in out._asdict().items() if array.size},
+        **{name: getattr(w, name) for name in ("y", "k", "g", "s")},
+        **{f"past_{name}": array for name, array in w.past._asdict().items()},
+        "whole": kept.whole, "reals": kept.reals,
+    }  # fmt: skip
+    span = float(run.last - run.origin)
+
+    def state() -> dict[str, Any]:
+        return {name: device.get(array) for name, array in arrays.items()}
+
+    with checkpoint.single_run(f"trajectory {number} of arrays", device) as single:
+        if single.state is not None:
+            for name, array in arrays.items():
+                device.copy(single.state[name], array)
+        while device.get(kept.whole)[STAGE] != OVER:
+            launch(w._replace(kept=kept._replace(budget=np.int64(single.steps()))))
+            is_over = device.get(kept.whole)[STAGE] == OVER
+            done = float(device.get(kept.reals)[TIME] - run.origin)
+            single.boundary(state, 1.0 if is_over or not span else min(done / span, 0.999))

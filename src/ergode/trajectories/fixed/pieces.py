@@ -1,0 +1,54 @@
+"""Steps in several launches, between which the state can be kept (see `core.checkpoint`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core import checkpoint
+from ergode.core.devices import Device
+from ergode.trajectories.fixed.kernel import Kept
+
+
+def in_pieces(
+    device: Device,
+    name: str,
+    last: int,
+    kept: Kept,
+    others: Mapping[str, Any],
+    launch: Callable[[Kept], None],
+) -> None:
+    """Take all steps.
+
+    Parameters
+    ----------
+    device : Device
+    name : str
+        Of the trajectories that are integrated together.
+    last : int
+        Number of steps.
+    kept : Kept
+        Arrays on the device.
+    others : mapping of str to array
+        Results on the device, which belong to the state.
+    launch : function
+        ``launch(kept)`` takes the steps from ``kept.begin`` up to ``kept.until``.
+    """
+    arrays = {**others, "ring": kept.ring, "position": kept.state, "cursor": kept.cursor}
+    with checkpoint.single_run(name, device) as single:
+        begin = 0
+        if single.state is not None:
+            begin = int(single.state["begin"])
+            for key, array in arrays.items():
+                device.copy(single.state[key], array)
+
+        def state() -> dict[str, Any]:
+            return {"begin": begin} | {key: device.get(array) for key, array in arrays.items()}
+
+        while begin < last:
+            until = min(begin + single.steps(), last) if single.is_kept else last
+            launch(kept._replace(begin=np.int64(begin), until=np.int64(until)))
+            begin = until
+            single.boundary(state, begin / last)

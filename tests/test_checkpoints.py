@@ -1,0 +1,490 @@
+"""Long single runs that are left in the middle go on from their checkpoints: the same bits."""
+
+import json
+import multiprocessing
+import os
+import signal
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ergode
+from ergode.cli.app import app
+from ergode.core import checkpoint
+from ergode.density import runner as density_runner
+
+FORK = multiprocessing.get_context("fork")  # children begin with what is compiled here
+OFTEN = 1e-9  # seconds: a checkpoint at every boundary
+LOGISTIC = ergode.field_from_equations({"x": "x * (1 - x)"})
+SWUNG = ergode.field_from_equations({"x": "y", "y": "x - x**3 + 0.5 * cos(40 * t)"})
+DUFFING = ergode.field_from_equations({"x": "y", "y": "x - x**3 - 0.2 * y"})
+MACKEY_GLASS = ergode.field_from_equations({"x": "r * x(t - tau) / (1 + x(t - tau)**10) - 0.1 * x"})
+NOISY = ergode.field_from_equations({"x": "-x"}, diffusion={"x": "0.3 * x"})
+STIFF = ergode.field_from_equations({"x": "y", "y": "mu * (1 - x * x) * y - x"})
+SEIR = ergode.CompartmentModel.seir(
+    transmission_rate=0.2, latent=ergode.LogNormal(mean=5, median=4),
+    infectious=ergode.LogNormal(mean=7.5, median=5),
+)  # fmt: skip
+CONTACTS = ergode.ContactNetwork.erdos_renyi(800, mean_degree=6, seed=1)
+
+
+def first(y, t, p):
+    return (y[0],)
+
+
+def above(t, y, p):
+    return y[0] - 0.9
+
+
+def kicked(t, y, p):
+    return (y[0], y[1] + 0.1)
+
+
+def above_delayed(t, y, yd, p):
+    return y[0] - 0.9
+
+
+def kicked_delayed(t, y, yd, p):
+    return (1.05 * y[0],)
+
+
+def ramp(t):
+    return (1.0 + 0.1 * t,)
+
+
+WATCHED = {
+    "events": [
+        ergode.trajectories.ZeroCrossing(above, 1),
+        ergode.trajectories.ZeroCrossing(above, -1, effect=kicked, name="kick"),
+    ],
+    "observables": [ergode.trajectories.Maximum("x")],
+    "record": 3,
+}
+MEASURED = {
+    "measurements": [
+        ergode.Measurement(1.0, first, [0.6], [[0.04]]),
+        ergode.Measurement(1.5, first, [0.6], [[0.04]]),
+    ],
+    "maneuvers": [ergode.Maneuver(2.0, [0.1, 0.0], np.diag([0.01, 0.01]))],
+}
+
+
+def integrate(field, end, initial, parameters=None, **options):
+    return ergode.trajectories.integrate(
+        field, times=np.linspace(0, end, 8), initial=initial, parameters=parameters,
+        **{"device": "cpu", "compile": "now", **options},
+    )  # fmt: skip
+
+
+def fixed(**options):
+    return integrate(LOGISTIC, 3.0, {"x": [0.3, 0.5]}, step=0.05, method="rk4", **options)
+
+
+def fixed_delays(**options):
+    starts = np.linspace(0.5, 1.0, 3)
+    options = {"step": 0.4, "method": "tsit5", **options}
+    return integrate(MACKEY_GLASS, 40.0, {"x": starts}, {"r": 0.2, "tau": 9.0}, **options)
+
+
+def fixed_noise(**options):
+    return integrate(NOISY, 1.0, {"x": 1.0}, replicates=70, step=0.05, **options)
+
+
+def halved(**options):
+    return integrate(
+        MACKEY_GLASS, 30.0, {"x": 0.6}, {"r": 0.2, "tau": 9.0}, method="rk4", **options
+    )
+
+
+def adaptive(**options):
+    return integrate(DUFFING, 3.0, {"x": 0.3, "y": np.linspace(0, 1, 3)}, **options)
+
+
+def watched(**options):
+    return integrate(DUFFING, 9.0, {"x": 0.3, "y": np.linspace(0, 1, 70)}, **WATCHED, **options)
+
+
+def every_step(**options):
+    return adaptive(every_step=True, dense_output=True, **options)
+
+
+def adaptive_delays(**options):
+    return integrate(MACKEY_GLASS, 40.0, {"x": 0.6}, {"r": 0.2, "tau": 9.0}, **options)
+
+
+def unlike_delays(**options):
+    taus = np.array([3.0, 5.0, 9.0])
+    return integrate(MACKEY_GLASS, 40.0, {"x": 0.6}, {"r": 0.2, "tau": taus}, **options)
+
+
+def history(**options):
+    return integrate(
+        MACKEY_GLASS, 40.0, {"x": 1.3}, {"r": 0.2, "tau": 9.0}, history=ramp, **options
+    )
+
+
+def kicked_delays(**options):
+    event = ergode.trajectories.ZeroCrossing(above_delayed, 1, effect=kicked_delayed)
+    options = {"events": [event], "record": 3, **options}
+    return integrate(MACKEY_GLASS, 60.0, {"x": [0.5, 0.6]}, {"r": 0.2, "tau": 9.0}, **options)
+
+
+def adaptive_noise(**options):
+    mean = [ergode.trajectories.Mean("x")]
+    return integrate(
+        NOISY, 1.0, {"x": 1.0}, replicates=70, step=0.05, observables=mean, **options
+    )  # fmt: skip
+
+
+def stiff(**options):
+    return integrate(STIFF, 2.0, {"x": 2.0, "y": 0.0}, {"mu": 1000.0}, **options)
+
+
+def spreading(i, t, y, p):
+    n = len(y)
+    return p[0] * (y[(i + 1) % n] - 2 * y[i] + y[(i - 1) % n]) + y[i] * (1 - y[i])
+
+
+def lagging(i, t, y, yd, p):
+    n = len(y)
+    return p[0] * (yd[0][(i + 1) % n] - 2 * y[i] + y[(i - 1) % n]) + y[i] * (1 - yd[0][i])
+
+
+def middle(t, y, p):
+    return y[4] - 0.5
+
+
+DIFFUSION = ergode.VectorField(
+    component=spreading, variables=("u", 9), parameters=["rate"]
+)  # fmt: skip
+LATE = ergode.VectorField(
+    component=lagging, variables=("u", 9), parameters=["rate", "tau"], delays=[("u", "tau")]
+)  # fmt: skip
+DRIFTING = ergode.VectorField(
+    component=spreading, variables=("u", 9), parameters=["rate"], diffusion=0.2
+)
+BUMP = {"u": np.exp(-0.5 * (np.arange(9) - 4.0) ** 2)}
+
+
+def arrays(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": [0.5, 1.0]}, method="tsit5", **options)
+
+
+def fixed_arrays(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": 0.5}, method="rk4", step=0.05, **options)
+
+
+def stabilised(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": 5.0}, method="rkc2", **options)
+
+
+def delayed_arrays(**options):
+    return integrate(LATE, 4.0, BUMP, {"rate": 0.5, "tau": 0.7}, method="tsit5", **options)
+
+
+def noisy_arrays(**options):
+    return integrate(DRIFTING, 1.0, BUMP, {"rate": 0.5}, step=0.05, replicates=3, **options)
+
+
+def watched_arrays(**options):
+    event = ergode.trajectories.ZeroCrossing(middle)
+    return arrays(events=[event], observables=[ergode.trajectories.Maximum(middle)], **options)
+
+
+def density(priors=1, **options):
+    each = [ergode.Gaussian([0.3 + 0.1 * i, 0.0], [0.05, 0.05]) for i in range(priors)]
+    return ergode.density.propagate(
+        DUFFING, each if priors > 1 else each[0], times=[0, 0.5, 1.5, 3],
+        **{"width": 0.1, "device": "cpu", "compile": "now", **MEASURED, **options},
+    )  # fmt: skip
+
+
+def densities(**options):
+    return density(priors=3, keep="all", **options)
+
+
+def noisy_density(**options):
+    return density(process_noise=np.diag([0.02, 0.02]), retained=0.999, **options)
+
+
+def swung_density(**options):
+    return ergode.density.propagate(
+        SWUNG, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3],
+        **{"width": 0.1, "device": "cpu", "compile": "now", **MEASURED, **options},
+    )  # fmt: skip
+
+
+def surprised_density(**options):
+    far = [ergode.Measurement(t, first, [1.4], [[0.03]]) for t in (0.7, 1.0)]
+    return density(measurements=far, threshold=1e-9, **options)
+
+
+def particles(**options):
+    return ergode.particles.propagate(
+        DUFFING, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3], count=400,
+        keep="all", resample_below=1.0, **{"device": "cpu", **MEASURED, **options},
+    )  # fmt: skip
+
+
+def leap(**options):
+    return ergode.epidemics.simulate(
+        SEIR, CONTACTS, initial={"I": 10}, times=range(0, 31, 5), replicates=3, seed=3,
+        **{"method": "renewal-leap", "step": 0.5, "device": "cpu", **options},
+    )  # fmt: skip
+
+
+def pushed_leap(**options):
+    return leap(tolerance=0.2, pressure="push", transition="sampled", **options)
+
+
+def sampled_leap(**options):
+    return leap(transition="sampled", **options)
+
+
+CHEAP = [fixed, particles]
+DEAR = [
+    fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
+    unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities,
+    noisy_density, swung_density, surprised_density, leap, pushed_leap, sampled_leap, arrays,
+    fixed_arrays, stabilised, watched_arrays, delayed_arrays, noisy_arrays,
+]  # fmt: skip
+each_run = pytest.mark.parametrize(
+    "call",
+    [*CHEAP, *(pytest.param(call, marks=pytest.mark.exhaustive) for call in DEAR)],
+    ids=[call.__name__ for call in [*CHEAP, *DEAR]],
+)
+pytestmark = pytest.mark.filterwarnings("ignore::ergode.ErgodeWarning")
+
+
+class Died(BaseException):
+    """Ends a process that is only pretended to die."""
+
+
+def die_after(monkeypatch, count, act=None):
+    """Die after every `count` checkpoints; returns the list of fractions that were written."""
+    write, written = checkpoint.SingleRun._write, []
+
+    def until(self, path, state, share):
+        write(self, path, state, share)
+        written.append(share)
+        if len(written) % count == 0:
+            if act is None:
+                raise Died
+            act()
+
+    monkeypatch.setattr(checkpoint.SingleRun, "_write", until)
+    return written
+
+
+def equal(one, other):
+    """Variables and coordinates agree bit for bit."""
+    assert set(one.variables) == set(other.variables)
+    for name in one.variables:
+        assert one[name].dims == other[name].dims, name
+        assert one[name].dtype == other[name].dtype, name
+        np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
+
+
+def go_on(call, **options):
+    for _ in range(500):
+        try:
+            return call(checkpoint=OFTEN, **options)
+        except Died:
+            pass
+    raise AssertionError("it never ends")
+
+
+@each_run
+def test_a_run_that_dies_often_has_the_same_bits(call, tmp_path, monkeypatch):
+    short = density_runner.CPURunner.steps
+    monkeypatch.setattr(
+        density_runner.CPURunner, "steps", lambda self, cells: (3 * cells, *short(self, cells)[1:])
+    )
+    plain = call()
+    written = die_after(monkeypatch, 3 if call in CHEAP else 41)
+    found = go_on(call, store=tmp_path / "run.zarr")
+    assert len(written) > 3
+    equal(found, plain)
+    assert not list((tmp_path / "run.zarr").glob("*.checkpoint"))
+    at_once = call(store=tmp_path / "other.zarr", checkpoint=1e9)
+    for name, value in at_once.attrs.items():
+        if not name.endswith("_seconds"):
+            np.testing.assert_equal(found.attrs[name], value, err_msg=name)
+    count = len(written)
+    equal(call(store=tmp_path / "run.zarr", checkpoint=OFTEN), found)
+    assert len(written) == count
+
+
+def _killed(call, store, number, halfway):
+    """Run a call in a child process that is killed at a checkpoint, or while it is written."""
+
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def run():
+        with pytest.MonkeyPatch.context() as patch:
+            if halfway:
+                save, saved = np.savez, []
+
+                def half(file, **arrays):
+                    saved.append(1)
+                    if len(saved) < number:
+                        return save(file, **arrays)
+                    file.write(b"PK\x03\x04half")
+                    file.flush()
+                    die()
+
+                patch.setattr(np, "savez", half)
+            else:
+                die_after(patch, number, die)
+            call(store=store, checkpoint=OFTEN)
+
+    child = FORK.Process(target=run)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+@each_run
+@pytest.mark.parametrize("halfway", [False, True], ids=["between", "halfway"])
+def test_a_killed_process(call, halfway, tmp_path):
+    plain = call()
+    store = tmp_path / "run.zarr"
+    assert _killed(call, store, 3, halfway) == -signal.SIGKILL
+    assert list(store.glob("*.checkpoint/*.npz"))
+    found = call(store=store, checkpoint=1e9)
+    equal(found, plain)
+
+
+def test_an_unreadable_checkpoint_is_ignored(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_after(patch, 4)
+        fixed(store=tmp_path / "run.zarr", checkpoint=OFTEN)
+    (path,) = (tmp_path / "run.zarr").glob("*.checkpoint/*.npz")
+    path.write_bytes(path.read_bytes()[:-100])
+    equal(fixed(store=tmp_path / "run.zarr", checkpoint=1e9), fixed())
+
+
+def test_an_interrupted_run_writes_a_last_checkpoint(tmp_path, monkeypatch):
+    """Ctrl-C, in the middle of a launch: the state of the next boundary is kept."""
+    store, boundary, seen = tmp_path / "run.zarr", checkpoint.SingleRun.boundary, []
+
+    def interrupted(self, state, share):
+        seen.append(share)
+        if len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        boundary(self, state, share)
+
+    monkeypatch.setattr(checkpoint.SingleRun, "boundary", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="interrupted; 0 of 1 runs are kept"):
+        particles(store=store, checkpoint=1e9)
+    monkeypatch.undo()
+    (path,) = store.glob("*.checkpoint/*.npz")
+    assert checkpoint.share_of(path) == seen[1]
+    shown = CliRunner().invoke(app, ["status", str(store)]).output
+    assert "0 of 1 runs (0 %) in 0 parts" in shown
+    assert f"checkpoint of runs 0: {100 * seen[1]:.0f} % of the time" in shown
+    equal(particles(store=store, checkpoint=1e9), particles())
+
+
+def test_what_is_refused(tmp_path, monkeypatch):
+    store = tmp_path / "run.zarr"
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_after(patch, 2)
+        particles(store=store, checkpoint=OFTEN)
+    options = {"store": store, "checkpoint": 60}
+    with pytest.raises(ergode.PlanError, match="belongs to a run with another 'seed'"):
+        particles(seed=1, **options)
+    (path,) = store.glob("*.checkpoint/*.npz")
+    with pytest.raises(ergode.PlanError, match="is of particles on cpu, and this run is"):
+        checkpoint.SingleRun("particles on cuda", path, 1.0)
+    for changes, message in [
+        ({"checkpoint": 1}, "checkpoint is given without store"),
+        ({"checkpoint": 0, "store": store}, "checkpoint is 0; expected a positive number"),
+        ({"checkpoint": "1 s", "store": store}, "checkpoint is '1 s'; expected a positive number"),
+    ]:
+        with pytest.raises(ergode.PlanError, match=message):
+            fixed(**changes)
+    other = {"store": tmp_path / "other.zarr", "checkpoint": 1}
+    with pytest.raises(ergode.PlanError, match="checkpoint: method 'first-passage' has no time"):
+        leap(method="first-passage", step=None, **other)
+    assert not other["store"].exists()
+
+
+def test_a_run_file_is_resumed(tmp_path, monkeypatch):
+    path = tmp_path / "swing.toml"
+    path.write_text(RUN_FILE)
+    arguments = ["run", str(path), "--resume"]
+    with monkeypatch.context() as patch:
+        die_after(patch, 1)
+        patch.setattr(checkpoint, "_AT_END", 0.0)
+        with pytest.raises(Died):
+            CliRunner().invoke(app, arguments)
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    store = tmp_path / "swing.zarr"
+    assert "1 of 1 trajectories" in CliRunner().invoke(app, ["status", str(store)]).output
+
+
+@pytest.mark.exhaustive
+def test_a_run_file_of_a_density_is_resumed(tmp_path, monkeypatch):
+    path = tmp_path / "swing.toml"
+    path.write_text(DENSITY_FILE)
+    arguments = ["run", str(path), "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "_AT_END", 0.0)
+        die_after(patch, 1)
+        with pytest.raises(Died):
+            CliRunner().invoke(app, arguments)
+    store = str(tmp_path / "swing.parts.zarr")
+    found = json.loads(CliRunner().invoke(app, ["status", store, "--json"]).stdout)
+    assert found["checkpoints"] == [{"first": 0, "stop": 1, "share": 1.0}]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert "1 of 1 runs" in CliRunner().invoke(app, ["status", store]).output
+    assert ergode.open_dataset(tmp_path / "swing.nc")["status"] == 0
+
+
+DENSITY_FILE = """
+engine = "density"
+[equations]
+x = "y"
+y = "x - x**3 - 0.2 * y"
+[prior]
+mean = [0.3, 0.0]
+covariance = [0.05, 0.05]
+[propagate]
+times = [0, 0.2]
+width = 0.1
+device = "cpu"
+[output]
+dataset = "swing.nc"
+figure = false
+"""
+RUN_FILE = """
+engine = "trajectories"
+[equations]
+x = "x * (1 - x)"
+[initial]
+x = 0.3
+[integrate]
+times = [0, 1]
+step = 0.05
+method = "rk4"
+device = "cpu"
+store = "swing.zarr"
+checkpoint = 60
+[output]
+dataset = "swing.nc"
+figure = false
+"""
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("call", [*CHEAP, *DEAR], ids=[one.__name__ for one in [*CHEAP, *DEAR]])
+def test_on_a_gpu(call, tmp_path, monkeypatch):
+    plain = call(device="cuda")
+    written = die_after(monkeypatch, 41)
+    monkeypatch.setattr(density_runner, "_BUDGET_CUDA", 5_000)
+    found = go_on(call, store=tmp_path / "run.zarr", device="cuda")
+    assert written
+    equal(found, plain)
