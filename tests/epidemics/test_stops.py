@@ -168,6 +168,12 @@ def test_a_duration_equals_a_stop():
             "it never starts: while U < 5, U < 6 stops it",
         ),
         (
+            lambda: ergode.LayerClosure(
+                start=at_least(5), stop=ergode.Trigger("cases", 3, below=True)
+            ),
+            "never stops by cases < 3, because cases are cumulative",
+        ),
+        (
             lambda: is_closed([1.0], (1,), ergode.LayerClosure(stop=at_least(1, "X"))),
             "a trigger names the unknown compartment 'X'",
         ),

@@ -140,6 +140,11 @@ class Intervention:
         start, stop = self.start, self.stop
         if math.isfinite(getattr(self, "duration", math.inf)):
             raise ModelError(f"{owner}: it has a stop and a duration; expected one of them")
+        if isinstance(stop, Trigger) and stop.below and stop.counted == ("cases",):
+            raise ModelError(
+                f"{owner}: it never stops by {stop.condition}, because cases are cumulative and "
+                "never fall; count a compartment, such as Trigger('I', 10, below=True)"
+            )
         if isinstance(start, Trigger) and isinstance(stop, Trigger):
             if start.implies(stop):
                 raise ModelError(
