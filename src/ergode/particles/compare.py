@@ -217,11 +217,7 @@ _NOT_OPTIONS = (
     "checkpoint",
 )  # fmt: skip
 _OF_DENSITY, _OF_PARTICLES, _OF_KALMAN = (
-    {
-        name: one
-        for name, one in signature(tool).parameters.items()
-        if name not in _NOT_OPTIONS
-    }
+    {name: one for name, one in signature(tool).parameters.items() if name not in _NOT_OPTIONS}
     for tool in (density.propagate, propagate, unscented_kalman)
 )
 

@@ -200,6 +200,11 @@ class LayerClosure(Intervention):
     duration: float = math.inf
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layer, str | None):
+            raise ModelError(
+                f"LayerClosure: layer is {self.layer!r}; expected the name of one layer, and a "
+                "closure for each"
+            )
         self._check(reduction=SHARE, duration=SPAN)
 
 

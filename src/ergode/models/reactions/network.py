@@ -388,6 +388,8 @@ class ReactionNetwork:
             if name not in formulas:
                 close = get_close_matches(str(name), formulas, 1)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
+                if name in self.index:
+                    hint = ", but a species; give its amounts as initial"
                 raise ModelError(
                     f"'{name}' is neither a parameter nor a compartment of the network{hint}"
                 )
