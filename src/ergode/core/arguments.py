@@ -187,7 +187,9 @@ def by_name(name: str, value: Any, expected: str) -> dict[str, Any]:
         It is neither; the message names it.
     """
     if value is not None and not isinstance(value, Mapping):
-        raise ModelError(f"{name} is {value!r}; expected a mapping of names to {expected}")
+        shape = getattr(value, "shape", ())
+        shown = f"an array of shape {shape}" if shape else repr(value)
+        raise ModelError(f"{name} is {shown}; expected a mapping of names to {expected}")
     return dict(value or {})
 
 

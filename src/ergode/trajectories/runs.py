@@ -27,7 +27,8 @@ from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, Method
 from ergode.trajectories.steppers.noise import Paths
 
-# A trajectory that needs more adaptive explicit steps than this counts as stiff.
+# A trajectory that needs more adaptive explicit steps than this counts as stiff.  Steps that the
+# cells of a history take are not counted: every method takes them.
 EXPLICIT_STEPS = 100_000
 
 
@@ -205,13 +206,12 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     Outcome.check_room(*sizes, control, count, problem.precision)
     initial, parameters = _columns(problem)
     first = replace(control, step_log=int(every_step))
-    if chosen.otherwise is not None:
-        first = replace(first, max_steps=min(control.max_steps, EXPLICIT_STEPS))
+    patience = None if chosen.otherwise is None else EXPLICIT_STEPS
     options: dict[str, Any] = {
         "times": grid, "device": problem.device, "precision": problem.precision,
         "history": problem.history, "paths": problem.paths, "when": problem.compile,
     }  # fmt: skip
-    runner = Runner(field, chosen.method, first, **options)
+    runner = Runner(field, chosen.method, first, **options, patience=patience)
     outcome = runner.integrate(initial, parameters, show=problem.show)
     if every_step and runner.interrupted:
         outcome.step_log = outcome.step_log[:0]
@@ -219,7 +219,8 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
         step_log = int(outcome.taken.max()) + 1
         logged = replace(control, step_log=step_log)
         Outcome.check_room(*sizes, logged, count, problem.precision)
-        runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
+        again = replace(first, step_log=step_log)
+        runner = Runner(field, chosen.method, again, **options, patience=patience)
         outcome = runner.integrate(initial, parameters)
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
     used = [runner.formulation]

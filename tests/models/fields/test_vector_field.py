@@ -89,6 +89,10 @@ def beyond_delays(t, y, yd, p):
     return (yd[1],)
 
 
+def array_returned(t, y, p):
+    return np.array([y[0]])
+
+
 def dictionary(t, y, p):
     table = {"a": 1.0}
     return (table["a"] * y[0],)
@@ -123,8 +127,10 @@ def by_name(t, y, p):
         (two, r"'two' returns 2 values for 1 variable: there are too many; expected \(dy/dt,\)"),
         (two_by_name, "'two_by_name' returns 2 values for 1 variable"),
         (number_by_name, "'number_by_name' returns a float; expected a tuple"),
-        (list_inside, r"'list_inside' uses a list \(line 2 of it\)"),
-        (dictionary, r"'dictionary' uses a dict \(line 2 of it\)"),
+        (list_inside, r"'list_inside' uses a list \(line 2 of 'list_inside'\)"),
+        (dictionary, r"'dictionary' uses a dict \(line 2 of 'dictionary'\)"),
+        (array_returned, r"returns np.array\(\[...\]\), an array; expected a tuple"),
+        (lambda t, y, p: np.array([y[0]]), r"returns np.array\(\[...\]\), an array"),
         (recursive, "'recursive' calls itself; use a loop instead"),
         (undefined, "'undefined' uses 'no_such_name', which is not defined"),
         (a_word, "'a_word' returns 'none' for 'y'; expected a real number"),

@@ -1,5 +1,7 @@
 """Fits of trajectories, against linear regression, known truth and SciPy with differences."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -149,6 +151,68 @@ def test_a_trial_that_cannot_be_integrated_is_no_step():
             estimate=["k"], max_steps=20_000, device="cpu")  # fmt: skip
 
 
+LOTKA_VOLTERRA = ergode.VectorField(
+    lambda t, y, p: (p[0] * y[0] - p[1] * y[0] * y[1], p[2] * y[0] * y[1] - p[3] * y[1]),
+    ["prey", "pred"], ["a", "b", "c", "d"],
+)  # fmt: skip
+
+
+def test_several_starts_find_a_frequency():
+    """Of sin(wt), which has many local minima; with and without bounds."""
+    field = ergode.field_from_equations({"x": "w*cos(w*t)"})
+    times = np.linspace(0, 10, 41)
+    data = np.sin(4.0 * times) + 0.05 * np.random.default_rng(2).normal(size=41)
+    call = {
+        "times": times, "data": {"x": data}, "deviation": {"x": 0.05}, "initial": {"x": 0.0},
+        "parameters": {"w": 2.4}, "estimate": ["w"], "device": "cpu", "compile": "never",
+    }  # fmt: skip
+    with pytest.warns(AccuracyWarning, match="chi square is .*starts=20"):
+        fit(field, **call)
+    # The second point of the sequence, 0.5 + 2 / (golden ratio) modulo 1, lies near 4.
+    for bounds in ({}, {"w": (-1.0, 5.8)}, {"w": (1.5, 5.7)}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", AccuracyWarning)
+            found = fit(field, **call, bounds=bounds, starts=2)
+        assert float(found["estimate"][0]) == pytest.approx(4.0, abs=0.02)
+        assert found.attrs["cost"] == float(found["start_cost"][2]) < 41
+        if bounds:
+            low, high = bounds["w"]
+            ends = found["start_estimate"].values
+            assert (ends >= low).all() and (ends <= high).all()
+
+
+@pytest.mark.exhaustive
+def test_several_starts_leave_a_local_minimum():
+    """Ten periods, guessed at 80 % of the truth: the nearest minimum is a wrong one."""
+    rng, times = np.random.default_rng(1), np.linspace(0, 20, 41)
+    truth = {"a": 1.0, "b": 0.1, "c": 0.075, "d": 1.5}
+    seen = integrate(LOTKA_VOLTERRA, times=times, initial={"prey": 10.0, "pred": 5.0},
+                     parameters=truth, rtol=1e-10, atol=1e-10, device="cpu")  # fmt: skip
+    data = seen["state"].values + rng.normal(0, 0.5, (41, 2))
+    call = {
+        "times": times, "data": dict(zip(("prey", "pred"), data.T, strict=True)),
+        "initial": {"prey": 9.0, "pred": 6.0},
+        "parameters": {"a": 0.8, "b": 0.08, "c": 0.06, "d": 1.2},
+        "estimate": ["a", "b", "c", "d", "prey", "pred"], "device": "cpu",
+        "compile": "never",
+    }  # fmt: skip
+    with pytest.warns(AccuracyWarning, match="chi square is 3.*starts=20"):
+        wrong = fit(LOTKA_VOLTERRA, **call, deviation={"prey": 0.5, "pred": 0.5})
+    with pytest.warns(AccuracyWarning, match="successive residuals of prey, pred"):
+        fit(LOTKA_VOLTERRA, **call)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AccuracyWarning)
+        found = fit(LOTKA_VOLTERRA, **call, deviation={"prey": 0.5, "pred": 0.5}, starts=3)
+    assert found.attrs["reduced_chi_square"] == pytest.approx(1.0, abs=0.5)
+    error = found["estimate"].values - [*truth.values(), 10.0, 5.0]
+    assert (np.abs(error) < 4.5 * found["standard_error"].values).all()
+    assert found["start_cost"].sizes == {"start": 4}
+    assert float(found["start_cost"][0]) == wrong.attrs["cost"]
+    assert found.attrs["cost"] == float(found["start_cost"].min())
+    best = found["start_estimate"][int(found["start_cost"].values.argmin())]
+    np.testing.assert_array_equal(best, found["estimate"])
+
+
 LINE_CALL = {
     "times": [0, 1, 2], "data": {"x": [0.0, 1.0, 2.1]}, "initial": {"x": 0.0, "idle": 1.0},
     "parameters": {"slope": 0.5, "bend": 0.0}, "estimate": ["slope"], "device": "cpu",
@@ -187,6 +251,9 @@ def test_a_search_that_ends_early_is_said():
         ({"bounds": {"slope": (2, 1)}}, "ascending"),
         ({"bounds": {"slope": 3}}, "least and a largest"),
         ({"loss": "square"}, "loss"),
+        ({"data": np.ones((3, 2))}, r"of shape \(3, 2\); .* such as {'x': ..., 'idle': ...}"),
+        ({"starts": -1}, "starts"),
+        ({"estimate": ["x"], "starts": 2}, "'x' begins at 0; several starts need finite bounds"),
         ({"max_evaluations": 0}, "max_evaluations"),
     ],
 )

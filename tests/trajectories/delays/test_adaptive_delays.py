@@ -110,6 +110,39 @@ def test_error_follows_the_tolerance(linear):
     )  # its cells may be others
 
 
+MACKEY_GLASS = {"x": "0.2*x(t-tau)/(1+x(t-tau)**10)-0.1*x"}
+
+
+def test_a_swept_delay_takes_the_steps_of_single_calls():
+    """Cells of many widths: the last cell of most trajectories ends before its width."""
+    field = ergode.field_from_equations(MACKEY_GLASS)
+    options = {
+        "times": [0.0, 300.0], "initial": {"x": 0.5}, "device": "cpu", "compile": "never"
+    }  # fmt: skip
+    taus = np.array([5.0, 11.3, 14.7, 17.0, 22.9])
+    together = ergode.trajectories.integrate(field, parameters={"tau": taus}, **options)
+    alone = [ergode.trajectories.integrate(field, parameters={"tau": tau}, **options)
+             for tau in taus]  # fmt: skip
+    assert (together["status"] == Status.DONE).all()
+    assert together.attrs["cell"] > 0.5
+    steps = np.array([int(one["step_count"]) for one in alone])
+    assert (together["step_count"].values < 1.6 * steps).all()  # refined by one factor for all
+
+
+def test_steps_that_the_cells_of_a_history_take_are_not_stiffness():
+    """800 cells per unit of time.  x' = -x(t - tau) has exp(rt), r = -exp(-r tau), in the end."""
+    field = ergode.field_from_equations({"x": "-k*x(t-tau)"})
+    found = ergode.trajectories.integrate(
+        field, times=[0.0, 140.0, 141.0], initial={"x": 1.0}, parameters={"tau": 0.01, "k": 0.1},
+        device="cpu", compile="never",
+    )  # fmt: skip
+    assert int(found["step_count"]) > 112_000
+    assert found.attrs["method"] == "tsit5" and found.attrs["stiff_trajectories"] == 0
+    rate = brentq(lambda r: r + 0.1 * math.exp(-0.01 * r), -0.2, 0.0)
+    x = found["state"].values[:, 0]
+    assert math.log(x[2] / x[1]) == pytest.approx(rate, rel=1e-5)
+
+
 def test_delays_without_a_common_step_and_a_history_that_jumps(linear):
     pairs = [(1 / 3, 1 / 5), (1 / 3, 0.2 * math.sqrt(2)), (0.3, 0.07 * math.e)]
 
@@ -359,8 +392,8 @@ def _check_ptx(case, cuda_arguments, more):
     assert ".f64" not in text
 
 
-def _as_python(free, method, run_as_python):
-    """What the text of the CUDA kernel has found, and what it was given."""
+def _as_python(free, method, run_as_python, times=TIMES):
+    """What the text of the CUDA kernel has found, and what it was given; the runner, its mesh."""
     count, tolerance = 2, 1e-6
     initial, parameters = np.full((1, count), math.log(1.4)), np.ones((5, count))
     parameters[:] = np.array([[-2.0], [1.5], [1.0], [0.5], [0.3]])
@@ -374,7 +407,7 @@ def _as_python(free, method, run_as_python):
                     "powers": powers}  # fmt: skip
     control = control_of(options)
     runner = Runner(
-        FIELD, METHODS[method], control, times=TIMES, device=resolve("cpu:1"),
+        FIELD, METHODS[method], control, times=times, device=resolve("cpu:1"),
         precision="float64", history=known,
     )  # fmt: skip
     plan = runner.plan(parameters, 1 / 20)
@@ -383,14 +416,14 @@ def _as_python(free, method, run_as_python):
         integrate_cuda,
         bindings=bindings_of(FIELD, METHODS[method], control, "float64", known, plan.shared),
     )
-    outcome = Outcome.empty(TIMES.size, 1, control, count, "float64")
+    outcome = Outcome.empty(times.size, 1, control, count, "float64")
     storage = Storage(
         *(np.full(shape, -1 if number == 2 else np.nan, int if number == 2 else float)
           for number, shape in enumerate(runner.storage_shapes(plan, count)))
     )  # fmt: skip
     run = runner.arguments(initial, parameters, plan, np.inf, np.arange(count))
     run_as_python(kernel, count + 1, run, outcome.arrays(), storage)
-    return kernel, run, outcome, storage
+    return kernel, run, outcome, storage, runner, plan
 
 
 @pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
@@ -420,12 +453,23 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
         assert math.log(u.solution(time, 1.4, before, jump)) == pytest.approx(0.2, abs=1e-7)
 
 
+def test_cuda_kernel_run_as_python_whose_last_cell_is_short(run_as_python):
+    """What follows the last whole cell is not read, and has no interpolation error."""
+    times = np.array([0.0, 1.188])
+    _, run, outcome, _, runner, plan = _as_python(False, "tsit5", run_as_python, times)
+    cells = 1.188 / plan.width[0]
+    assert 0.2 < cells % 1 < 0.8
+    initial, parameters = run.initial[:, :1], run.parameters[:, :1]
+    alone = runner._run(initial, parameters, plan, np.inf, np.arange(1), False)
+    np.testing.assert_allclose(outcome.interpolation_errors, alone.interpolation_errors[0], 1e-6)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
 @pytest.mark.parametrize("free", [False, True])
 def test_cuda_kernel_run_as_python_in_several_launches(free, method, run_as_python):
     """Of two cells or three steps each: the same bits."""
-    kernel, run, outcome, storage = _as_python(free, method, run_as_python)
+    kernel, run, outcome, storage = _as_python(free, method, run_as_python)[:4]
     is_shared = not free
     bindings = kernel.bindings | {RESUMES: True}
     kernel = kernels.cuda_kernel(integrate_cuda, bindings=bindings)
@@ -450,6 +494,21 @@ def test_cuda_kernel_run_as_python_in_several_launches(free, method, run_as_pyth
         again.arrays()._fields, again.arrays(), outcome.arrays(), strict=True
     ):
         np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+@pytest.mark.cuda
+def test_a_swept_delay_takes_the_same_steps_on_cuda():
+    field = ergode.field_from_equations(MACKEY_GLASS)
+    cpu, gpu = (
+        ergode.trajectories.integrate(
+            field, times=[0.0, 1000.0], initial={"x": 0.5},
+            parameters={"tau": np.linspace(2, 25, 200)}, device=device,
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_array_equal(gpu["status"], Status.DONE)
+    assert gpu.attrs["cell"] == pytest.approx(cpu.attrs["cell"], rel=0.3)
+    assert gpu.attrs["steps_taken"] == pytest.approx(cpu.attrs["steps_taken"], rel=0.1)
 
 
 @pytest.mark.cuda

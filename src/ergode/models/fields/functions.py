@@ -113,10 +113,16 @@ def check_parts(function: FunctionType, tree: ast.FunctionDef) -> None:
     for part in ast.walk(tree):
         if part is not tree and type(part) in _NOT_SCALAR:
             raise ModelError(
-                f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
-                f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
+                f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line {_line(part, tree)} of "
+                f"'{name}'); expected arithmetic on single numbers"
             )
     bundle.formula_text(function)  # raises if a name cannot be compiled
+
+
+def _line(part: ast.AST, tree: ast.FunctionDef) -> int:
+    """Number of a line, counted from the beginning of the function."""
+    first: int = getattr(tree, "lineno", 1)
+    return max(1, getattr(part, "lineno", first) - first + 1)
 
 
 def check_signature(function: FunctionType, arguments: Mapping[str, int | None], what: str) -> None:
@@ -173,6 +179,9 @@ def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -
     expected = f"expected a tuple, {_tuple_of(variables)}"
     if type(value) in _NOT_SCALAR:
         raise ModelError(f"function '{name}' returns {_NOT_SCALAR[type(value)]}; {expected}")
+    if isinstance(value, ast.Call) and value.args and isinstance(value.args[0], ast.List):
+        called = ast.unparse(value.func)
+        raise ModelError(f"function '{name}' returns {called}([...]), an array; {expected}")
     if value is None or isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript):
         found = ast.unparse(value) if value is not None else "nothing"
         raise ModelError(f"function '{name}' returns {found}; {expected}")

@@ -392,7 +392,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
 def _missed(at, before, n, now, stored, run):
     """Largest interpolation error at the end of a cell; `before`: largest of earlier cells."""
     if SHARED:
-        if smooth_before(n, run.breaks):
+        # The last cell may end before its width, and nothing reads it.
+        if smooth_before(n, run.breaks) and at.t < run.last:
             before = max(
                 before,
                 cell_error(

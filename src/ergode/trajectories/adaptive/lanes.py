@@ -442,9 +442,11 @@ def leave_cell(n, now, run, lanes):
                 n, now, run.period, lanes.width[lane], state_in(lane, lanes.y), run.rtol, run.atol,
                 lanes.ring, lane,
             )  # fmt: skip
-            worst = max(worst, interpolation_error[lane])
+            # A lane that has just ended is within a cell, which nothing will read.
+            active = working[lane] == 1.0
+            worst = max(worst, interpolation_error[lane]) if active else interpolation_error[lane]
             interpolation_error[lane] = worst
-            ended = (worst > run.limit) & (working[lane] == 1.0)
+            ended = (worst > run.limit) & active
             working[lane] += 1.0 if ended else 0.0
             ends += 1 if ended else 0
     return ends

@@ -61,6 +61,8 @@ class Runner:
         Of the noise.
     when : {"auto", "now", "never"}
         When the field is compiled for the CPU (see `core.formulation`).
+    patience : int, optional
+        Most steps of a trajectory beyond those that the cells of its history take.
     """
 
     def __init__(
@@ -75,7 +77,9 @@ class Runner:
         history: InitialHistory | None = None,
         paths: Paths = OWN_PATHS,
         when: Compile = "now",
+        patience: int | None = None,
     ) -> None:
+        self._patience = patience
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.history = field, method, history
         self.resumes = checkpoint.is_asked()
@@ -233,6 +237,15 @@ class Runner:
             most.append(row(both[1]))
         return names, least, most
 
+    def most_steps(self, plan: Mesh) -> int:
+        """Most steps of a trajectory on the mesh `plan`, whose cells every method must take."""
+        if self._patience is None:
+            return self.control.max_steps
+        span, delays = float(self._grid[-1] - self._grid[0]), len(self.field.delays)
+        # A step ends with a cell and, on a trajectory's own mesh, one delay after a cell.
+        forced = span / float(plan.width.min()) * (1 + delays) if delays else 0.0
+        return int(min(self.control.max_steps, self._patience + forced))
+
     def arguments(
         self,
         initial: np.ndarray,
@@ -271,7 +284,7 @@ class Runner:
             self._times, placed(initial), placed(parameters), placed(sizes), placed(frame),
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
-            real(control.observe_from), np.int64(control.max_steps), self._paths.source,
+            real(control.observe_from), np.int64(self.most_steps(plan)), self._paths.source,
             np.int64(self._paths.first + which[0]), real(self._grid[0]), real(self._grid[-1]),
             np.int64(period),
         )  # fmt: skip
@@ -335,7 +348,7 @@ class Runner:
         (counts,) = self.device.zeros_together([((4, count), np.dtype(np.int64))])
         none = np.int64(0)
         return storage._replace(
-            kept=Kept(none, none, np.int64(self.control.max_steps), rows, counts)
+            kept=Kept(none, none, np.int64(self.most_steps(plan)), rows, counts)
         )
 
     def empty(self, count: int) -> Outcome:

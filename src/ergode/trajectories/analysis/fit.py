@@ -1,9 +1,11 @@
 """Least-squares estimates of parameters and initial values from measured trajectories.
 
 The residuals of all trajectories and their derivatives come from one run of `sensitivities`.
-SciPy's trust-region method minimises the sum of their squares.
+SciPy's trust-region method minimises the sum of their squares, from one or several starts.
 
 M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21, 1 (1999), for the method.
+H. Niederreiter, Random Number Generation and Quasi-Monte Carlo Methods (1992), chapter 3, for the
+sequence of starts.
 """
 
 from __future__ import annotations
@@ -47,11 +49,18 @@ results.register(
             "residual", (SWEPT, "time", "variable"), "float64", "1",
             "measured less fitted value, in standard deviations; missing where nothing is measured",
         ),
+        Variable("start_cost", ("start",), "float64", "1", "cost at the end of each search"),
+        Variable("start_estimate", ("start", "parameter"), "float64", "1", "end of each search"),
     ],
 )  # fmt: skip
 
 # Singular values of the Jacobian below this part of the largest are zero but for rounding.
 _RANK = 1e-12
+# Starts without two finite bounds lie within this factor of the given value.
+_FACTOR = 3.0
+# A reduced chi square above this, and a correlation of successive residuals of more than so many
+# standard errors, are warned of.  Residuals below this part of the data are errors of integration.
+_MOST_REDUCED, _MOST_SIGMAS, _EXACT = 3.0, 4.0, 1e-4
 
 
 def fit(
@@ -73,6 +82,7 @@ def fit(
     max_step: float | None = None,
     max_steps: int = 1_000_000,
     max_evaluations: int = 200,
+    starts: int = 0,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
     compile: Compile = "auto",  # noqa: A002
@@ -105,7 +115,12 @@ def fit(
     rtol : float, optional
         Relative error of a step; 1e-8 if neither `rtol` nor `step` is given.
     max_evaluations : int
-        Largest number of runs.
+        Largest number of runs of each search.
+    starts : int
+        Number of further starts. A search finds the minimum nearest to its start; the best of all
+        searches is returned. The starts are a low-discrepancy sequence, equal in all calls. They
+        lie between the bounds of a quantity if both are finite (evenly in the logarithm if both
+        are positive), otherwise within a factor of 3 of the given value.
 
     Returns
     -------
@@ -113,7 +128,9 @@ def fit(
         estimate(parameter), standard_error(parameter), covariance(parameter, other_parameter), and
         at the estimate state(<swept dims>, time, variable) and residual(<swept dims>, time,
         variable). ``attrs`` have ``converged``, ``message``, ``evaluations``, ``cost`` (half the
-        sum of the squares, after `loss`) and ``reduced_chi_square``.
+        sum of the squares, after `loss`) and ``reduced_chi_square``. start_cost(start) and
+        start_estimate(start, parameter) have the end of each search; NaN where trajectories
+        cannot be integrated from a start. Start 0 has the given values.
 
     Raises
     ------
@@ -122,12 +139,14 @@ def fit(
         estimated begins outside of its bounds, or has several values.
     PlanError
         What `sensitivities` refuses; or the trajectories cannot be integrated where the search
-        begins.
+        begins; or `starts` are asked for, and a quantity that begins at 0 has no finite bounds.
 
     Warns
     -----
     AccuracyWarning
-        The data do not determine all estimates: the standard errors of some are infinite.
+        The data do not determine all estimates: the standard errors of some are infinite. Or the
+        fitted curve misses the data: with `deviation` and a linear loss the reduced chi square is
+        above 3, or successive residuals of a variable are correlated.
     FailureWarning
         The search did not converge.
 
@@ -149,17 +168,20 @@ def fit(
     names = checked_names(field, "estimate", estimate)
     choice("loss", loss, get_args(Loss))
     most = integer("max_evaluations", max_evaluations, 1, 2**31)
+    more = integer("starts", starts, 0, 100_000)
     parameters = {} if parameters is None else parameters
     lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": parameters},
         reserved=results.names("trajectories", "fit"),
     )
-    data = by_name("data", data, "measured values by name of the variable")
+    such = ", ".join(f"{name!r}: ..." for name in field.variables[:3])
+    data = by_name("data", data, f"measured values, such as {{{such}}}")
     bounds = by_name("bounds", bounds, "least and largest values by name")
     deviation = by_name("deviation", deviation, "deviations by name of the variable")
     start = _start_of(field, names, initial, parameters)
     low, high = _bounds_of(names, bounds, start)
+    places = _starts_of(names, start, low, high, more)
     options = {
         "times": times, "with_respect_to": names, "events": events, "method": method, "step": step,
         "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
@@ -192,10 +214,18 @@ def fit(
         slopes = trial.run(q)["sensitivity"].values * weights[..., None]
         return slopes[is_measured]
 
-    found = least_squares(
-        residuals, start, jacobian, (low, high), "trf", x_scale="jac", loss=loss, max_nfev=most,
-        ftol=1e-12, xtol=1e-10, gtol=1e-12,
-    )  # fmt: skip
+    searches = []
+    costs, ends = np.full(len(places), np.nan), np.full(places.shape, np.nan)
+    for k, place in enumerate(places):
+        if k and not np.isfinite(residuals(place)).all():
+            continue  # the trajectories cannot be integrated from here
+        one = least_squares(
+            residuals, place, jacobian, (low, high), "trf", x_scale="jac", loss=loss,
+            max_nfev=most, ftol=1e-12, xtol=1e-10, gtol=1e-12,
+        )  # fmt: skip
+        searches.append(one)
+        costs[k], ends[k] = one.cost, one.x
+    found = min(searches, key=lambda one: one.cost)
     best = trial.run(found.x)
     gap = (values - best["state"].values) * weights
     free = int(is_measured.sum()) - len(names)
@@ -212,6 +242,18 @@ def fit(
             f"the data do not determine {', '.join(unknown)}: fit fewer at a time, or measure more",
             AccuracyWarning,
         )
+    if deviation and loss == "linear" and reduced > _MOST_REDUCED:
+        launch.warn(
+            f"the fitted curve misses the data: the reduced chi square is {reduced:.3g}, and about "
+            f"1 is expected; {_CURES}",
+            AccuracyWarning,
+        )
+    elif smooth := _correlated(field, gap, values * weights):
+        launch.warn(
+            f"successive residuals of {', '.join(smooth)} are correlated: the fitted curve misses "
+            f"the data, and the standard errors are too small; {_CURES}",
+            AccuracyWarning,
+        )
     coords = {str(k): best[k] for k in best.coords if k != "with_respect_to"}
     attrs = {key: value for key, value in best.attrs.items() if not key.endswith("_seconds")}
     return results.dataset(
@@ -219,6 +261,7 @@ def fit(
         {
             "estimate": found.x, "standard_error": errors, "covariance": covariance,
             "state": best["state"].values, "residual": np.where(is_measured, gap, np.nan),
+            "start_cost": costs, "start_estimate": ends,
         },
         coords={**coords, "parameter": names, "other_parameter": names},
         attrs=attrs | {
@@ -227,6 +270,12 @@ def fit(
         },
         swept=[str(dim) for dim in best["status"].dims],
     )  # fmt: skip
+
+
+_CURES = (
+    "the search may have ended in a local minimum (give starts=20, bounds, or first fit a short "
+    "span), or the model is wrong"
+)
 
 
 class _Trial:
@@ -295,6 +344,50 @@ def _bounds_of(
         if not least <= value <= most:
             raise ModelError(f"'{name}' begins at {value:g}, outside {least:g} to {most:g}")
     return low, high
+
+
+def _starts_of(
+    names: Sequence[str], start: np.ndarray, low: np.ndarray, high: np.ndarray, more: int
+) -> np.ndarray:
+    """Where the searches begin [start, quantity]: the given values, and `more` points."""
+    places = np.tile(start, (more + 1, 1))
+    if not more:
+        return places
+    # Multiples of the powers of 1 / root, where root^(d + 1) = root + 1.
+    count, root = len(names), 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (count + 1))
+    powers = root ** -np.arange(1.0, count + 1)
+    even = (0.5 + np.arange(1, more + 1)[:, None] * powers) % 1.0
+    for i, (name, value, least, most) in enumerate(zip(names, start, low, high, strict=True)):
+        if np.isfinite(least) and np.isfinite(most):
+            if least > 0:
+                places[1:, i] = least * (most / least) ** even[:, i]
+            else:
+                places[1:, i] = least + (most - least) * even[:, i]
+        elif value == 0:
+            raise PlanError(f"'{name}' begins at 0; several starts need finite bounds of '{name}'")
+        else:
+            places[1:, i] = value * _FACTOR ** (2.0 * even[:, i] - 1.0)
+    return np.asarray(np.clip(places, low, high))
+
+
+def _correlated(field: VectorField, gap: np.ndarray, scaled: np.ndarray) -> list[str]:
+    """Variables whose successive residuals are positively correlated.
+
+    `gap` and `scaled` are residuals and data [<swept dims>, time, variable] in deviations.
+    """
+    found = []
+    for i, name in enumerate(field.variables):
+        one, data = gap[..., i], scaled[..., i]
+        pairs = one[..., 1:] * one[..., :-1]
+        count = int(np.isfinite(pairs).sum())
+        square = float(np.nanmean(one**2)) if count else 0.0
+        if count < 2 or square <= _EXACT**2 * float(np.nanmean(data**2)):
+            continue
+        if float(np.nansum(pairs)) / square > _MOST_SIGMAS * np.sqrt(count):
+            found.append(name)
+    return found
 
 
 def _measured(
