@@ -39,5 +39,7 @@ def test_a_column_begins_at_the_measurement_that_made_it(measured):
 
 
 def test_a_strip_of_bands_jumps_as_well(measured):
-    (mean,) = (one for one in ergode.plots.density_strip(measured).lines if len(one.get_xdata()) > 2)
+    (mean,) = (
+        one for one in ergode.plots.density_strip(measured).lines if len(one.get_xdata()) > 2
+    )
     assert mean.get_xdata().tolist() == [0, 1, 1, 1.5, 2]
