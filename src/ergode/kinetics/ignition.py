@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.core.status import Status
@@ -145,7 +146,9 @@ def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:
     total = 0.0
     for name, amount in mixture.items():
         if name not in network.index:
-            raise ModelError(f"'{name}' is not a species of the network")
+            raise ModelError(
+                f"'{name}' is not a species of the network{did_you_mean(name, network.index)}"
+            )
         known: Any = network.species[network.index[name]].thermochemistry
         if not isinstance(known, Molecule):
             raise ModelError(f"species '{name}' has no composition to burn")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import PlanError
 from ergode.plots.frame import COLOURS, DPI, new_axes, new_figure, quiet
 
@@ -101,7 +102,10 @@ def density_strip(
     names = [str(name) for name in dataset["variable"].values]
     name = names[0] if variable is None else variable
     if name not in names:
-        raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
+        raise PlanError(
+            f"the dataset has no variable '{name}'; it has {', '.join(names)}"
+            f"{did_you_mean(name, names)}"
+        )
     ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
     time, mean, deviation, _ = _both_sides(dataset, k)
@@ -202,7 +206,10 @@ def density_over_time(
     names = [str(name) for name in dataset["variable"].values]
     name = names[0] if variable is None else variable
     if name not in names:
-        raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
+        raise PlanError(
+            f"the dataset has no variable '{name}'; it has {', '.join(names)}"
+            f"{did_you_mean(name, names)}"
+        )
     time = dataset["time"].values
     if time.size < 2:
         raise PlanError("a strip over time needs two times or more")
