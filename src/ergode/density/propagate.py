@@ -81,8 +81,9 @@ results.register(
         ),
         Variable(
             "posterior_shift", (SWEPT, "measurement"), "floating", "1",
-            "estimated error of the mean after a measurement, in its deviations, because transport "
-            "smears tails: above 0.1 the posterior and the evidence are not to be trusted",
+            "how far the mean after a measurement could be off, in its deviations, because transport "
+            "smears tails; a cautious estimate, in many cases several times too large: above 0.1 the "
+            "posterior and the evidence may be wrong",
         ),
         Variable(
             "posterior_cells_in_deviation", (SWEPT, "measurement", "axis"), "floating", "1",
@@ -91,8 +92,8 @@ results.register(
         ),
         Variable(
             "unreliable_from", (SWEPT,), "floating", "time",
-            "time of the first measurement that left a density which is not to be trusted; missing "
-            "if there is none",
+            "time of the first measurement that left a density which may be wrong; missing if there "
+            "is none",
         ),
         Variable(
             "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"
@@ -262,8 +263,8 @@ def propagate(
         before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
         ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
         `ergode.density.cells_at`). ``unreliable_from`` is the time of the first measurement after
-        which the density is not to be trusted. The grid's centre, width and axes, and the
-        threshold. Of many densities all but the cells have their dims in front:
+        which the density may be wrong: the alarm is cautious, and its ``posterior_shift`` is what
+        the error could be, not what it is. The grid's centre, width and axes, and the threshold. Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
     Raises

@@ -173,7 +173,7 @@ class Solver:
 
     @property
     def unreliable_from(self) -> np.ndarray:
-        """Time of the first measurement after which each density is unreliable; NaN if none."""
+        """Time of the first measurement after which each density may be wrong; NaN if none."""
         times = np.array([one.time for one in self.asked.measurements])
         first = np.full(len(self.records), np.nan)
         for which, record in enumerate(self.records):
@@ -190,16 +190,17 @@ def measurement_warning(solver: Solver, was_lowered: bool) -> str:
         for name in ("posterior_cut", "posterior_shift", "posterior_cells_in_deviation")
     }
     said = []
+    faults = _faults(values)
     for (bad, size), (why, what) in zip(
-        _faults(values),
+        faults,
         (
             (
                 "lies in the tail that the threshold had cut: about {:.2g} of the posterior is "
                 "missing", "use a lower threshold" if was_lowered else "pass lower_threshold=True",
             ),
             (
-                "lies in a tail that transport has smeared: the mean is off by about {:.2g} "
-                "deviations", "use smaller widths",
+                "lies in a tail that transport has smeared: the mean could be off by up to about "
+                "{:.2g} deviations, in many cases by far less", "use smaller widths",
             ),
             (
                 "leaves a density thinner than a cell, {:.2g} cells in a deviation: it lies far "
@@ -212,9 +213,10 @@ def measurement_warning(solver: Solver, was_lowered: bool) -> str:
             who = f" of {bad.any(axis=1).sum()} of {len(bad)} densities" if len(bad) > 1 else ""
             worst = size[bad].min() if "thinner" in why else size[bad].max()
             said.append(f"the measurement at time {time:g}{who} {why.format(worst)} - {what}")
+    surely = faults[0][0].any() or faults[2][0].any()  # a shift is what could be
     return "; ".join(said) and (
-        f"{'; '.join(said)}. Its evidence and later results are unreliable; or use an "
-        "ensemble (ergode.particles)"
+        f"{'; '.join(said)}. Its evidence and later results {'are' if surely else 'may be'} "
+        "unreliable; or use an ensemble (ergode.particles)"
     )
 
 
