@@ -124,8 +124,8 @@ def check_parts(function: FunctionType, tree: ast.FunctionDef) -> None:
 def check_signature(function: FunctionType, arguments: Mapping[str, int | None], what: str) -> None:
     """Refuse other arguments than these, and these in another order."""
     parameters = [*inspect.signature(function).parameters.values()]
-    names = [one.name for one in parameters]
-    is_reordered = names != list(arguments) and sorted(names) == sorted(arguments)
+    given = [one.name for one in parameters]
+    is_reordered = given != list(arguments) and sorted(given) == sorted(arguments)
     if (
         not is_reordered
         and len(parameters) == len(arguments)
