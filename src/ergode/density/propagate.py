@@ -364,8 +364,9 @@ def propagate(
     if lower_threshold:
         solver.solve_cut_ones_again()
     found = together(solver.records)
-    _warn(found, field.variables, each, resolving_width(found, each, scheme))
-    said = measurement_warning(solver, lower_threshold)
+    smaller = resolving_width(found, each, scheme)
+    _warn(found, field.variables, each, smaller)
+    said = measurement_warning(solver, lower_threshold, smaller)
     if said:
         launch.warn(said, AccuracyWarning)
     attrs = results.provenance(
@@ -399,8 +400,9 @@ def _lattices(
     """
     made: dict[tuple[int, float], Lattice] = {}
     found = []
+    places = asked.layout.beside
     for which, prior in enumerate(asked.priors):
-        scale = measured_scale(asked, which) if narrows else 1.0
+        scale = measured_scale(asked, which, int(places[which])) if narrows else 1.0
         if (id(prior), scale) not in made:
             lattice = lay_lattice(prior, width, directions(axes, prior, turned), scale)
             made[id(prior), scale] = lattice

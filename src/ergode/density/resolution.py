@@ -19,7 +19,6 @@ from ergode.density import tail
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import count_estimate, lay_lattice
 from ergode.density.methods import METHODS
-from ergode.models.estimation import likelihood
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -35,15 +34,16 @@ _FEW = 100_000  # cells
 _LEAST_BYTES = 100  # of a cell, besides 16 for each dimension
 
 
-def measured_scale(asked: Estimation, which: int) -> float:
+def measured_scale(asked: Estimation, which: int, place: int) -> float:
     """Factor on the default widths of a density, so that it is resolved after a measurement.
 
-    One, if cells of half a deviation of the prior resolve every posterior.
+    One, if cells of half a deviation of the prior resolve every posterior.  `place` is the index of
+    the density in paired arrays.
     """
     prior, scale = asked.priors[which], 1.0
-    places, values = asked.layout.beside[[which]], tuple(asked.values[which].tolist())
+    parameters = tuple(float(asked.layout.rows[name][which]) for name in asked.field.parameters)
     for measurement in asked.measurements:
-        sharpest = _sharpest(measurement, prior, places, values)
+        sharpest = _sharpest(measurement, prior, place, parameters)
         scale = min(scale, 1.0 / np.sqrt(1.0 + sharpest**2))
     if 2.0 * scale >= SHARPEST:
         return 1.0
@@ -56,16 +56,19 @@ _STEP = 1e-3  # standard deviations of the prior
 
 
 def _sharpest(
-    measurement: Measurement, prior: Prior, places: np.ndarray, values: tuple[float, ...]
+    measurement: Measurement, prior: Prior, place: int, parameters: tuple[float, ...]
 ) -> float:
     """Largest singular value of a measurement: zero if it cannot be linearised at the mean."""
     if measurement.h is None:
         return 0.0
-    _, precision, _ = likelihood.numbers_of(measurement, places)
+    noise = measurement.covariance
+    precision = np.linalg.inv(noise[place] if noise.ndim == 3 else noise)
     try:
         steps = _STEP * np.linalg.cholesky(prior.covariance).T
         points = [[tuple((prior.mean + by).tolist()) for by in (step, -step)] for step in steps]
-        seen = [[measurement.h(point, measurement.time, values) for point in two] for two in points]
+        seen = [
+            [measurement.h(point, measurement.time, parameters) for point in two] for two in points
+        ]
     except (ArithmeticError, ValueError, IndexError):
         return 0.0
     ends = np.array(seen, np.float64)
@@ -75,7 +78,7 @@ def _sharpest(
     slopes = change / (2.0 * _STEP)
     if not np.isfinite(slopes).all():
         return 0.0
-    largest = np.linalg.eigvalsh(slopes @ precision[0] @ slopes.T)[-1]
+    largest = np.linalg.eigvalsh(slopes @ precision @ slopes.T)[-1]
     return float(np.sqrt(max(largest, 0.0)))
 
 

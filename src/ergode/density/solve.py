@@ -13,8 +13,8 @@ from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import Laid, count_estimate, lay_prior, within
-from ergode.density.record import Record, together
-from ergode.density.resolution import check_count, coarser, is_too_fine, resolving_width
+from ergode.density.record import Record
+from ergode.density.resolution import check_count, coarser, is_too_fine
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation
@@ -220,15 +220,17 @@ class Solver:
         return first
 
 
-def measurement_warning(solver: Solver, was_lowered: bool) -> str:
-    """Warning text for measurements that left unreliable densities; empty if there are none."""
+def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
+    """Warning text for measurements that left unreliable densities; empty if there are none.
+
+    `smaller` is the text about a width that would do.
+    """
     values = {
         name: np.stack([one.values[name] for one in solver.records])
         for name in ("posterior_cut", "posterior_shift", "posterior_cells_in_deviation")
     }
     said = []
     faults = _faults(values)
-    smaller = resolving_width(together(solver.records), solver.lattices, solver.options["scheme"])
     for (bad, size), (why, what) in zip(
         faults,
         (
