@@ -2,8 +2,9 @@
 
 A result may be wrong only where it says so: a measurement marked as not to be trusted, a density
 that is not resolved, probability that was dropped.  What it says of the shift of a resolved density
-is held to as well: the mean is off by no more.  Tolerances are the error of a grid of that many
-cells in a deviation, and six standard errors of whatever is drawn (family-wise error below 1e-6).
+is held to as well: the mean is off by no more than twice as much, besides the error of the grid.
+Tolerances are the error of a grid of that many cells in a deviation, and six standard errors of
+whatever is drawn (family-wise error below 1e-6).
 """
 
 from __future__ import annotations
