@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ os.environ["MPLBACKEND"] = "Agg"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))  # what several files share
 # By the names of their files alone, so that a file may move.
 SLOW = frozenset((ROOT / "tests" / "slow.txt").read_text().split())
 # Of what is tested in several forms, an ordinary run takes the cheaper ones, so that it fits its

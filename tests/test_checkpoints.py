@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from small_calls import same_bits
 from typer.testing import CliRunner
 
 import ergode
@@ -277,15 +278,6 @@ def die_after(monkeypatch, count, act=None):
     return written
 
 
-def equal(one, other):
-    """Variables and coordinates agree bit for bit."""
-    assert set(one.variables) == set(other.variables)
-    for name in one.variables:
-        assert one[name].dims == other[name].dims, name
-        assert one[name].dtype == other[name].dtype, name
-        np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
-
-
 def go_on(call, **options):
     for _ in range(500):
         try:
@@ -305,14 +297,14 @@ def test_a_run_that_dies_often_has_the_same_bits(call, tmp_path, monkeypatch):
     written = die_after(monkeypatch, 3 if call in CHEAP else 41)
     found = go_on(call, store=tmp_path / "run.zarr")
     assert len(written) > 3
-    equal(found, plain)
+    same_bits(found, plain)
     assert not list((tmp_path / "run.zarr").glob("*.checkpoint"))
     at_once = call(store=tmp_path / "other.zarr", checkpoint=1e9)
     for name, value in at_once.attrs.items():
         if not name.endswith("_seconds"):
             np.testing.assert_equal(found.attrs[name], value, err_msg=name)
     count = len(written)
-    equal(call(store=tmp_path / "run.zarr", checkpoint=OFTEN), found)
+    same_bits(call(store=tmp_path / "run.zarr", checkpoint=OFTEN), found)
     assert len(written) == count
 
 
@@ -354,7 +346,7 @@ def test_a_killed_process(call, halfway, tmp_path):
     assert _killed(call, store, 3, halfway) == -signal.SIGKILL
     assert list(store.glob("*.checkpoint/*.npz"))
     found = call(store=store, checkpoint=1e9)
-    equal(found, plain)
+    same_bits(found, plain)
 
 
 def test_an_unreadable_checkpoint_is_ignored(tmp_path, monkeypatch):
@@ -363,7 +355,7 @@ def test_an_unreadable_checkpoint_is_ignored(tmp_path, monkeypatch):
         fixed(store=tmp_path / "run.zarr", checkpoint=OFTEN)
     (path,) = (tmp_path / "run.zarr").glob("*.checkpoint/*.npz")
     path.write_bytes(path.read_bytes()[:-100])
-    equal(fixed(store=tmp_path / "run.zarr", checkpoint=1e9), fixed())
+    same_bits(fixed(store=tmp_path / "run.zarr", checkpoint=1e9), fixed())
 
 
 def test_an_interrupted_run_writes_a_last_checkpoint(tmp_path, monkeypatch):
@@ -385,7 +377,7 @@ def test_an_interrupted_run_writes_a_last_checkpoint(tmp_path, monkeypatch):
     shown = CliRunner().invoke(app, ["status", str(store)]).output
     assert "0 of 1 runs (0 %) in 0 parts" in shown
     assert f"checkpoint of runs 0: {100 * seen[1]:.0f} % of the time" in shown
-    equal(particles(store=store, checkpoint=1e9), particles())
+    same_bits(particles(store=store, checkpoint=1e9), particles())
 
 
 def test_what_is_refused(tmp_path, monkeypatch):
@@ -487,4 +479,4 @@ def test_on_a_gpu(call, tmp_path, monkeypatch):
     monkeypatch.setattr(density_runner, "_BUDGET_CUDA", 5_000)
     found = go_on(call, store=tmp_path / "run.zarr", device="cuda")
     assert written
-    equal(found, plain)
+    same_bits(found, plain)

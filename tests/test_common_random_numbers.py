@@ -9,36 +9,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_calls import CONTACTS, NETWORK, sir
 
 import ergode
 from ergode.stochastic import methods
 
 MOST = 2**32 - 1  # numbers of replicates
 LEVEL = 5.5  # deviations of a normal distribution, of which there are fewer than 30 in this file
-CONTACTS = ergode.ContactNetwork.erdos_renyi(60, mean_degree=5, seed=1)
-NETWORK = ergode.ReactionNetwork(
-    {"A": 40, "B": 10, "C": 0},
-    [
-        ergode.Reaction("A + B -> C", rate_constant=0.01),
-        ergode.Reaction("C -> A + B", rate_constant="k"),
-        ergode.Reaction("0 -> A", rate_constant=3.0),
-        ergode.Reaction("B -> 0", rate_constant=0.1),
-    ],
-    parameters={"k": 0.5},
-)
 RATES = [0.4, 0.4, 0.6]
 OUTPUTS = ("trajectories", "statistics", "histogram", "final", "first-passage", "events")
 
 
-def model(rate):
-    return ergode.CompartmentModel.sir(
-        transmission_rate=rate, infectious=ergode.Exponential(mean=2.0)
-    )
-
-
 def epidemics(rates=RATES, *, replicates=5, **options):
     return ergode.epidemics.simulate(
-        model, CONTACTS, parameters={"rate": rates}, times=[0, 1, 2, 5], seed=4,
+        sir, CONTACTS, parameters={"rate": rates}, times=[0, 1, 2, 5], seed=4,
         **{"device": "cpu", "replicates": replicates, "initial": {"I": 3}, **options},
     )  # fmt: skip
 
@@ -134,7 +118,7 @@ def test_seeds_drawn_by_weight(output):
 
     def call(rate, **options):
         return ergode.epidemics.simulate(
-            model, contacts, parameters={"rate": rate}, times=[0, 1, 2, 5], seed=4, device="cpu",
+            sir, contacts, parameters={"rate": rate}, times=[0, 1, 2, 5], seed=4, device="cpu",
             initial={"I": ergode.Seeds(3, weight="w")}, output=output, **options,
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 import xarray
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_calls import CONTACTS, NETWORK, same_bits
 
 import ergode
 
@@ -28,17 +29,6 @@ def model(rate):
     )
 
 
-CONTACTS = ergode.ContactNetwork.erdos_renyi(60, mean_degree=5, seed=1)
-NETWORK = ergode.ReactionNetwork(
-    {"A": 40, "B": 10, "C": 0},
-    [
-        ergode.Reaction("A + B -> C", rate_constant=0.01),
-        ergode.Reaction("C -> A + B", rate_constant="k"),
-        ergode.Reaction("0 -> A", rate_constant=3.0),
-        ergode.Reaction("B -> 0", rate_constant=0.1),
-    ],
-    parameters={"k": 0.5},
-)
 OSCILLATOR = ergode.field_from_equations({"x": "y", "y": "-x / mass"})
 ROBERTSON = ergode.ReactionNetwork(
     {"A": 1, "B": 0, "C": 0},
@@ -91,11 +81,7 @@ def whole(call):
 
 def equal(one, other):
     """Variables, coordinates and attributes agree bit for bit, but for times of computing."""
-    assert set(one.variables) == set(other.variables)
-    for name in one.variables:
-        assert one[name].dims == other[name].dims, name
-        assert one[name].dtype == other[name].dtype, name
-        np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
+    same_bits(one, other)
     for name in set(one.attrs) | set(other.attrs):
         if not name.endswith("_seconds") and name != "first_failure":
             np.testing.assert_equal(one.attrs.get(name), other.attrs.get(name), err_msg=name)

@@ -5,6 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import xarray
+from small_calls import CONTACTS, NETWORK, same_bits
 
 import ergode
 
@@ -15,31 +16,22 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 WHOLE, PARTS = 11, (range(7, 11), range(4), range(4, 7))
 
 
-def equal(one, other, but=()):
-    """Variables and coordinates agree bit for bit; missing values too."""
-    assert set(one.variables) == set(other.variables)
-    for name in set(one.variables) - set(but):
-        assert one[name].dims == other[name].dims, name
-        np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
-
-
 def check(call, **options):
     """All parts of a call joined are the call, and each part is its rows."""
     whole = call(replicates=WHOLE, **options)
     parts = [call(replicates=part, **options) for part in PARTS]
     joined = ergode.concat(parts)
-    equal(joined, whole)
+    same_bits(joined, whole)
     for part, numbers in zip(parts, PARTS, strict=True):
         if "replicate" in whole.dims:
             # Dims of indices of other variables, such as those of firings, differ.
-            equal(part, whole.isel(replicate=list(numbers)))
+            same_bits(part, whole.isel(replicate=list(numbers)))
     assert joined.attrs["replicates"] == WHOLE and "first_replicate" not in joined.attrs
 
 
 # ---- epidemics
 
 MODEL = ergode.CompartmentModel.sir(transmission_rate=0.4, infectious=ergode.Exponential(mean=2.0))
-CONTACTS = ergode.ContactNetwork.erdos_renyi(60, mean_degree=5, seed=1)
 
 
 def epidemic(**options):
@@ -77,17 +69,6 @@ def test_sweeps_of_epidemics(method, output, device):
 
 
 # ---- reaction networks
-
-NETWORK = ergode.ReactionNetwork(
-    {"A": 40, "B": 10, "C": 0},
-    [
-        ergode.Reaction("A + B -> C", rate_constant=0.01),
-        ergode.Reaction("C -> A + B", rate_constant="k"),
-        ergode.Reaction("0 -> A", rate_constant=3.0),
-        ergode.Reaction("B -> 0", rate_constant=0.1),
-    ],
-    parameters={"k": 0.5},
-)
 
 
 def realizations(**options):
@@ -199,7 +180,7 @@ def test_zones():
         )
 
     whole, cut = call(slice(None)), [call(slice(0, 3)), call(slice(3, 7))]
-    equal(ergode.concat(cut, dim="zone"), whole)
+    same_bits(ergode.concat(cut, dim="zone"), whole)
     assert ergode.concat(cut, dim="zone").attrs["zones"] == 7
 
 
@@ -210,7 +191,7 @@ def test_points():
         realizations(parameters={"k": part}, replicates=3, device="cpu")
         for part in (rates[:1], rates[1:])
     ]
-    equal(ergode.concat(cut, dim="point"), whole)
+    same_bits(ergode.concat(cut, dim="point"), whole)
     assert ergode.concat(cut, dim="point").attrs["replicates"] == 3
 
 
@@ -282,7 +263,7 @@ def test_attributes_of_the_whole():
     later = [realizations(replicates=part, device="cpu") for part in (range(2, 4), range(4, 6))]
     assert ergode.concat(later).attrs["first_replicate"] == 2
     alone = ergode.concat(parts[:1])
-    equal(alone, parts[0])
+    same_bits(alone, parts[0])
     assert alone.attrs["first_replicate"] == 7
 
 
@@ -305,4 +286,4 @@ def test_run_files(tmp_path):
         run = read(path)
         run.request.describe()
         found.append(run.execute(progress=False))
-    equal(found[1], found[0].isel(replicate=slice(2, 5)))
+    same_bits(found[1], found[0].isel(replicate=slice(2, 5)))

@@ -96,7 +96,7 @@ def test_the_epidemic_kernels_of_many_points_compile_to_lean_ptx():
         many = FirstPassageEnsemble(
             models[0], scenario_of(contacts), initials[0], times=TIMES, seed=1,
             device=resolve("cpu"), precision=precision,
-            group=PointGroup(models, initials, range(5)),
+            group=PointGroup(models, initials, np.zeros(2, np.int64), 5),
         )  # fmt: skip
         made = kernels.cuda_kernels(
             search_cuda, count_on_grid_cuda, precision=precision, bindings=many.bindings,

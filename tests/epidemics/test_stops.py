@@ -150,6 +150,10 @@ def test_a_duration_equals_a_stop():
             "Isolation: it stops at 2026-03-01, before it starts at 2026-03-09",
         ),
         (lambda: ergode.LayerClosure(stop=2, duration=2), "a stop and a duration"),
+        (
+            lambda: ergode.LayerClosure(["school", "work"]),
+            r"layer is \['school', 'work'\]; expected the name of one layer",
+        ),
         (lambda: ergode.Vaccination(stop=2), "Vaccination: it has no stop"),
         (
             lambda: ergode.LayerClosure(start=at_least(2), stop=below(3)),
@@ -166,6 +170,12 @@ def test_a_duration_equals_a_stop():
         (
             lambda: ergode.LayerClosure(start=below(5), stop=below(6)),
             "it never starts: while U < 5, U < 6 stops it",
+        ),
+        (
+            lambda: ergode.LayerClosure(
+                start=at_least(5), stop=ergode.Trigger("cases", 3, below=True)
+            ),
+            "never stops by cases < 3, because cases are cumulative",
         ),
         (
             lambda: is_closed([1.0], (1,), ergode.LayerClosure(stop=at_least(1, "X"))),

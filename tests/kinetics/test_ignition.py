@@ -68,19 +68,36 @@ def test_ignition_of_methane_is_that_of_cantera():
 
 
 def test_what_does_not_ignite_has_no_delay(hydrogen):
-    found = ergode.kinetics.ignition_delay(
-        hydrogen, temperature=[600.0, 1200.0], pressure=[1e6], fuel="H2",
-        oxidizer={"O2": 1.0, "AR": 3.76}, duration=1e-2, device=ergode.Device("cpu:1"),
-    )  # fmt: skip
+    with pytest.warns(ergode.AccuracyWarning, match="1 of 2 mixtures did not ignite within 0.01 s"):
+        found = ergode.kinetics.ignition_delay(
+            hydrogen, temperature=[600.0, 1200.0], pressure=[1e6], fuel="H2",
+            oxidizer={"O2": 1.0, "AR": 3.76}, duration=1e-2, device=ergode.Device("cpu:1"),
+        )  # fmt: skip
     assert found.attrs["fuel"] == "H2=1.0" and found.attrs["oxidizer"] == "O2=1.0, AR=3.76"
     assert found.attrs["duration"] == 1e-2 and found.attrs["heating"] == "constant-volume"
     delay = found["ignition_delay"].values.ravel()
     assert np.isnan(delay[0])
     assert 1e-6 < delay[1] < 1e-3
+    with pytest.raises(ergode.ModelError, match="oxidizer is 'air'; expected a mapping"):
+        ergode.kinetics.ignition_delay(
+            hydrogen, temperature=1000, pressure=1e6, fuel="H2", oxidizer="air", device="cpu"
+        )
     with pytest.raises(ergode.ModelError, match="cannot|needs|more than 0"):
         ergode.kinetics.ignition_delay(
             hydrogen, temperature=1000, pressure=1e6, fuel="AR", oxidizer={"O2": 1}, device="cpu"
         )
+
+
+def test_mistaken_units_are_told(hydrogen):
+    moles = {"H2": 2.0, "O2": 1.0, "AR": 3.76}
+    options = {"times": [0.0, 1e-9], "temperature": 600.0, "device": "cpu", "initial": moles}
+    with pytest.warns(ergode.AccuracyWarning, match="concentrations .* a gas of 3.4e"):
+        ergode.kinetics.integrate(hydrogen, **options)
+    with pytest.warns(ergode.AccuracyWarning, match="pressure is in dyn/cm2"):
+        ergode.kinetics.ignition_delay(
+            hydrogen, temperature=600, pressure=1.0, fuel="H2", oxidizer={"O2": 1}, duration=1e-6,
+            device="cpu",
+        )  # fmt: skip
 
 
 def test_equilibrium_follows_from_detailed_balance(hydrogen):

@@ -32,6 +32,11 @@ def refused(network, error=ergode.ModelError, **changes):
     return message
 
 
+def test_a_temperature_in_the_wrong_unit_is_told(carbon):
+    with pytest.warns(ergode.AccuracyWarning, match="at most 3 K, where no nuclei react; 1 GK"):
+        integrate(carbon, **(GOOD | {"device": "cpu", "temperature": 3.0}))
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

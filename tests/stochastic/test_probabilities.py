@@ -216,7 +216,8 @@ def test_other_refusals():
     for wrong in (0, 1.0, np.nan, "small"):
         with pytest.raises(ergode.PlanError, match="tolerance is .*1e-12 to 0.5"):
             solve(IMMIGRATION_DEATH, tolerance=wrong)
-    with pytest.raises(ergode.ModelError, match=r"initial amount of 'X' is 2\.5"):
-        solve(IMMIGRATION_DEATH, initial={"X": 2.5})
+    for amount in (2.5, 1e-13):  # the latter, say, in moles
+        with pytest.raises(ergode.ModelError, match=f"initial amount of 'X' is {amount:g}.*in_mol"):
+            solve(IMMIGRATION_DEATH, initial={"X": amount})
     with pytest.raises(ergode.PlanError, match="'time > 2', depends on time"):
         solve(IMMIGRATION_DEATH, stop="time > 2")

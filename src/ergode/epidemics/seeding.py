@@ -33,6 +33,7 @@ from ergode.core.math.random import (
     shuffle_rank,
     shuffled,
 )
+from ergode.core.math.search import first_above
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of, replicate_of, rows_from
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
@@ -420,18 +421,6 @@ def seeding_of_row(seeding, rows, row):
     return seeding
 
 
-def _named_up_to(seeding, node):
-    """Number of named nodes with an id of at most `node`."""
-    low, high = 0, seeding.named_count
-    while low < high:
-        middle = (low + high) >> 1
-        if seeding.named_node[middle] <= node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def seed_node(seeding, index, node_count, seed, replicate):
     """Node of seed number `index` of a replicate: first the named nodes, then the drawn ones."""
     if index < seeding.named_count:
@@ -445,7 +434,7 @@ def seed_node(seeding, index, node_count, seed, replicate):
     # The shuffle covers only unnamed nodes: skip named ids until no further one is passed.
     skipped = 0
     while True:
-        below = _named_up_to(seeding, node + skipped)
+        below = first_above(seeding.named_node, 0, seeding.named_count, node + skipped)
         if below == skipped:
             return node + skipped
         skipped = below
@@ -508,7 +497,7 @@ def seed_compartment(seeding, index):
 
 def initial_compartment(seeding, node, node_count, seed, replicate):
     """The compartment a node starts in, or -1 if it is not a seed."""
-    below = _named_up_to(seeding, node)
+    below = first_above(seeding.named_node, 0, seeding.named_count, node)
     if below > 0 and seeding.named_node[below - 1] == node:
         return seeding.named_compartment[below - 1]
     if seeding.drawn_count > 0:

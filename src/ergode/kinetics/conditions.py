@@ -21,6 +21,7 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
 
+_DENSEST_GAS = 1e10  # [dyn/cm2]; a larger pressure of a gas is taken for a mistaken unit
 _SUM_TOLERANCE = 1e-3
 
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
@@ -269,6 +270,13 @@ def _gas(
         amounts /= amounts.sum(axis=1, keepdims=True)
         amounts *= _on_grid(histories["density"], times, count, 1.0)[:, :1] / molar_masses(network)
     total = amounts.sum(axis=1, keepdims=True) * GAS_CONSTANT * hot[:, :1]
+    if not histories.keys() & {"pressure", "density"} and total.max() > _DENSEST_GAS:
+        warn(
+            "initial has concentrations [mol/cm3], because neither pressure nor density is given; "
+            f"they are a gas of {total.max():.1e} dyn/cm2. Give pressure for mole fractions, or "
+            "density for mass fractions",
+            AccuracyWarning,
+        )
     return np.repeat(total, times.size, axis=1)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import did_you_mean
-from ergode.core.errors import ModelError
+from ergode.core.arguments import by_name, did_you_mean
+from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.launch import warn
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -80,7 +81,8 @@ def ignition_delay(
     -------
     xarray.Dataset
         ignition_delay(temperature, pressure, equivalence_ratio) [s], the time when the temperature
-        rises fastest, and final_temperature.
+        rises fastest, and final_temperature. A mixture that did not ignite within `duration` has
+        NaN; an `AccuracyWarning` tells how many did not.
 
     Raises
     ------
@@ -94,9 +96,10 @@ def ignition_delay(
         if axis.ndim != 1 or not axis.size or not (np.isfinite(axis) & (axis > 0)).all():
             raise ModelError(f"{name} is {axis}; expected positive numbers")
     hot, dense, ratio = (a.ravel() for a in np.meshgrid(*axes, indexing="ij"))
-    burnt = {fuel: 1.0} if isinstance(fuel, str) else dict(fuel)
+    burnt = {fuel: 1.0} if isinstance(fuel, str) else by_name("fuel", fuel, "moles")
+    oxidizer = by_name("oxidizer", oxidizer, "moles, such as {'O2': 1, 'N2': 3.76}")
     needed = _oxygen(network, burnt)
-    offered = -_oxygen(network, dict(oxidizer))
+    offered = -_oxygen(network, oxidizer)
     if not (needed > 0 and offered > 0):
         raise ModelError(
             f"fuel needs {needed:g} atoms of oxygen and oxidizer offers {offered:g}; expected more "
@@ -114,6 +117,13 @@ def ignition_delay(
     shape = tuple(axis.size for axis in axes)
     final = found["temperature"].values[:, -1]
     good = (found["status"].values == Status.DONE) & (final > hot + _LEAST_RISE)
+    if not good.all():
+        hint = "; pressure is in dyn/cm2, and 1 atm is 1.01325e6" if dense.min() < 1e5 else ""
+        warn(
+            f"{np.count_nonzero(~good)} of {good.size} mixtures did not ignite within "
+            f"{duration:g} s; their ignition_delay is NaN{hint}",
+            AccuracyWarning,
+        )
     values = {
         "ignition_delay": np.where(good, found["steepest_time"].values, np.nan),
         "final_temperature": final,

@@ -128,6 +128,7 @@ results.register(
     ],
 )
 
+_COLDEST_STAR = 1e5  # [K]; a lower temperature of nuclei is taken for a mistaken unit
 _LARGEST_LIMIT = 2**31 - 1
 
 
@@ -330,6 +331,12 @@ def integrate(
         electrons = zones.amounts[:, : len(network.species)] @ mechanism.thermo.charge
         history = zones.history
         check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
+        hottest = float(history.temperature.max())
+        if hottest < _COLDEST_STAR:
+            warn(
+                f"temperature is at most {hottest:g} K, where no nuclei react; 1 GK is 1e9 K",
+                AccuracyWarning,
+            )
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
     tolerances = decided("atol", tolerances)
     chosen.refuse(chosen.why_unsupported(zones.heating))

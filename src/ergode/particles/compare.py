@@ -212,12 +212,12 @@ def compare(
 
 
 # Options of each call by name, without the arguments of the comparison itself.
+_NOT_OPTIONS = (
+    "field", "prior", "times", "device", "keep", "progress", "executor", "store", "chunk",
+    "checkpoint",
+)  # fmt: skip
 _OF_DENSITY, _OF_PARTICLES, _OF_KALMAN = (
-    {
-        name: one
-        for name, one in signature(tool).parameters.items()
-        if name not in ("field", "prior", "times", "device", "keep", "progress")
-    }
+    {name: one for name, one in signature(tool).parameters.items() if name not in _NOT_OPTIONS}
     for tool in (density.propagate, propagate, unscented_kalman)
 )
 

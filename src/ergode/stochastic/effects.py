@@ -193,9 +193,11 @@ def rounding_of(
         if not test.of(value, naming.size_of(name)):
             given = event.assignments[name]
             text = given.text if isinstance(given, Expression) else repr(given)
+            member = naming.network.species[naming.network.index[name]]
+            unit = f" ('{name}' is a concentration)" if member.quantity == "concentration" else ""
             raise PlanError(
                 f"event '{event.name or number}' assigns '{text}' to '{name}', which may not be a "
-                "whole number of molecules; choose how to round: rounding='stochastic', 'nearest' "
-                "or 'down', of the Event or of simulate"
+                f"whole number of molecules{unit}; choose how to round: rounding='stochastic', "
+                "'nearest' or 'down', of the Event or of simulate"
             )
     return ROUNDINGS["whole"]

@@ -507,11 +507,11 @@ def check_amounts(start: np.ndarray, names: Sequence[str]) -> None:
         An amount is negative, too large, or not whole; the message names the species.
     """
     near = np.rint(start)
-    bad = ~((start >= 0) & (start < 2**31) & (np.abs(start - near) <= 1e-9 * np.maximum(near, 1)))
+    bad = ~((start >= 0) & (start < 2**31) & (np.abs(start - near) <= 1e-9 * near))
     if bad.any():
         point, i = (int(k[0]) for k in np.nonzero(bad))
         raise ModelError(
             f"the initial amount of '{names[i]}' is {start[point, i]:g} molecules; expected a whole"
-            " number from 0 to 2^31 - 1"
+            " number from 0 to 2^31 - 1 (ergode.in_molecules converts a model in other units)"
         )
     start[:] = near

@@ -1,8 +1,10 @@
 """Attack rates and peaks of counts, also where a node may be infected several times."""
 
 import numpy as np
+import pytest
 
 import ergode
+from ergode import ModelError
 from ergode.epidemics import simulate, summary
 
 NODES = 400
@@ -24,6 +26,24 @@ def test_summary_and_incidence(counts, contacts):
     incidence = ergode.epidemics.incidence(counts)
     total = incidence.sum("interval") + 5
     np.testing.assert_allclose(total / contacts.node_count, found["attack_rate"])
+
+
+def test_peaks_of_any_compartment_and_of_all_strata_together(counts):
+    found = summary(counts, ["I", "R"])
+    inside = counts["count"].sel(compartment=["I", "R"]).sum("compartment").values
+    np.testing.assert_array_equal(found["peak_count"], inside.max(axis=1))
+    grouped = PAIRS.with_attributes(half=np.arange(NODES) % 2)
+    options = {"initial": {"I": 20}, "times": [0.0, 1.0, 5.0], "replicates": 5, "seed": 1}
+    split = simulate(SIS, grouped, strata="half", device="cpu", **options)
+    whole = simulate(SIS, grouped, device="cpu", **options)
+    total = summary(split.sum("stratum", keep_attrs=True), "S")
+    np.testing.assert_array_equal(total["peak_count"], summary(whole, "S")["peak_count"])
+    for said, given in (
+        ("unknown compartment 'H'", lambda: summary(counts, "H")),
+        ("keep_attrs", lambda: summary(counts.drop_attrs())),
+    ):
+        with pytest.raises(ModelError, match=said):
+            given()
 
 
 def two_classes(rate):

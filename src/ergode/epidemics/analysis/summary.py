@@ -15,19 +15,25 @@ if TYPE_CHECKING:
     import xarray
 
 
-def summary(counts: xarray.Dataset) -> xarray.Dataset:
+def summary(
+    counts: xarray.Dataset, compartment: str | Sequence[str] | None = None
+) -> xarray.Dataset:
     """Attack rate and peak of every replicate.
 
     Parameters
     ----------
     counts : xarray.Dataset
-        From ``simulate(..., output="counts")``.
+        From ``simulate(..., output="counts")``.  For all strata together pass
+        ``counts.sum("stratum", keep_attrs=True)``.
+    compartment : str or sequence of str, optional
+        Where nodes are counted for the peak, such as the beds of a hospital; of several, the sum.
+        The default is all infectious compartments.
 
     Returns
     -------
     xarray.Dataset
         Per `replicate`: ``attack_rate``, the fraction of nodes that were a case by the last time;
-        ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid time, and
+        ``peak_count`` and ``peak_time``, the largest number of these nodes at a grid time, and
         the first such time, with ``peak_date`` if the counts have dates;
         ``final_count(replicate, compartment)``; and ``cases``, the infections up to the last time,
         with reinfections.  Dims for `stratum` and the points of a sweep are
@@ -37,6 +43,11 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         other compartments than the rest, as with several strains.  Otherwise, as in SIS,
         ``attack_rate`` is missing (NaN), and ``cases`` divided by the number of nodes is the mean
         number of infections per node.
+
+    Raises
+    ------
+    ModelError
+        A compartment is unknown, or `counts` are not from that output.
 
     Examples
     --------
@@ -51,21 +62,18 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     """
     import xarray
 
-    if "count" not in counts:
-        raise ModelError("summary needs a Dataset from simulate(..., output='counts')")
+    names = _known(counts, _names(counts, "infectious") if compartment is None else compartment)
     dates = counts.coords.get("date")
     counts = counts.drop_vars("date", errors="ignore")
     count = counts["count"]
-    infectious = count.sel(compartment=_names(counts, "infectious")).sum(
-        "compartment", skipna=False
-    )
-    run = infectious.notnull().all("time")  # false for unfinished parts of a sweep
-    at = infectious.fillna(-1).argmax("time")
+    inside = count.sel(compartment=names).sum("compartment", skipna=False)
+    run = inside.notnull().all("time")  # false for unfinished parts of a sweep
+    at = inside.fillna(-1).argmax("time")
     population = count.isel(time=0, replicate=0, drop=True).sum("compartment", skipna=False)
     result = xarray.Dataset(
         {
             "attack_rate": _ever_infected(counts) / population,
-            "peak_count": infectious.isel(time=at).drop_vars("time"),
+            "peak_count": inside.isel(time=at).drop_vars("time"),
             "peak_time": counts["time"].isel(time=at).drop_vars("time").where(run),
             "cases": counts["cases"].isel(time=-1, drop=True),
             "final_count": count.isel(time=-1, drop=True),
@@ -73,7 +81,10 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         attrs=counts.attrs,
     )
     result["attack_rate"].attrs = {"units": "1", "long_name": "fraction of nodes that were a case"}
-    result["peak_count"].attrs = {"units": "1", "long_name": "largest number of infectious nodes"}
+    result["peak_count"].attrs = {
+        "units": "1",
+        "long_name": f"largest number of nodes in {_text(names)}",
+    }
     result["peak_time"].attrs = {"units": "time", "long_name": "first time of the peak"}
     if dates is not None:
         result["peak_date"] = dates.drop_vars(["time", "date"]).isel(time=at).where(run)
@@ -261,4 +272,9 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
 
 
 def _names(counts: xarray.Dataset, role: str) -> list[str]:
+    if role not in counts.attrs:
+        raise ModelError(
+            "expected a Dataset from simulate(..., output='counts') with its attributes; sums keep "
+            "them with keep_attrs=True"
+        )
     return [name for name in str(counts.attrs[role]).split(",") if name]

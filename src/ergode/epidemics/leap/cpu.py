@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, real
+from ergode.core.math.search import first_from
 from ergode.epidemics.leap.factors import mean_factor, next_cursor, susceptibility
 from ergode.epidemics.leap.options import (
     ADAPTIVE,
@@ -489,13 +490,7 @@ def _first_at(ends, low, high, first):
     """First arc of a row with ascending ends whose end is at least `first`."""
     if first == 0:
         return low
-    while low < high:
-        middle = (low + high) >> 1
-        if ends[middle] < first:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_from(ends, low, high, first)
 
 
 def advance(nodes, clock, rules, mode, work):

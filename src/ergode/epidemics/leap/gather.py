@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, unroll
+from ergode.core.math.search import first_from
 from ergode.epidemics.leap.options import (
     CUTS_HUBS,
     KEEPING_MASK,
@@ -99,7 +100,8 @@ def gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs):
         if CUTS_HUBS:
             is_hub = end - begin > HUB
             if is_hub:
-                at = np.uint64(nodes.row * hubs.node.size + _hub_of(hubs.node, node))
+                hub = first_from(hubs.node, np.int64(0), np.int64(hubs.node.size), node)
+                at = np.uint64(nodes.row * hubs.node.size + hub)
                 total = hubs.pressure[at]
                 hubs.pressure[at] = np.int32(0)
         for source in unroll(range(len(SOURCE_MASK))):
@@ -130,18 +132,6 @@ def _gather_row(bits_here, at, begin, end, rate, incoming, planes, local_bits):
             else:
                 total = np.int32(total + (np.int32(hit[j]) if k + j < count else 0))
     return total if WEIGHTED else np.int32(total * contribution(rate, weights, 0))
-
-
-def _hub_of(nodes, node):
-    """Position of a hub in the ascending list of hubs."""
-    low, high = np.int64(0), np.int64(nodes.size)
-    while low < high:
-        middle = (low + high) >> 1
-        if nodes[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def gather_hubs(step, threads, sizes, nodes, shared, tables, hubs):

@@ -20,6 +20,7 @@ import numpy as np
 
 from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.compiler.source import Precision
+from ergode.core.math.search import first_from
 from ergode.epidemics.shared.options import HAS_MOMENTS
 
 # Relative difference below which two times are equal: enough for float64 sums of thousands of
@@ -67,13 +68,7 @@ def on_grid(values: np.ndarray, grid: np.ndarray, precision: Precision) -> np.nd
 def at_moment(moments, time):
     """The moment that equals `time` within the tolerance, else `time`."""
     if HAS_MOMENTS:
-        low, high = np.int64(0), np.int64(moments.latest.size)
-        while low < high:
-            middle = (low + high) >> 1
-            if moments.latest[middle] < time:
-                low = middle + 1
-            else:
-                high = middle
+        low = first_from(moments.latest, np.int64(0), np.int64(moments.latest.size), time)
         if low < moments.latest.size and moments.earliest[low] <= time:
             return moments.time[low]
     return real(time)

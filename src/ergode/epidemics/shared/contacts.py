@@ -29,6 +29,7 @@ import numpy as np
 from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import next_down
 from ergode.core.math.random import CONTACT, CONTACT_MARK, draw_words, exponential, uniform
+from ergode.core.math.search import first_above
 from ergode.epidemics.shared.options import TEMPORAL
 
 CELL_BITS = 26
@@ -56,18 +57,10 @@ def exposure(meetings, arc, time):
     """Contact time along an arc up to `time`."""
     if not TEMPORAL:
         return time
-    low = meetings.first[arc]
-    high = meetings.first[arc + 1]
-    start = low
-    while low < high:
-        middle = (low + high) >> 1
-        if meetings.begin[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    if low == start:
+    start = meetings.first[arc]
+    k = first_above(meetings.begin, start, meetings.first[arc + 1], time) - 1
+    if k < start:
         return real(0.0)
-    k = low - 1
     if time >= meetings.end[k]:
         return meetings.before[k] + meetings.amount[k]
     share = (time - meetings.begin[k]) / (meetings.end[k] - meetings.begin[k])
@@ -165,17 +158,10 @@ def rank_of(meetings, arc, time, amount):
     """
     if not TEMPORAL:
         return np.int64(0)
-    low = meetings.first[arc]
-    high = meetings.first[arc + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if meetings.begin[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    if low == meetings.first[arc]:
+    start = meetings.first[arc]
+    k = first_above(meetings.begin, start, meetings.first[arc + 1], time) - 1
+    if k < start:
         return np.int64(0)
-    k = low - 1
     if meetings.end[k] > meetings.begin[k]:
         return np.int64(0)
     share = (amount - meetings.before[k]) / meetings.amount[k]

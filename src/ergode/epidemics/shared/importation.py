@@ -21,6 +21,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.random import IMPORTATION, draw_words, exponential, integer_below, uniform
+from ergode.core.math.search import first_from
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.shared.names import compartment_index
 from ergode.epidemics.shared.sweep import (
@@ -281,10 +282,4 @@ def list_imported_cases(
 def first_imported_case(imported_cases, row, node):
     """Position of the first importation into a node, or the position where it would be inserted."""
     low, high = np.int64(imported_cases.first[row]), np.int64(imported_cases.first[row + 1])
-    while low < high:
-        middle = (low + high) >> 1
-        if imported_cases.node[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_from(imported_cases.node, low, high, node)

@@ -16,6 +16,7 @@ from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.random import uniform
+from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
@@ -309,15 +310,8 @@ def calendar_factor(calendars, calendar, time):
     if period > 0.0:
         time = time + calendars.phase[calendar]
         time = fma(-real(np.int64(time / period)), period, time)
-    low = calendars.first[calendar] + 1
-    high = calendars.first[calendar + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if calendars.change[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return calendars.factor[low - 1]
+    low, high = calendars.first[calendar] + 1, calendars.first[calendar + 1]
+    return calendars.factor[first_above(calendars.change, low, high, time) - 1]
 
 
 def is_in_force(interventions, starts, row, time):

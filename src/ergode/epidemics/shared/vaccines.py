@@ -20,6 +20,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import exp
 from ergode.core.math.random import BRANCHING, DOSES, INTERVENTION, draw_words, uniform
+from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.doses import dose_times, queue_of
 from ergode.epidemics.shared.names import compartment_index
@@ -303,14 +304,7 @@ def _unwaned(vaccines, row, age):
     high = vaccines.waning_first[row + 1]
     if first == high:
         return real(1.0)
-    low = first + 1
-    while low < high:
-        middle = (low + high) >> 1
-        if vaccines.waning_change[middle] <= age:
-            low = middle + 1
-        else:
-            high = middle
-    return vaccines.waning_factor[low - 1]
+    return vaccines.waning_factor[first_above(vaccines.waning_change, first + 1, high, age) - 1]
 
 
 def left_by_vaccine(interventions, row, start, time, node, seed, replicate):

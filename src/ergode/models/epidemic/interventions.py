@@ -140,6 +140,11 @@ class Intervention:
         start, stop = self.start, self.stop
         if math.isfinite(getattr(self, "duration", math.inf)):
             raise ModelError(f"{owner}: it has a stop and a duration; expected one of them")
+        if isinstance(stop, Trigger) and stop.below and stop.counted == ("cases",):
+            raise ModelError(
+                f"{owner}: it never stops by {stop.condition}, because cases are cumulative and "
+                "never fall; count a compartment, such as Trigger('I', 10, below=True)"
+            )
         if isinstance(start, Trigger) and isinstance(stop, Trigger):
             if start.implies(stop):
                 raise ModelError(
@@ -195,6 +200,11 @@ class LayerClosure(Intervention):
     duration: float = math.inf
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layer, str | None):
+            raise ModelError(
+                f"LayerClosure: layer is {self.layer!r}; expected the name of one layer, and a "
+                "closure for each"
+            )
         self._check(reduction=SHARE, duration=SPAN)
 
 

@@ -51,6 +51,9 @@ class ComputedNetwork:
     (d/2)^2 pairs of nodes, however many nodes there are. A slot that leads to the node itself does
     nothing; two arcs to one neighbour are two contacts.
 
+    Networks of fewer than 32 nodes are not quite uniform: some pairs of nodes are up to 4 % more
+    likely to meet than others. Use a `ContactNetwork` for these.
+
     Attributes
     ----------
     node_count : int

@@ -11,6 +11,10 @@ Seven rounds begin and end with the high half.  The inverse is therefore the sam
 rounds, with the keys in reverse order and subtraction in the high half, and threads of a GPU that
 go both ways take the same path.
 
+Few rounds are not uniform on a handful of numbers: below about 30, the chance that two numbers go
+to two given ones is up to 4 % from uniform (a million keys of each N).  From 32 on no deviation
+was found.
+
 References
 ----------
 M. Luby, C. Rackoff, "How to construct pseudorandom permutations from pseudorandom functions", SIAM

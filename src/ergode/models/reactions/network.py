@@ -385,6 +385,8 @@ class ReactionNetwork:
         for name in given:
             if name not in formulas:
                 hint = did_you_mean(name, formulas)
+                if name in self.index:
+                    hint = ", but a species; give its amounts as initial"
                 raise ModelError(
                     f"'{name}' is neither a parameter nor a compartment of the network{hint}"
                 )
