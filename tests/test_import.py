@@ -32,3 +32,12 @@ def test_every_public_name_is_there(name):
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'nonsense'"):
         ergode.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories"],
+)
+def test_a_package_lists_its_public_names_only(name):
+    package = getattr(ergode, name)
+    assert dir(package) == sorted(package.__all__)

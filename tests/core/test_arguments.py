@@ -5,7 +5,7 @@ import pytest
 
 import ergode
 from ergode import trajectories
-from ergode.core.arguments import check_range, count_of, integer, time_grid
+from ergode.core.arguments import check_range, count_of, did_you_mean, integer, time_grid
 
 
 def test_what_becomes_a_grid():
@@ -99,3 +99,49 @@ def test_times_are_counted_before_they_are_read():
     assert count_of(np.broadcast_to(0.0, 10**9)) == 10**9
     assert count_of(range(5)) == 5 and count_of([1, 2]) == 2
     assert count_of(3.0) == count_of(None) == count_of(iter([1])) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "suggested"),
+    [
+        ("h2", ["N2", "H2", "H2O"], "H2"), ("N3", ["H2", "N2"], "N2"),
+        ("alpha", ["Alpha"], "Alpha"), ("alfa", ("beta", "alpha"), "alpha"),
+        ("q", ["H2"], None), (3, ["x"], None), ("x", (), None),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_spelt_alike_is_suggested(name, known, suggested):
+    found = did_you_mean(name, known)
+    assert found == ("" if suggested is None else f"; did you mean '{suggested}'?")
+
+
+def unknown_names():
+    network = ergode.ReactionNetwork(
+        {"N2": 1, "H2": 1}, [ergode.Reaction("N2 -> H2", rate_constant="alpha1")],
+        parameters={"alpha1": 1.0},
+    )  # fmt: skip
+    model = ergode.CompartmentModel(
+        ["Susceptible", "Infected"],
+        [ergode.Infection("Susceptible", "Infected", {"Infected": 1.0})],
+    )
+    contacts = ergode.ContactNetwork.from_edges([0], [1])
+    spin = ergode.fields.rotation()
+    return [
+        lambda: ergode.stochastic.simulate(network, times=[0, 1], initial={"h2": 1}),
+        lambda: ergode.stochastic.simulate(network, times=[0, 1], parameters={"alpha": 1}),
+        lambda: ergode.kinetics.integrate(network, times=[0, 1], initial={"N3": 1}),
+        lambda: ergode.kinetics.integrate(network, times=[0, 1], initial={"N2": 1}, atol={"h2": 1}),
+        lambda: ergode.epidemics.simulate(model, contacts, times=[0, 1], initial={"infected": 1}),
+        lambda: ergode.trajectories.integrate(
+            spin, times=[0, 1], initial={"X": 1, "y": 0}, parameters={"rate": 1}
+        ),
+        lambda: ergode.trajectories.integrate(
+            spin, times=[0, 1], initial={"x": 1, "y": 0}, parameters={"Rate": 1}
+        ),
+        lambda: ergode.field_from_equations({"x": "-rat * x"}, parameters=["rate"]),
+    ]
+
+
+@pytest.mark.parametrize("which", range(len(unknown_names())))
+def test_every_engine_suggests_a_name(which):
+    with pytest.raises(ergode.ErgodeError, match="did you mean '"):
+        unknown_names()[which]()

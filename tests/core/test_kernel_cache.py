@@ -75,6 +75,16 @@ def test_an_index_that_cannot_be_read_is_compiled_anew(cache, tmp_path, index):
     assert in_a_process(tmp_path)[:2] == (1, 0)
 
 
+def test_a_kernel_that_names_a_module_of_another_process_is_compiled_anew(cache, tmp_path):
+    """Inner functions are shared: the file may name a kernel that only its process had loaded."""
+    _, misses, folder = in_a_process(tmp_path)
+    assert misses == 1
+    (file,) = folder.glob("__pycache__/*.nbc")
+    file.write_bytes(b"cergode_cpu_gone\nenvironment\n.")
+    assert in_a_process(tmp_path)[:2] == (0, 1)
+    assert in_a_process(tmp_path)[:2] == (1, 0)
+
+
 def test_a_second_process_does_not_compile(tmp_path):
     folder = tmp_path / "deep" / "cache"
     here = {"ERGODE_CACHE_DIR": str(folder)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from itertools import islice
 from numbers import Number
 from typing import Any
 
@@ -205,6 +207,20 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
         *most, last = map(repr, known)
         listed = f"{', '.join(most)} or {last}" if most else last
         raise PlanError(f"{name} {value!r} is unknown; expected {listed}")
+
+
+def did_you_mean(name: Any, known: Iterable[Any]) -> str:
+    """The end of a message about an unknown name: ``"; did you mean 'alpha'?"``.
+
+    Small and capital letters count as alike. Empty if no known name is near.
+    """
+    few = islice(known, _NAMES_MOST)  # a network may have a million names
+    plain = {str(one).lower(): str(one) for one in few}
+    close = get_close_matches(str(name).lower(), plain, 1, 0.5)
+    return f"; did you mean '{plain[close[0]]}'?" if close else ""
+
+
+_NAMES_MOST = 10_000
 
 
 def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:

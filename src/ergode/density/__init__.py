@@ -16,3 +16,7 @@ __all__ = [
     "cells_at", "credible_region", "entropy", "highest_density", "marginal", "propagate",
     "quantiles", "region_probability", "samples", "surface", "write_cells",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -59,9 +59,12 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
 
 
 def lay_lattice(
-    prior: Prior, width: float | Sequence[float] | None, axes: np.ndarray | None
+    prior: Prior,
+    width: float | Sequence[float] | None,
+    axes: np.ndarray | None,
+    scale: float = 1.0,
 ) -> Lattice:
-    """A lattice around the prior's mean.
+    """A lattice around the prior's mean; its default width is times `scale`.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def lay_lattice(
         )
     turned = np.eye(dimension) if axes is None else axes
     if width is None:
-        widths = 0.5 * np.sqrt(np.diag(turned.T @ prior.covariance @ turned))
+        widths = 0.5 * scale * np.sqrt(np.diag(turned.T @ prior.covariance @ turned))
     else:
         try:
             widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()
@@ -165,15 +168,7 @@ def lay_prior(
         if boxed:
             keys = lattice.pack(_box(prior, lattice))
         else:
-            if cut is not None:
-                from scipy.special import chdtri  # importing it takes 0.1 s
-
-                # A tenth of the permitted loss is outside of the ellipsoid that is searched.
-                reach = float(np.sqrt(chdtri(lattice.dimension, 0.1 * cut)))
-            else:
-                least = level if threshold is None else threshold / _largest(prior, lattice)
-                reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR
-            keys = _ellipsoids(prior, lattice, max(reach, _FAR if _is_vague(prior) else 0))
+            keys = _ellipsoids(prior, lattice, _reach(prior, lattice, threshold, cut, level))
         log = _log_density(prior, lattice, keys)
         mass = np.exp(log - log.max())
         if not _is_vague(prior):
@@ -196,6 +191,45 @@ def lay_prior(
         left_out = 1.0 - (1.0 - left_out) * float(mass[stays].sum())
         keys, mass = keys[stays], mass[stays] / mass[stays].sum()
     return Laid(keys, mass, threshold, left_out)
+
+
+def count_estimate(
+    prior: Prior,
+    lattice: Lattice,
+    threshold: float | None,
+    *,
+    boxed: bool = False,
+    cut: float | None = None,
+    level: float = TAIL,
+) -> float:
+    """Number of cells that `lay_prior` evaluates for a prior, from volumes; an upper bound."""
+    if isinstance(prior, Samples):
+        return float(len(prior.points))
+    parts = prior.components if isinstance(prior, Mixture) else (prior,)
+    cells = np.log(lattice.width).sum()
+    if boxed:
+        spread = np.sqrt(np.diag(lattice.axes.T @ prior.covariance @ lattice.axes))
+        return float(np.prod(2.0 * _BOX * spread / lattice.width))
+    size = lattice.dimension
+    reach = _reach(prior, lattice, threshold, cut, level)
+    ball = size / 2 * math.log(math.pi) - math.lgamma(size / 2 + 1) + size * math.log(reach)
+    volumes = [0.5 * np.linalg.slogdet(part.covariance)[1] for part in parts]
+    return float(np.exp(np.minimum(ball + np.array(volumes) - cells, 700.0)).sum())
+
+
+def _reach(
+    prior: Prior, lattice: Lattice, threshold: float | None, cut: float | None, level: float
+) -> float:
+    """Search radius for cells of a prior [standard deviations]; see `lay_prior`."""
+    if cut is not None:
+        from scipy.special import chdtri  # importing it takes 0.1 s
+
+        # A tenth of the permitted loss is outside of the ellipsoid that is searched.
+        reach = float(np.sqrt(chdtri(lattice.dimension, 0.1 * cut)))
+    else:
+        least = level if threshold is None else threshold / _largest(prior, lattice)
+        reach = float(np.sqrt(-2 * np.log(min(least, 0.5)))) if least > 0 else _FAR
+    return max(reach, _FAR if _is_vague(prior) else 0)
 
 
 def within(

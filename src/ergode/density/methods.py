@@ -34,6 +34,8 @@ class Method(methods.Method):
     shift : callable
         `shift(journey)`: shift of a posterior's mean because transport smeared the tail
         [standard deviations of the posterior].
+    shift_order : int
+        Power of the width with which this shift falls, for a fixed density.
     """
 
     reason: str
@@ -41,6 +43,7 @@ class Method(methods.Method):
     unsplit: bool
     boxed: bool
     shift: Callable[[tail.Journey], float]
+    shift_order: int
 
     def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
         """Options of the kernels, for a target and for stored or recomputed fluxes."""
@@ -67,6 +70,7 @@ METHODS = {
             unsplit=False,
             boxed=False,
             shift=tail.shift_of_split,
+            shift_order=3,
         ),
         Method(
             name="corner-transport",
@@ -78,6 +82,7 @@ METHODS = {
             unsplit=True,
             boxed=True,
             shift=tail.shift_of_corner_transport,
+            shift_order=2,
         ),
     )
 }

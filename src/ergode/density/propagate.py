@@ -23,6 +23,7 @@ from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import METHODS, SchemeName
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
+from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
@@ -81,8 +82,9 @@ results.register(
         ),
         Variable(
             "posterior_shift", (SWEPT, "measurement"), "floating", "1",
-            "estimated error of the mean after a measurement, in its deviations, because transport "
-            "smears tails: above 0.1 the posterior and the evidence are not to be trusted",
+            "how far the mean after a measurement could be off, in its deviations, because "
+            "transport smears tails; a cautious estimate, in many cases several times too large: "
+            "above 0.1 the posterior and the evidence may be wrong",
         ),
         Variable(
             "posterior_cells_in_deviation", (SWEPT, "measurement", "axis"), "floating", "1",
@@ -91,8 +93,8 @@ results.register(
         ),
         Variable(
             "unreliable_from", (SWEPT,), "floating", "time",
-            "time of the first measurement that left a density which is not to be trusted; missing "
-            "if there is none",
+            "time of the first measurement that left a density which may be wrong; missing if "
+            "there is none",
         ),
         Variable(
             "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"
@@ -118,9 +120,7 @@ results.register(
     ],
 )  # fmt: skip
 
-# Limits for a warning: fraction of probability dropped, and sharpness in cells.
-_LOST_MOST = 0.01
-_SHARPEST = 1.75
+_LOST_MOST = 0.01  # fraction of probability dropped, without a warning
 
 
 @divisible("density", alone)
@@ -194,9 +194,11 @@ def propagate(
         variances at the state (Ito). A field with a `diffusion` has its own noise.
     width : float or sequence of float, optional
         Width of cells, for all variables or for each (for each axis of a rotated grid). The
-        default is half a standard deviation of the prior. Errors are then a few per cent if the
-        density keeps its size, and larger if it contracts. Halving the width divides the errors by
-        four.
+        default is half a standard deviation of the prior, or, with ``"split"``, of the narrowest
+        posterior of a single measurement, if cells of half a deviation of the prior do not resolve
+        it (by the linearised measurement at the prior's mean; up to about 130,000 cells). Errors
+        are then a few per cent if the density keeps its size, and larger if it contracts. Halving
+        the width divides the errors by four.
     threshold : float, optional
         Cells of less probability than this are dropped, unless probability flows into them. The
         default is 1e-4 of the largest cell of the prior. It applies to cells at least half a
@@ -262,8 +264,9 @@ def propagate(
         before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
         ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
         `ergode.density.cells_at`). ``unreliable_from`` is the time of the first measurement after
-        which the density is not to be trusted. The grid's centre, width and axes, and the
-        threshold. Of many densities all but the cells have their dims in front:
+        which the density may be wrong: the alarm is cautious, and its ``posterior_shift`` is what
+        the error could be, not what it is. The grid's centre, width and axes, and the threshold.
+        Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
     Raises
@@ -275,10 +278,13 @@ def propagate(
 
     Warns
     -----
+    PerformanceWarning
+        The prior has far more cells than are needed to resolve it.
     AccuracyWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
         show; or a measurement lies in a tail that had been cut or smeared, or outside of the grid.
-        The message says what to change. Or use an ensemble (`ergode.particles`).
+        The message says what to change, and suggests a width. Or use an ensemble
+        (`ergode.particles`).
     FailureWarning, InterruptionWarning
         The run ended early - memory, a field that is not finite, an impossible measurement, Ctrl-C:
         the result ends with the last valid density, at ``time_reached``. Other densities of the
@@ -335,12 +341,8 @@ def propagate(
         )
     noise = noise_of(process_noise, field)
     turned = None if noise is None else noise.matrix
-    distinct = {id(one): one for one in asked.priors}
-    lattices = {
-        name: lay_lattice(one, width, directions(axes, one, turned))
-        for name, one in distinct.items()
-    }
-    each = [lattices[id(one)] for one in asked.priors]
+    boxed = METHODS[scheme].boxed
+    each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
     check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     check_lattices(each, precision)
     check_lattices(_moved(each, asked), precision)
@@ -348,21 +350,23 @@ def propagate(
     device = devices.resolve(device)
     solver = Solver(
         asked, each, limits,
-        **_thresholds(asked, lattices, threshold, retained, scale_threshold),
-        boxed=METHODS[scheme].boxed and retained is None, keep=keep, show=progress,
+        **_thresholds(asked, each, threshold, retained, scale_threshold),
+        boxed=boxed and retained is None, keep=keep, show=progress,
         options={
             "scheme": scheme, "device": device, "precision": precision, "noise": noise,
             "max_cells": max_cells, "when": compile,
         },
     )  # fmt: skip
     log.tell_choice(scheme, METHODS[scheme].reason, device.name, device.model)
+    solver.check_counts()
     door()
     solver.solve()
     if lower_threshold:
         solver.solve_cut_ones_again()
     found = together(solver.records)
-    _warn(found, field.variables, each)
-    said = measurement_warning(solver, lower_threshold)
+    smaller = resolving_width(found, each, scheme)
+    _warn(found, field.variables, each, smaller)
+    said = measurement_warning(solver, lower_threshold, smaller)
     if said:
         launch.warn(said, AccuracyWarning)
     attrs = results.provenance(
@@ -385,6 +389,25 @@ def propagate(
         **solver.work,
     )
     return _dataset(solver, found, attrs)
+
+
+def _lattices(
+    asked: Estimation, width: Any, axes: Any, turned: np.ndarray | None, narrows: bool
+) -> list[Lattice]:
+    """The lattice of each density; those with one prior and equal widths share one.
+
+    With `narrows`, measurements make default widths smaller.
+    """
+    made: dict[tuple[int, float], Lattice] = {}
+    found = []
+    places = asked.layout.beside
+    for which, prior in enumerate(asked.priors):
+        scale = measured_scale(asked, which, int(places[which])) if narrows else 1.0
+        if (id(prior), scale) not in made:
+            lattice = lay_lattice(prior, width, directions(axes, prior, turned), scale)
+            made[id(prior), scale] = lattice
+        found.append(made[id(prior), scale])
+    return found
 
 
 def _moved(lattices: Sequence[Lattice], asked: Estimation) -> list[Lattice]:
@@ -431,28 +454,27 @@ def _dataset(
 
 def _thresholds(
     asked: Estimation,
-    lattices: Mapping[int, Lattice],
+    lattices: Sequence[Lattice],
     threshold: float | None,
     retained: float | None,
     scale_threshold: bool,
 ) -> dict[str, Any]:
-    """Threshold settings of `Solver`; keys are priors by identity, as in `lattices`.
+    """Threshold settings of `Solver`; keys are lattices by identity.
 
     Raises
     ------
     PlanError
         A value is invalid, or both are given.
-        A value cannot be, or both are given.
     """
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
     ):
         raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
     dimension = len(asked.field.variables)
-    distinct = {id(one): one for one in asked.priors}
+    distinct = {id(one): (one, prior) for one, prior in zip(lattices, asked.priors, strict=True)}
     scales = {
-        name: scale_of(lattices[name], one.covariance) if scale_threshold else 1.0
-        for name, one in distinct.items()
+        name: scale_of(lattice, prior.covariance) if scale_threshold else 1.0
+        for name, (lattice, prior) in distinct.items()
     }
     return {
         "thresholds": {
@@ -467,7 +489,10 @@ def _thresholds(
 
 
 def _warn(
-    found: Mapping[str, np.ndarray], names: Sequence[str], lattices: Sequence[Lattice]
+    found: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    lattices: Sequence[Lattice],
+    smaller: str,
 ) -> None:
     said = []
     lost = np.fmax.reduce(found["mass_lost"], axis=1)
@@ -477,36 +502,23 @@ def _warn(
             "threshold, or retained"
         )
     sharp = np.fmin.reduce(found["cells_in_deviation"], axis=1)
-    least = np.fmin(sharp.min(axis=1), _across(found["covariance"], lattices))
-    if least.min() < _SHARPEST:
+    least = np.fmin(sharp.min(axis=1), across(found["covariance"], lattices))
+    if least.min() < SHARPEST:
         axis = int(sharp.min(axis=0).argmin())
         where = f"axis {axis} of the grid" if lattices[0].is_rotated else f"'{names[axis]}'"
-        along = sharp.min() < _SHARPEST
+        along = sharp.min() < SHARPEST
         said.append(
             f"{f'along {where}' if along else 'across its narrowest direction'} its features have "
             f"a standard deviation of {sharp.min() if along else least.min():.2g} cells, and "
-            "finer ones were smeared - use smaller widths"
+            f"finer ones were smeared - use smaller widths{smaller}"
         )
     if said:
-        count = ((lost > _LOST_MOST) | (least < _SHARPEST)).sum()
+        count = ((lost > _LOST_MOST) | (least < SHARPEST)).sum()
         who = (
             "the density is not resolved" if lost.size == 1
             else f"{count} of {lost.size} densities are not resolved; at worst"
         )  # fmt: skip
         launch.warn(f"{who}: {'; '.join(said)}; or an ensemble (ergode.particles)", AccuracyWarning)
-
-
-def _across(covariance: np.ndarray, lattices: Sequence[Lattice]) -> np.ndarray:
-    """Least deviation of each density in any direction at any time, in cells.
-
-    A narrow density that lies askew is wider along every axis of the grid.
-    """
-    into = np.array([one.axes / one.width for one in lattices])[:, None]
-    scaled = np.swapaxes(into, -1, -2) @ covariance @ into
-    known = np.isfinite(scaled).all(axis=(-1, -2))
-    scaled[~known] = np.eye(scaled.shape[-1])
-    deviation = np.sqrt(np.maximum(np.linalg.eigvalsh(scaled)[..., 0], 0.0))
-    return np.asarray(np.where(known, deviation, np.inf).min(axis=1))
 
 
 def _noise_note(noise: Noise | None) -> np.ndarray | str:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import devices, log
-from ergode.core.errors import PlanError
+from ergode.core import devices, launch, log
+from ergode.core.errors import PerformanceWarning, PlanError
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.grid.lattice import Lattice
-from ergode.density.initial import Laid, lay_prior, within
+from ergode.density.initial import Laid, count_estimate, lay_prior, within
 from ergode.density.record import Record
+from ergode.density.resolution import check_count, coarser, is_too_fine
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation
@@ -40,9 +41,10 @@ class Solver:
     limits : Limits, optional
         Admissible region of the densities.
     thresholds : dict of int to float or None
-        Threshold for the cells of each prior's lattice, by the identity of the prior.
+        Threshold for the cells of each lattice, by the identity of the lattice.  Densities that
+        share a lattice share their prior.
     tail_level : dict of int to float
-        Default threshold as a fraction of the largest cell, by the identity of the prior.
+        Default threshold as a fraction of the largest cell, by the identity of the lattice.
     allowed : (float, float), optional
         Probability that may be lost at once, and per unit of time; given if it determines the
         threshold.
@@ -81,6 +83,7 @@ class Solver:
 
     def solve(self) -> None:
         """Run all densities."""
+        self._warn_of_fine_cells()
         every = np.arange(self.asked.layout.count)
         records, used, why = self._attempt(every, 1.0)
         self.records, self.used, self.ended_early = records, used, why
@@ -104,28 +107,62 @@ class Solver:
             for which, record, threshold in zip(cut, records, used, strict=True):
                 self.records[which], self.used[which] = record, threshold
 
-    def _lay(self, which: int, factor: float) -> Laid:
-        name = id(self.asked.priors[which])
+    def check_counts(self) -> None:
+        """Refuse more cells of a prior than fit in memory.
+
+        Raises
+        ------
+        PlanError
+            They do not.
+        """
+        for which in self._distinct():
+            check_count(self._count_estimate(which), self.lattices[which], self.options["device"])
+
+    def _warn_of_fine_cells(self) -> None:
+        for which in self._distinct():
+            lattice, count = self.lattices[which], self._count_estimate(which)
+            if is_too_fine(count, lattice, self.asked.priors[which]):
+                launch.warn(
+                    f"the prior covers about {count:,.0f} cells, far more than are needed to "
+                    f"resolve it: the run may take very long; {coarser(lattice, count)}",
+                    PerformanceWarning,
+                )
+                return
+
+    def _distinct(self) -> list[int]:
+        """One density of each lattice."""
+        return list({id(one): which for which, one in enumerate(self.lattices)}.values())
+
+    def _count_estimate(self, which: int) -> float:
+        places, options = self._places(which, 1.0)
+        return count_estimate(*places, **options)
+
+    def _places(self, which: int, factor: float) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What `lay_prior` takes."""
+        name = id(self.lattices[which])
         asked = self.thresholds[name]
-        return lay_prior(
-            self.asked.priors[which], self.lattices[which],
-            None if asked is None else asked * factor,
-            boxed=self.boxed and factor == 1.0,
-            cut=None if self.allowed is None else self.allowed[0] * factor,
-            level=self.tail_level[name] * factor,
-        )  # fmt: skip
+        given = self.asked.priors[which], self.lattices[which]
+        return (*given, None if asked is None else asked * factor), {
+            "boxed": self.boxed and factor == 1.0,
+            "cut": None if self.allowed is None else self.allowed[0] * factor,
+            "level": self.tail_level[name] * factor,
+        }
+
+    def _lay(self, which: int, factor: float) -> Laid:
+        places, options = self._places(which, factor)
+        return lay_prior(*places, **options)
 
     def _attempt(self, chosen: np.ndarray, factor: float) -> tuple[list[Record], np.ndarray, str]:
         """Run the chosen densities: their records, thresholds and why a run ended early."""
         asked, values = self.asked, self.asked.values
         device, dimension = self.options["device"], len(asked.field.variables)
-        # The cells of a shared prior are computed once.
+        # The cells of a shared lattice are computed once.
         laid: dict[int, Laid] = {}
         for which in chosen.tolist():
-            name = id(asked.priors[which])
+            name = id(self.lattices[which])
             if name not in laid:
                 laid[name] = self._lay(which, factor)
-        each = [laid[id(asked.priors[which])] for which in chosen.tolist()]
+        each = [laid[id(self.lattices[which])] for which in chosen.tolist()]
         used = np.array([one.threshold for one in each])
         left_out = np.array([one.left_out for one in each])
         records = [self._record(which) for which in chosen.tolist()]
@@ -173,7 +210,7 @@ class Solver:
 
     @property
     def unreliable_from(self) -> np.ndarray:
-        """Time of the first measurement after which each density is unreliable; NaN if none."""
+        """Time of the first measurement after which each density may be wrong; NaN if none."""
         times = np.array([one.time for one in self.asked.measurements])
         first = np.full(len(self.records), np.nan)
         for which, record in enumerate(self.records):
@@ -183,27 +220,32 @@ class Solver:
         return first
 
 
-def measurement_warning(solver: Solver, was_lowered: bool) -> str:
-    """Warning text for measurements that left unreliable densities; empty if there are none."""
+def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
+    """Warning text for measurements that left unreliable densities; empty if there are none.
+
+    `smaller` is the text about a width that would do.
+    """
     values = {
         name: np.stack([one.values[name] for one in solver.records])
         for name in ("posterior_cut", "posterior_shift", "posterior_cells_in_deviation")
     }
     said = []
+    faults = _faults(values)
     for (bad, size), (why, what) in zip(
-        _faults(values),
+        faults,
         (
             (
                 "lies in the tail that the threshold had cut: about {:.2g} of the posterior is "
                 "missing", "use a lower threshold" if was_lowered else "pass lower_threshold=True",
             ),
             (
-                "lies in a tail that transport has smeared: the mean is off by about {:.2g} "
-                "deviations", "use smaller widths",
+                "lies in a tail that transport has smeared: the mean could be off by up to about "
+                "{:.2g} deviations, in many cases by far less", f"use smaller widths{smaller}",
             ),
             (
                 "leaves a density thinner than a cell, {:.2g} cells in a deviation: it lies far "
-                "from the density, or its noise is narrower than the cells", "use smaller widths",
+                "from the density, or its noise is narrower than the cells",
+                f"use smaller widths{smaller}",
             ),
         ), strict=True,
     ):  # fmt: skip
@@ -212,9 +254,10 @@ def measurement_warning(solver: Solver, was_lowered: bool) -> str:
             who = f" of {bad.any(axis=1).sum()} of {len(bad)} densities" if len(bad) > 1 else ""
             worst = size[bad].min() if "thinner" in why else size[bad].max()
             said.append(f"the measurement at time {time:g}{who} {why.format(worst)} - {what}")
+    surely = faults[0][0].any() or faults[2][0].any()  # a shift is what could be
     return "; ".join(said) and (
-        f"{'; '.join(said)}. Its evidence and later results are unreliable; or use an "
-        "ensemble (ergode.particles)"
+        f"{'; '.join(said)}. Its evidence and later results {'are' if surely else 'may be'} "
+        "unreliable; or use an ensemble (ergode.particles)"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import integer
+from ergode.core.arguments import did_you_mean, integer
 from ergode.core.errors import PlanError
 from ergode.density.grid.lattice import Lattice
 
@@ -105,7 +105,10 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
         raise PlanError("variables is empty; expected at least one name")
     for name in names:
         if name not in known:
-            raise PlanError(f"there is no variable '{name}'; expected one of {', '.join(known)}")
+            raise PlanError(
+                f"there is no variable '{name}'; expected one of {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
     columns = [known.index(name) for name in names]
     width = widths_along(cells)[columns]
     centre = np.asarray(cells.attrs["centre"], float)[columns]

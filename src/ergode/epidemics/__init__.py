@@ -27,3 +27,7 @@ __all__ = [
     "reproduction_number", "scaled_to", "serial_interval", "simulate", "states", "summary",
     "transmission_tree", "write_line_list", "write_transmission_tree",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

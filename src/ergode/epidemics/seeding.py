@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels, launch
+from ergode.core.arguments import did_you_mean
 from ergode.core.buffers import put_table
 from ergode.core.compiler.language import option
 from ergode.core.compiler.source import Precision
@@ -158,6 +159,7 @@ def _check_names(model: CompartmentModel, initial: Initial) -> None:
             raise ModelError(
                 f"initial names the unknown compartment '{name}'; the model has "
                 + ", ".join(model.compartments)
+                + did_you_mean(name, model.compartments)
             )
         if name == model.infections[0].susceptible:
             raise ModelError(

@@ -14,3 +14,7 @@ __all__ = [
     "equation_of_state", "equilibrium_distance", "ignition_delay", "integrate", "neutrino_losses",
     "nuclear_equilibrium", "reaction_rates",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.kinetics.network.to_tables import Mechanism
@@ -386,8 +386,7 @@ def _composition(network: ReactionNetwork, initial: Any) -> dict[int, np.ndarray
     for key, value in initial.items():
         i = names.get(str(key), names.get(canonical(str(key)), -1))
         if i < 0:
-            close = get_close_matches(str(key), [one.name for one in network.species], 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(key, [one.name for one in network.species])
             raise ModelError(
                 f"initial has the species '{key}', which the network does not have{hint}"
             )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name
+from ergode.core.arguments import by_name, did_you_mean
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.results import Variable
@@ -156,7 +156,9 @@ def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:
     total = 0.0
     for name, amount in mixture.items():
         if name not in network.index:
-            raise ModelError(f"'{name}' is not a species of the network")
+            raise ModelError(
+                f"'{name}' is not a species of the network{did_you_mean(name, network.index)}"
+            )
         known: Any = network.species[network.index[name]].thermochemistry
         if not isinstance(known, Molecule):
             raise ModelError(f"species '{name}' has no composition to burn")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.divide import Axis
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
@@ -50,8 +50,7 @@ def layout_of(
     for name in given:
         if name not in network.parameters:
             known = ", ".join(network.parameters) or "none"
-            close = get_close_matches(str(name), network.parameters, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(name, network.parameters)
             raise ModelError(
                 f"parameters has '{name}', which the network does not have; it has {known}{hint}"
             )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers, is_finite_number
+from ergode.core.arguments import as_numbers, did_you_mean, is_finite_number
 from ergode.core.errors import PlanError
 from ergode.kinetics.conditions import Zones, canonical, species_index
 from ergode.kinetics.network.to_tables import Mechanism
@@ -72,7 +72,10 @@ def asked_tolerances(
         for key, value in atol.items():
             i = names.get(str(key), names.get(canonical(str(key)), -1))
             if i < 0:
-                raise PlanError(f"atol has the species '{key}', which the network does not have")
+                raise PlanError(
+                    f"atol has the species '{key}', which the network does not have"
+                    f"{did_you_mean(key, names)}"
+                )
             found[i] = positive(f"atol '{key}'", value)
         return found
     if is_finite_number(atol):

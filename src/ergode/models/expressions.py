@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
 from ergode.core.parsing import parse
@@ -289,7 +290,7 @@ class _Normalise(ast.NodeTransformer):
         if name not in FUNCTIONS and name not in DRAWS:
             raise ModelError(
                 f"formula {quoted(self.text)} calls the unknown function '{name}'; expected one of "
-                f"{', '.join(sorted(FUNCTIONS))}"
+                f"{', '.join(sorted(FUNCTIONS))}{did_you_mean(name, FUNCTIONS)}"
             )
         arguments = [self.visit(argument) for argument in node.args]
         if node.keywords:

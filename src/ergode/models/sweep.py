@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers
+from ergode.core.arguments import as_numbers, did_you_mean
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 
@@ -189,8 +188,7 @@ def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) 
         )
     for name in mapping:
         if name not in names:
-            close = get_close_matches(str(name), names, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(name, names)
             raise ModelError(
                 f"{argument} has '{name}', which {owner} does not have; it has "
                 f"{', '.join(names) or 'none'}{hint}"

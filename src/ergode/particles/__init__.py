@@ -5,3 +5,7 @@ from ergode.particles.propagate import propagate
 from ergode.particles.unscented import unscented_kalman
 
 __all__ = ["compare", "propagate", "unscented_kalman"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

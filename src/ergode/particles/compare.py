@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from ergode import density
 from ergode.core import devices, results
-from ergode.core.arguments import integer
+from ergode.core.arguments import did_you_mean, integer
 from ergode.core.errors import PlanError
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
@@ -228,7 +228,10 @@ def _check_names(options: Mapping[str, Any]) -> None:
     known = list({**_OF_DENSITY, **_OF_PARTICLES, **_OF_KALMAN})
     for name in options:
         if name not in known:
-            raise PlanError(f"option '{name}' is unknown; expected one of {', '.join(known)}")
+            raise PlanError(
+                f"option '{name}' is unknown; expected one of {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
 
 
 def _gaussian(

@@ -21,3 +21,7 @@ __all__ = [
     "epidemic_curves", "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane",
     "realizations", "save_epidemic_curves", "trajectories",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

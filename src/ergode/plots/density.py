@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import PlanError
 from ergode.plots.frame import COLOURS, DPI, new_axes, new_figure, quiet
 
@@ -101,28 +102,44 @@ def density_strip(
     names = [str(name) for name in dataset["variable"].values]
     name = names[0] if variable is None else variable
     if name not in names:
-        raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
+        raise PlanError(
+            f"the dataset has no variable '{name}'; it has {', '.join(names)}"
+            f"{did_you_mean(name, names)}"
+        )
     ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
-    # At a measurement, draw both sides of the jump: the prediction and the posterior.
-    seen = dataset["measurement"].values
-    time = np.concatenate([seen, dataset["time"].values])
-    order = np.argsort(time, kind="stable")
-    time = time[order]
-    mean = np.concatenate([dataset["prior_mean"].values[:, k], dataset["mean"].values[:, k]])[order]
-    variance = [dataset[name].values[:, k, k] for name in ("prior_covariance", "covariance")]
-    deviation = np.sqrt(np.concatenate(variance)[order])
+    time, mean, deviation, _ = _both_sides(dataset, k)
     for factor, alpha in ((2, 0.15), (1, 0.3)):
         ax.fill_between(
             time, mean - factor * deviation, mean + factor * deviation, color=_BLUE, alpha=alpha,
             linewidth=0,
         )  # fmt: skip
     ax.plot(time, mean, color=_BLUE)
-    for at in seen:
+    for at in dataset["measurement"].values:
         ax.axvline(at, color=_RED, linewidth=0.8)
     ax.set_xlabel("time")
     ax.set_ylabel(name)
     return ax
+
+
+def _both_sides(
+    dataset: xarray.Dataset, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Times, means and deviations of variable `k`, with both sides of the jump at a measurement.
+
+    The last array is the index of the reported time for each; for the side before a measurement it
+    is that of the latest reported density before the jump.
+    """
+    grid, seen = dataset["time"].values, dataset["measurement"].values
+    before = np.maximum(np.searchsorted(grid, seen) - 1, 0)
+    time = np.concatenate([seen, grid])
+    mean = np.concatenate([dataset["prior_mean"].values[:, k], dataset["mean"].values[:, k]])
+    variance = [dataset[name].values[:, k, k] for name in ("prior_covariance", "covariance")]
+    deviation = np.sqrt(np.concatenate(variance))
+    source = np.concatenate([before, np.arange(grid.size)])
+    order = np.argsort(time, kind="stable")  # the prediction first, then the posterior
+    order = order[np.isfinite(mean[order])]  # a run that ended early did not reach the others
+    return time[order], mean[order], deviation[order], source[order]
 
 
 def density_marginals(
@@ -162,6 +179,10 @@ def density_over_time(
 ) -> Axes:
     """Draw the marginal of one variable as a strip over time, with the mean and an interval.
 
+    A measurement changes the density at once; mean and interval jump there. The density just before
+    a measurement is not part of the result, only its mean and covariance: there the interval is
+    that of the latest reported density, moved and scaled to this mean and deviation.
+
     Parameters
     ----------
     dataset : xarray.Dataset
@@ -185,7 +206,10 @@ def density_over_time(
     names = [str(name) for name in dataset["variable"].values]
     name = names[0] if variable is None else variable
     if name not in names:
-        raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
+        raise PlanError(
+            f"the dataset has no variable '{name}'; it has {', '.join(names)}"
+            f"{did_you_mean(name, names)}"
+        )
     time = dataset["time"].values
     if time.size < 2:
         raise PlanError("a strip over time needs two times or more")
@@ -199,17 +223,34 @@ def density_over_time(
     strip /= strip.max(axis=1, keepdims=True)
     ax = quiet(new_axes() if ax is None else ax)
     shades = LinearSegmentedColormap.from_list("density", ["white", _BLUE])
-    ax.pcolormesh(time, at, strip.T, cmap=shades, shading="nearest", rasterized=True)
+    half = 0.5 * (at[1] - at[0]) if at.size > 1 else 0.5 * step
+    rows = np.append(at - half, at[-1] + half)
+    ax.pcolormesh(_column_edges(dataset), rows, strip.T, cmap=shades, rasterized=True)
     ends = regions.quantiles(dataset, [0.5 - 0.5 * probability, 0.5 + 0.5 * probability])
     k = names.index(name)
+    every, mean, deviation, source = _both_sides(dataset, k)
+    reported = dataset["mean"].values[source, k]
+    scale = deviation / np.sqrt(dataset["covariance"].values[source, k, k])
     for end in ends.values[:, k].T:
-        ax.plot(time, end, color="black", linewidth=0.7)
-    ax.plot(time, dataset["mean"][:, k], color="black", linewidth=1.2)
+        ax.plot(every, mean + (end[source] - reported) * scale, color="black", linewidth=0.7)
+    ax.plot(every, mean, color="black", linewidth=1.2)
     for seen in dataset["measurement"].values:
         ax.axvline(seen, color=_RED, linewidth=0.8)
     ax.set_xlabel("time")
     ax.set_ylabel(name)
     return ax
+
+
+def _column_edges(dataset: xarray.Dataset) -> np.ndarray:
+    """Ends of the columns of the reported times: halfway, or at a measurement between the two."""
+    time, seen = dataset["time"].values, np.sort(dataset["measurement"].values)
+    edges = 0.5 * (time[1:] + time[:-1])
+    latest = np.searchsorted(seen, time[1:], side="right") - 1
+    if seen.size:
+        at = seen[np.maximum(latest, 0)]
+        edges = np.where((latest >= 0) & (at > time[:-1]), at, edges)
+    first, last = 0.5 * (time[1] - time[0]), 0.5 * (time[-1] - time[-2])
+    return np.concatenate([[time[0] - first], edges, [time[-1] + last]])
 
 
 def density_surface(

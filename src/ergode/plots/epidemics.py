@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers
+from ergode.core.arguments import as_numbers, did_you_mean
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.models.epidemic.dates import dates_of
@@ -112,7 +112,10 @@ def epidemic_curves(
     chosen = known if compartments is None else list(compartments)
     for name in chosen:
         if name not in known:
-            raise PlanError(f"the dataset has no compartment '{name}'; it has {', '.join(known)}")
+            raise PlanError(
+                f"the dataset has no compartment '{name}'; it has {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
     curves, levels, caption = _curves(dataset)
     middle = levels.index(0.5) if 0.5 in levels else None
     # Dates, where there are any, say more than days.

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.sweep import Grid, grid
 from ergode.readers.bounded import short
@@ -365,9 +365,8 @@ def _hint(word: str, known: Iterable[str]) -> str:
     known = list(known)
     if not known:
         return "; there are none"
-    near = get_close_matches(word, known, 1, 0.5)
-    guess = f"; did you mean '{near[0]}'?" if near else ";"
-    return f"{guess} Known: {', '.join(known)}" if near else f"{guess} known: {', '.join(known)}"
+    guess = did_you_mean(word, known)
+    return f"{guess} Known: {', '.join(known)}" if guess else f"; known: {', '.join(known)}"
 
 
 Readers = Mapping[str, Callable[[Table, str], Any]]

@@ -7,3 +7,7 @@ from ergode.stochastic.simulate import simulate
 from ergode.stochastic.simulate_space import simulate_space
 
 __all__ = ["autocorrelation", "probabilities", "sensitivities", "simulate", "simulate_space"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ergode.core import results
-from ergode.core.arguments import number
+from ergode.core.arguments import did_you_mean, number
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
@@ -129,7 +129,10 @@ def _names(dataset: xarray.Dataset, species: Sequence[str] | None) -> list[str]:
     known = [str(name) for name in dataset["species"].values]
     for name in species or ():
         if name not in known:
-            raise ModelError(f"the dataset has no species '{name}'; it has {', '.join(known)}")
+            raise ModelError(
+                f"the dataset has no species '{name}'; it has {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
     return list(species) if species else known
 
 

@@ -14,6 +14,7 @@ from ergode.core.arguments import (
     by_name,
     check_switch,
     choice,
+    did_you_mean,
     integer,
     replicate_numbers,
     time_grid,
@@ -323,6 +324,9 @@ def sweep_of(
     network.evaluate_parameters(dict.fromkeys(given["parameters"], 1.0))
     for name in given["initial"]:
         if name not in network.index:
-            raise ModelError(f"initial has '{name}', which is not a species of the network")
+            raise ModelError(
+                f"initial has '{name}', which is not a species of the network"
+                f"{did_you_mean(name, network.index)}"
+            )
     names = {argument: list(mapping) for argument, mapping in given.items()}
     return lay_out(names, given, reserved=reserved, along=POINT, owner="the network")

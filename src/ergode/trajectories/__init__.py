@@ -14,3 +14,7 @@ __all__ = [
     "bifurcation_diagram", "fit", "integrate", "lyapunov_spectrum", "poincare_section",
     "sensitivities",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

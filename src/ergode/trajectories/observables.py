@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_text, integer
+from ergode.core.arguments import check_text, did_you_mean, integer
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -216,7 +216,7 @@ def check_observables(observables: Sequence[Any], model: VectorField) -> None:
             if one.variable not in model.variables:
                 raise ModelError(
                     f"{one!r} names a variable that the field does not have; it has "
-                    f"{', '.join(model.variables)}"
+                    f"{', '.join(model.variables)}{did_you_mean(one.variable, model.variables)}"
                 )
         elif isinstance(one, Observable):
             kept = [f"number {j}" for j in range(one.size)]

@@ -68,3 +68,16 @@ def test_what_is_no_measurement(options, message):
     given = {"time": 1.0, "h": first, "value": 1.0, "covariance": 1.0} | options
     with pytest.raises(ModelError, match=message):
         ergode.Measurement(**given)
+
+
+@pytest.mark.parametrize(
+    ("h", "message"),
+    [
+        (lambda t, y, p: (y[0],), r"^h is <lambda>\(t, y, p\); expected <lambda>\(y, t, p\)$"),
+        (lambda y, t, p: y[0], r"returns y\[0\]; expected a tuple, \(y\[0\],\)$"),
+        (lambda y, t, p: (y[0], t), r"there are too many; expected \(component 0,\)$"),
+    ],
+)
+def test_a_function_of_another_form_is_refused_before_a_run(h, message):
+    with pytest.raises(ModelError, match=message):
+        ergode.Measurement(1.0, h, 1.0, 1.0).check(1, 0)

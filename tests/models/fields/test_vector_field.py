@@ -141,6 +141,8 @@ def by_name(t, y, p):
         (beyond_parameters, r"uses p\[1\], but there is 1 parameter"),
         (beyond_variables, r"uses y\[2\], but there is 1 variable"),
         (lambda t, y, p: y[0] + 1, "returns y\\[0\\] \\+ 1; expected a tuple"),
+        (lambda t, y, p: y[0] + 1, r"expected a tuple, \(y\[0\] \+ 1,\)"),
+        (lambda y, t, p: (y[0],), r"function is <lambda>\(y, t, p\); expected <lambda>\(t, y, p\)"),
         (math.sin, "function is <built-in function sin>; expected a function"),
         (3.0, "function is 3.0; expected a function"),
     ],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.epidemic.dates import dates_since, origin_of
 
@@ -88,6 +89,7 @@ def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray
         raise ModelError(
             f"unknown compartment '{onset}'; the line list has "
             + ", ".join(map(str, cases["compartment"].values))
+            + did_you_mean(onset, cases["compartment"].values)
         )
     moment = cases["entered"].sel(compartment=onset, drop=True)
     return _interval(cases, moment, "time from the infector's onset")

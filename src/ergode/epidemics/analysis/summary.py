@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -228,7 +229,10 @@ def _known(counts: xarray.Dataset, compartment: str | Sequence[str]) -> list[str
     for name in names:
         if name not in _compartments(counts):
             known = ", ".join(_compartments(counts))
-            raise ModelError(f"unknown compartment {name!r}; the counts have {known}")
+            raise ModelError(
+                f"unknown compartment {name!r}; the counts have {known}"
+                f"{did_you_mean(name, _compartments(counts))}"
+            )
     return names
 
 

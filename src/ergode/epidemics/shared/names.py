@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ALL_CONTACTS
@@ -26,6 +27,7 @@ def compartment_index(model: CompartmentModel, name: str, where: str) -> int:
         raise ModelError(
             f"{where} names the unknown compartment '{name}'; the model has "
             + ", ".join(model.compartments)
+            + did_you_mean(name, model.compartments)
         )
     return model.index[name]
 

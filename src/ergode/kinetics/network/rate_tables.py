@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.kinetics.physics.screening import NONE
 from ergode.kinetics.physics.third_bodies import (
@@ -323,6 +324,7 @@ def _efficiencies(
             if name not in network.index:
                 raise ModelError(
                     f"a third body names the species '{name}', which the network does not have"
+                    f"{did_you_mean(name, network.index)}"
                 )
             found[row, network.index[name]] = value
     return found

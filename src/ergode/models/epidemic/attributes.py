@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_text, is_finite_number
+from ergode.core.arguments import check_text, did_you_mean, is_finite_number
 from ergode.core.errors import ModelError
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
@@ -177,7 +177,10 @@ def attribute_values(contacts: Network, name: str) -> np.ndarray:
                 "attributes; use ComputedNetwork.stored(simple=True).with_attributes(...)"
             )
         known = ", ".join(contacts.attributes) or "none"
-        raise ModelError(f"the network has no node attribute '{name}'; it has {known}")
+        raise ModelError(
+            f"the network has no node attribute '{name}'; it has {known}"
+            f"{did_you_mean(name, contacts.attributes)}"
+        )
     return np.asarray(contacts.attributes[name])
 
 

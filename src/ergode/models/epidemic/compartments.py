@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.models.epidemic.attributes import ByAttribute
@@ -120,6 +121,7 @@ class CompartmentModel:
                 raise ModelError(
                     f"unknown compartment '{name}' in the {where}; the model has "
                     + ", ".join(self.compartments)
+                    + did_you_mean(name, self.compartments)
                 )
         known: dict[str, Calendar] = {}
         for infection in self.infections:

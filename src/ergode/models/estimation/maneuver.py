@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import sequence
+from ergode.core.arguments import did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.vector_field import VectorField
@@ -115,6 +115,7 @@ class Maneuver:
                 raise ModelError(
                     f"the maneuver at time {self.time:g} changes '{name}', which the field does "
                     f"not have; expected some of {', '.join(variables)}"
+                    f"{did_you_mean(name, variables)}"
                 )
         if isinstance(change, dict):
             change = np.array([change.get(name, 0.0) for name in variables])

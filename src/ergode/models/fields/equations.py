@@ -8,6 +8,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.core.parsing import parse
@@ -74,7 +75,9 @@ def field_from_equations(
     noise = dict(diffusion or {})
     for name in noise:
         if name not in variables:
-            raise ModelError(f"diffusion has '{name}', which has no equation")
+            raise ModelError(
+                f"diffusion has '{name}', which has no equation{did_you_mean(name, variables)}"
+            )
     trees = {name: _parsed(name, text) for name, text in equations.items()}
     noises = {name: _parsed(name, noise.get(name, "0.0")) for name in variables}
     delays: list[tuple[str, str]] = []
@@ -93,6 +96,7 @@ def field_from_equations(
             raise ModelError(
                 f"the equations use '{name}', which is neither a variable nor among the "
                 f"parameters: {', '.join(known) or 'none'}"
+                f"{did_you_mean(name, [*variables, *known])}"
             )
     arguments = "t, y, yd, p" if delays else "t, y, p"
 

@@ -68,19 +68,21 @@ def check_function(
     function, tree = check_form(function, arguments, what)
     name = function.__name__
     returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    is_field = what == "function"
+    elements = [f"d{one}/dt" if is_field else one for one in variables or ()]
     if not returned:
-        expected = "a number" if variables is None else _tuple_of(variables)
+        expected = "a number" if variables is None else _tuple_of(elements)
         raise ModelError(f"function '{name}' returns nothing; expected {expected}")
     for node in returned:
         if variables is not None:
-            _check_return(name, node.value, variables)
+            _check_return(name, node.value, variables, elements)
         elif node.value is None or isinstance(node.value, ast.Tuple | ast.List | ast.Dict):
             found = ast.unparse(node.value) if node.value is not None else "nothing"
             raise ModelError(f"function '{name}' returns {found}; expected a number")
     _check_indices(tree, arguments)
     check_parts(function, tree)
     if tries:
-        _try(function, arguments, variables)
+        _try(function, arguments, variables, elements)
 
 
 def check_form(
@@ -126,10 +128,14 @@ def _line(part: ast.AST, tree: ast.FunctionDef) -> int:
 
 
 def check_signature(function: FunctionType, arguments: Mapping[str, int | None], what: str) -> None:
-    """Refuse other arguments than these."""
+    """Refuse other arguments than these, and these in another order."""
     parameters = [*inspect.signature(function).parameters.values()]
-    if len(parameters) == len(arguments) and all(
-        p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters
+    given = [one.name for one in parameters]
+    is_reordered = given != list(arguments) and sorted(given) == sorted(arguments)
+    if (
+        not is_reordered
+        and len(parameters) == len(arguments)
+        and all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
     ):
         return
     name = function.__name__
@@ -175,8 +181,10 @@ def _whole_constant(node: ast.expr) -> int | None:
     return value if type(value) is int else None
 
 
-def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:
-    expected = f"expected a tuple, {_tuple_of(variables)}"
+def _check_return(
+    name: str, value: ast.expr | None, variables: Sequence[str], elements: Sequence[str]
+) -> None:
+    expected = f"expected a tuple, {_tuple_of(elements)}"
     if type(value) in _NOT_SCALAR:
         raise ModelError(f"function '{name}' returns {_NOT_SCALAR[type(value)]}; {expected}")
     if isinstance(value, ast.Call) and value.args and isinstance(value.args[0], ast.List):
@@ -184,15 +192,18 @@ def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -
         raise ModelError(f"function '{name}' returns {called}([...]), an array; {expected}")
     if value is None or isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript):
         found = ast.unparse(value) if value is not None else "nothing"
+        if value is not None and len(elements) == 1:
+            expected = f"expected a tuple, {_tuple_of([found])}"
         raise ModelError(f"function '{name}' returns {found}; {expected}")
     if isinstance(value, ast.Tuple):
-        _check_length(name, len(value.elts), variables)
+        _check_length(name, len(value.elts), variables, elements)
 
 
 def _try(
     function: FunctionType,
     arguments: Mapping[str, int | None],
     variables: Sequence[str] | None,
+    elements: Sequence[str],
 ) -> None:
     """Check the return value of the function by calling it."""
     name = function.__name__
@@ -210,9 +221,9 @@ def _try(
         return
     if not isinstance(value, tuple):
         raise ModelError(
-            f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
+            f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(elements)}"
         )
-    _check_length(name, len(value), variables)
+    _check_length(name, len(value), variables, elements)
     for variable, one in zip(variables, value, strict=True):
         if not isinstance(one, int | float | np.number):
             raise ModelError(
@@ -220,7 +231,9 @@ def _try(
             )
 
 
-def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
+def _check_length(
+    name: str, length: int, variables: Sequence[str], elements: Sequence[str]
+) -> None:
     if length == len(variables):
         return
     missing = ", ".join(f"'{variable}'" for variable in variables[length:])
@@ -228,7 +241,7 @@ def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
         f"function '{name}' returns {counted(length, 'value')} for "
         f"{counted(len(variables), 'variable')}: "
         f"{f'none is for {missing}' if missing else 'there are too many'}; expected "
-        f"{_tuple_of(variables)}"
+        f"{_tuple_of(elements)}"
     )
 
 
@@ -237,6 +250,6 @@ def counted(count: int, noun: str, verb: bool = False) -> str:
     return f"{'is' if count == 1 else 'are'} {words}" if verb else words
 
 
-def _tuple_of(variables: Sequence[str]) -> str:
-    inner = ", ".join(f"d{variable}/dt" for variable in variables)
-    return f"({inner},)" if len(variables) == 1 else f"({inner})"
+def _tuple_of(elements: Sequence[str]) -> str:
+    inner = ", ".join(elements)
+    return f"({inner},)" if len(elements) == 1 else f"({inner})"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ergode.core.arguments import sequence
+from ergode.core.arguments import did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
@@ -220,7 +220,7 @@ class VectorField(HoldsFunctions):
             if name not in known:
                 raise ModelError(
                     f"delay {(variable, delay)!r} names the {kind} {name!r}, which is not "
-                    f"among the {kind}s: {', '.join(known) or 'none'}"
+                    f"among the {kind}s: {', '.join(known) or 'none'}{did_you_mean(name, known)}"
                 )
         return variable, delay
 

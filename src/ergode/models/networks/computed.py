@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
+from ergode.core.arguments import did_you_mean
 from ergode.core.buffers import put_table
 from ergode.core.errors import ModelError
 from ergode.core.launch import check_room
@@ -197,7 +198,10 @@ class ComputedNetwork:
         factors = factors or {}
         for name in factors:
             if name not in networks:
-                raise ModelError(f"factors names the layer '{name}', which does not exist")
+                raise ModelError(
+                    f"factors names the layer '{name}', which does not exist"
+                    f"{did_you_mean(name, networks)}"
+                )
         parts: list[ComputedLayer] = []
         first = next(iter(networks.values()))
         same: dict[tuple[str, int], str] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import check_switch
+from ergode.core.arguments import check_switch, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.notebook import bytes_text, card
 from ergode.models.networks import checks, csr
@@ -474,7 +474,9 @@ class ContactNetwork:
         wanted = np.atleast_1d(np.asarray(names)).tolist()
         unknown = [name for name in wanted if name not in position]
         if unknown:
-            raise ModelError(f"the network has no node named {unknown[0]!r}")
+            raise ModelError(
+                f"the network has no node named {unknown[0]!r}{did_you_mean(unknown[0], position)}"
+            )
         return np.array([position[name] for name in wanted], np.int64)
 
     def with_attributes(self, **arrays: ArrayLike) -> ContactNetwork:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import devices, kernels
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
@@ -98,7 +99,10 @@ def from_layers(
 def _multipliers(names: tuple[str, ...], factors: Mapping[str, float]) -> np.ndarray:
     for name, factor in factors.items():
         if name not in names:
-            raise ModelError(f"factors names '{name}', which is not a layer; layers are {names}")
+            raise ModelError(
+                f"factors names '{name}', which is not a layer; layers are {names}"
+                f"{did_you_mean(name, names)}"
+            )
         if not 0 <= factor < float("inf"):
             raise ModelError(f"the factor of layer '{name}' is {factor}; expected 0 or more")
     return np.array([factors.get(name, 1.0) for name in names])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
-from ergode.core.arguments import as_numbers, check_switch
+from ergode.core.arguments import as_numbers, check_switch, did_you_mean
 from ergode.core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -63,9 +63,15 @@ def contact_matrix(
     check_switch("contact_matrix", "weighted", weighted)
     if not isinstance(attribute, str) or attribute not in network.attributes:
         known = ", ".join(map(repr, network.attributes)) or "none"
-        raise ModelError(f"attribute {attribute!r} is unknown; the network has {known}")
+        raise ModelError(
+            f"attribute {attribute!r} is unknown; the network has {known}"
+            f"{did_you_mean(attribute, network.attributes)}"
+        )
     if layer is not None and layer not in network.layers:
-        raise ModelError(f"layer {layer!r} is unknown; the network has {network.layers or 'none'}")
+        raise ModelError(
+            f"layer {layer!r} is unknown; the network has {network.layers or 'none'}"
+            f"{did_you_mean(layer, network.layers)}"
+        )
     values = network.attributes[attribute]
     if groups is None:
         found, group = np.unique(values, return_inverse=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import by_name, sequence
+from ergode.core.arguments import by_name, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
@@ -188,7 +187,7 @@ class ReactionNetwork:
             if member.compartment is not None and member.compartment not in sizes:
                 raise ModelError(
                     f"species '{member.name}' is in the compartment '{member.compartment}', which "
-                    "the network does not have"
+                    f"the network does not have{did_you_mean(member.compartment, sizes)}"
                 )
 
     def _check_formulas(self) -> None:
@@ -222,13 +221,13 @@ class ReactionNetwork:
                 raise ModelError(
                     f"rate_rules has '{name}', which is neither a species nor a parameter nor a "
                     "compartment of the network"
+                    f"{did_you_mean(name, [*self.index, *self.parameters, *sizes])}"
                 )
             if place is not None and self.species[place].constant:
                 raise ModelError(f"rate_rules has '{name}', a species that is constant")
         for name in self.continuous:
             if name not in self.index:
-                close = get_close_matches(str(name), self.index, 1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
+                hint = did_you_mean(name, self.index)
                 raise ModelError(
                     f"continuous has {name!r}, which is not a species of the network{hint}"
                 )
@@ -251,8 +250,7 @@ class ReactionNetwork:
                 f"{what}, '{value.text}', uses '{name}', which changes in time; expected only "
                 "parameters and compartments"
             )
-        close = get_close_matches(name, usable, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(name, usable)
         raise ModelError(
             f"{what}, '{value.text}', uses '{name}', which the network does not have{hint}"
         )
@@ -279,7 +277,7 @@ class ReactionNetwork:
             if name not in self.parameters and place is None and name not in sizes:
                 raise ModelError(
                     f"{what} assigns to '{name}', which is neither a species nor a parameter nor a "
-                    "compartment"
+                    f"compartment{did_you_mean(name, [*self.index, *self.parameters, *sizes])}"
                 )
             if place is not None and self.species[place].constant:
                 raise ModelError(f"{what} assigns to '{name}', which is constant")
@@ -386,8 +384,7 @@ class ReactionNetwork:
         formulas = dict(self.parameters) | {c.name: c.size for c in self.compartments}
         for name in given:
             if name not in formulas:
-                close = get_close_matches(str(name), formulas, 1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
+                hint = did_you_mean(name, formulas)
                 if name in self.index:
                     hint = ", but a species; give its amounts as initial"
                 raise ModelError(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 
-from ergode.core.arguments import check_text, sequence
+from ergode.core.arguments import check_text, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.rates import RateCoefficient
@@ -296,8 +295,7 @@ class ReactionTable(Sequence[Reaction]):
             ):
                 for name, count in side.items():
                     if name not in index:
-                        close = get_close_matches(str(name), species, 1)
-                        hint = f"; did you mean '{close[0]}'?" if close else ""
+                        hint = did_you_mean(name, species)
                         glued = _GLUED.fullmatch(str(name))
                         if glued and glued[2] in index:
                             hint = f"; {_advice(glued)}"

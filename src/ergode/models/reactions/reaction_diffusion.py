@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import as_numbers, by_name, is_finite_number
+from ergode.core.arguments import as_numbers, by_name, did_you_mean, is_finite_number
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -348,8 +347,7 @@ def _for_each_axis(value: Any, count: int, what: str) -> list[Any]:
 
 def _known(name: str, known: Any, argument: str, kind: str) -> None:
     if name not in known:
-        close = get_close_matches(str(name), known, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(name, known)
         raise ModelError(f"{argument} has '{name}', which is not {kind} of the network{hint}")
 
 
