@@ -66,7 +66,8 @@ class Evolution:
         Type of masses and rates.
     noise : Noise, optional
         Process noise.
-    One per density; cells outside are never made.
+    limits : sequence of Limits
+        One per density; cells outside are never made.
     max_cells : int, optional
         A density that needs more cells is treated as if memory were full.
     loss_rate : float, optional
@@ -76,7 +77,8 @@ class Evolution:
 
     Attributes
     ----------
-    Forms of the field that have run: ``"program"``, ``"compiled"``.
+    equations : list of str
+        Forms of the field that have run: ``"program"``, ``"compiled"``.
     status : ndarray of uint8, shape [density_count]
         Values of `Status`. A density that is not DONE cannot continue. It keeps its state from
         before the step that failed.
