@@ -8,6 +8,7 @@ from kernel_cases import CARBON
 
 import ergode
 from ergode.kinetics import burn, integrate
+from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.equation_of_state import share_of_pairs
 
 R, RADIATION = 8.31446261815324e7, 7.565733250280007e-15
@@ -57,6 +58,14 @@ def test_the_energy_error_of_molecules_is_what_it_says(mode):
     error = np.abs(total - total[0]).max() / np.abs(released).max()
     assert t[-1] > 2000.0 and error < 0.03
     assert result["energy_error"].item() == pytest.approx(error, rel=1e-4, abs=1e-13)
+
+
+def test_the_enthalpy_of_a_zone_that_failed_is_missing():
+    """A NaN of one zone must not end the others."""
+    row = (3.5, 2e-4, 0, 0, 0, 0.0, 4.0)
+    known = ergode.NasaPolynomials(row, row, 1e3, {"H": 1})
+    found = enthalpy(known, np.array([300.0, np.nan, 5000.0]))
+    assert np.isfinite(found).tolist() == [True, False, True]
 
 
 def test_an_energy_error_that_is_too_large_is_warned_of():

@@ -61,7 +61,7 @@ def enthalpy(known: Molecule, temperature: np.ndarray) -> np.ndarray:
     """Molar enthalpy of a molecule, including its enthalpy of formation [erg/mol]."""
     t = np.asarray(temperature, np.float64)
     ends, rows = zip(*known.ranges, strict=True)
-    a = np.array(rows)[np.searchsorted(ends, t)]
+    a = np.array(rows)[np.searchsorted(ends[:-1], t)]  # the last one for NaN, of failed zones
     powers = sum(a[..., 2 + k] * t**k / (k + 1) for k in range(5))
     rest = (a[..., 7] + a[..., 1] * np.log(t) - a[..., 0] / t) / t
     return np.asarray(GAS_CONSTANT * t * (powers + rest))
