@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEYS = ("shape", "diffusion", "spacing", "periodic")
 OPTIONS = (
     "times", "replicates", "seed", "device", "output", "parameters", "max_firings", "store",
-    "chunk",
+    "chunk", "common_random_numbers",
 )  # fmt: skip
 
 

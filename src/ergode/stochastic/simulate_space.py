@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, log, results
-from ergode.core.arguments import integer, replicate_numbers, time_grid
+from ergode.core.arguments import check_switch, integer, replicate_numbers, time_grid
 from ergode.core.devices import Device
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import ModelError
@@ -17,6 +17,7 @@ from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
+from ergode.models.sweep import REPLICATES_MOST, replicates_apart
 from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.simulate import sweep_of
 from ergode.stochastic.space.outputs import Collector, Output, check_output, merge_of
@@ -46,6 +47,7 @@ def simulate_space(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
+    common_random_numbers: bool = True,
 ) -> xarray.Dataset:
     """Simulate realizations of a reaction-diffusion master equation, exactly.
 
@@ -63,8 +65,7 @@ def simulate_space(
         Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
         those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
     seed : int
-        Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
-        point of a sweep.
+        Key of all random numbers, 0 to 2^64 - 1.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A core simulates one
         realization at a time. On a GPU each thread does, slower than a core, so ``"auto"`` takes
@@ -89,6 +90,9 @@ def simulate_space(
         computes only what is missing.
     chunk : int, optional
         Replicates of a part; the default is a 64th of them.
+    common_random_numbers : bool
+        Whether replicate r of all points of a sweep uses the same random numbers. False makes all
+        points independent (see `ergode.stochastic.simulate`).
 
     Returns
     -------
@@ -140,18 +144,20 @@ def simulate_space(
     grid = time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected at least a start and an end")
-    numbers = replicate_numbers(replicates, 2**32 - 1)
+    numbers = replicate_numbers(replicates, REPLICATES_MOST)
     seed = integer("seed", seed, 0, 2**64 - 1)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
     check_output(output)
+    check_switch("simulate_space", "common_random_numbers", common_random_numbers)
     layout = _sweep_of(space, parameters, results.names("stochastic", f"space-{output}"))
     total = layout.count * len(numbers)
+    apart = replicates_apart(numbers, layout.count, common_random_numbers)
     place, reason = _device_for(device, layout.count * decided(MEMBERS, len(numbers)))
     tables = build_space(space, layout.rows, layout.count)
     times_of = grid[-1:] if output == "final" else grid
     runner = SpaceRunner(
         tables, grid=times_of, begin=float(grid[0]), seed=seed, replicates=numbers,
-        max_firings=max_firings, device=place,
+        apart=apart, max_firings=max_firings, device=place,
     )  # fmt: skip
     shape = (times_of.size, len(space.network.species), *space.shape)
     collect = Collector(output, layout, len(numbers), shape)
@@ -176,6 +182,7 @@ def simulate_space(
             seed=str(seed),
             replicates=len(numbers),
             **({"first_replicate": numbers.start} if numbers.start else {}),
+            **({"common_random_numbers": int(not apart)} if layout.dims else {}),
             model_digest=space.digest,
             firings=int(firings.sum()),
             interrupted=int(bool((status == Status.NOT_RUN).any())),

@@ -54,6 +54,23 @@ def test_parts_have_the_bits_of_the_whole(tmp_path):
     xarray.testing.assert_equal(several, whole)
 
 
+def test_points_have_random_numbers_of_their_own_if_asked(tmp_path):
+    sweep = {"parameters": {"D": [0.5, 0.5]}, "common_random_numbers": False}
+    found, shared = run(**sweep), run(parameters={"D": [0.5, 0.5]})
+    assert found.attrs["common_random_numbers"] == 0 and shared.attrs["common_random_numbers"] == 1
+    np.testing.assert_array_equal(shared["amount"][0], shared["amount"][1])
+    assert (found["amount"][0] != found["amount"][1]).any()
+    begin = (2**32 - 1) // 2
+    for point in range(2):
+        numbers = range(point * begin, point * begin + found.sizes["replicate"])
+        alone = run(parameters={"D": 0.5}, replicates=numbers)
+        np.testing.assert_array_equal(found["amount"][point], alone["amount"])
+    divided = run(**sweep, store=tmp_path / "run.zarr", chunk=4)
+    np.testing.assert_array_equal(divided["amount"], found["amount"])
+    with pytest.raises(ergode.ModelError, match="common_random_numbers is 'no'"):
+        run(common_random_numbers="no")
+
+
 def test_statistics_and_final_amounts_are_those_of_trajectories():
     whole = run(parameters=ergode.grid(b=[0.0, 2.0]))
     found = run(parameters=ergode.grid(b=[0.0, 2.0]), output="statistics")
