@@ -16,7 +16,17 @@ from contextlib import nullcontext
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast
 
-from ergode.core import checkpoint, devices, errors, log, parts, progress, resident, whole
+from ergode.core import (
+    checkpoint,
+    devices,
+    errors,
+    log,
+    parts,
+    progress,
+    resident,
+    sample,
+    whole,
+)
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
@@ -119,6 +129,12 @@ def divisible(
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
             named = cast(Any, resident.host_arguments(named))
             several = "executor" in own and _is_several(named.get("device"))
+            wanted = sample.take()
+            if wanted is not None:
+                bound = signature.bind(*given, **named)
+                bound.apply_defaults()
+                few = _first_members(wanted, axis_of, bound.arguments, own)
+                return cast(Any, call)(**few)
             if KEEP in named and _is_kept(call.__name__, signature, named, several):
                 device = named.get("device", "auto")
                 with whole.outside(), checkpoint.outside(), resident.staying(device):
@@ -134,6 +150,25 @@ def divisible(
         return public
 
     return decorate
+
+
+def _first_members(
+    wanted: sample.Sample, axis_of: AxisOf, arguments: dict[str, Any], own: Sequence[str]
+) -> dict[str, Any]:
+    """Arguments of a call for its first members; tells how many there are.
+
+    Raises
+    ------
+    PlanError
+        It has no members.
+    """
+    axis = axis_of(arguments)
+    if axis.dim == ALONE:
+        raise PlanError("the time is estimated for ensembles; this run has no members")
+    numbers = axis.numbers
+    wanted.total = len(numbers)
+    stop = min(numbers.start + wanted.size, numbers.stop)
+    return {**arguments, **dict.fromkeys(own), **axis.cut(numbers.start, stop)}
 
 
 def _is_kept(

@@ -64,7 +64,7 @@ def device() -> Device | None:
 
 def fetch(device: Device, array: Any) -> Any:
     """A large result of a device: a copy in host memory, or on the device if results stay."""
-    if _device.get() is None:
+    if _device.get() is None or not device.is_cuda:
         return device.get(array)
     return device.to_library(array, copy=True)
 
