@@ -372,6 +372,9 @@ def test_names():
     kept = stochastic(device="cpu", keep_on_device=True)
     assert list(kept) == ["amount", "status", "firing_count"] and len(kept) == 3
     assert kept.device.name.startswith("cpu") and "amount  (replicate, time, species)" in repr(kept)
+    turned = kept.transpose("species", "replicate", "time")
+    assert turned.dims["amount"] == ("species", "replicate", "time")
+    same_bits(turned.to_dataset(), kept.to_dataset().transpose("species", "replicate", "time"))
     with pytest.raises(KeyError, match="'count' is not a variable of this result; it has amount"):
         kept["count"]
 
