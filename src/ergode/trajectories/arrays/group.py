@@ -49,6 +49,7 @@ from ergode.trajectories.arrays.past import (
     begin_past,
     breaking_point,
     largest_step,
+    read_from,
     recall,
     remember,
     steps_between,
@@ -435,12 +436,12 @@ def _chosen_steps(me, group, p, run, out, w):
             kept = log_error <= 0.0
         t2 = t1
         if kept:
-            completed, has_room = False, True
+            completed = False
             if LATE > 0:
                 if len(EXTRA_C) > 0:
                     complete(group, t, size, p, run, w)
                     completed = True
-                has_room = remember(group, taken, t, size, t1, p, run, w.y, w.k, w.past)
+                remember(group, taken, t, size, run, w.y, w.k, w.past)
             if WATCHED:
                 t2, cursor, outcome = look(me, group, t, size, t1, cursor, p, run, out, w)
             else:
@@ -452,7 +453,7 @@ def _chosen_steps(me, group, p, run, out, w):
                     x = real(1.0) if at_end else (run.times[cursor] - t) / size
                     save(me, group, cursor, x, size, out, w)
                     cursor += 1
-            if not has_room and t1 < last and outcome == DONE:
+            if LATE > 0 and not read_from(t2, p, run, w.past) and t2 < last and outcome == DONE:
                 outcome = NO_ROOM
             _commit(group, w)
             taken += 1
