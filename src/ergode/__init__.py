@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from ergode.core.parts import concat
+    from ergode.core.resident import DeviceResult
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.models.epidemic.attributes import ByAttribute
@@ -114,6 +115,7 @@ _HOMES = {
     ),
     "ergode.core.buffers": ("release",),
     "ergode.core.parts": ("concat",),
+    "ergode.core.resident": ("DeviceResult",),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),
@@ -178,7 +180,7 @@ __all__ = [
     "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
     "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
     "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
-    "Empirical", "ErgodeError",
+    "DeviceResult", "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
     "Isolation", "LayerClosure", "LogNormal",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.columns import is_column, is_finite
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.foreign import on_host
 
 
 def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
@@ -134,10 +135,11 @@ def replicate_numbers(value: Any, most: int) -> range:
 def as_numbers(value: Any) -> np.ndarray | None:
     """Real numbers as float64 in their shape; None if `value` is anything else.
 
+    Arrays of a CUDA device are copied to the host.
     NumPy by itself would accept None as NaN, and text and dates as numbers.
     """
     try:
-        found = np.asarray(value)
+        found = on_host(value)
         if found.dtype.kind == "O" and all(isinstance(one, Number) for one in found.flat):
             found = found.astype(np.float64)
         return found.astype(np.float64) if found.dtype.kind in "biuf" else None

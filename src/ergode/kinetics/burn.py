@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, kernels
+from ergode.core import devices, foreign, kernels
 from ergode.core.arguments import check_switch, integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import warn
@@ -197,7 +197,7 @@ def burn(
         _limit("minimum_density", minimum_density),
     )
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
-    there = [name for name, a in given.items() if devices.is_on_cuda(a)]
+    there = [name for name, a in given.items() if foreign.is_on_cuda(a)]
     if there and len(there) < len(given):
         here = next(name for name in given if name not in there)
         raise PlanError(f"{there[0]} is on a CUDA device and {here} is not; expected all on one")
@@ -379,7 +379,7 @@ def _on_device(
     least: tuple[float, float],
 ) -> Burned:
     cells = _check_shapes(network, given)
-    device = devices.holding(given["temperature"])
+    device = foreign.holding(given["temperature"])
     arrays = {}
     for name, value in given.items():
         arrays[name] = device.view(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, log, results
+from ergode.core import devices, log, resident, results
 from ergode.core.arguments import check_switch, integer, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import (
@@ -16,6 +16,7 @@ from ergode.core.errors import (
     AccuracyWarning,
     ModelError,
 )
+from ergode.core.foreign import on_host
 from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
@@ -153,6 +154,7 @@ def integrate(
     conservation_tolerance: float = 1e-2,
     max_steps: int | None = None,
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     progress: bool = False,
     executor: Executor | None = None,
     store: StorePath | None = None,
@@ -243,6 +245,12 @@ def integrate(
         methods is 100,000.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not with `executor`,
+        `store` or several devices. Mass fractions and concentrations stay. The host derives
+        energies, pressures, rules and concentrations at constant pressure from a copy of the
+        amounts: for zones that heat themselves in the call, otherwise when one of them is read.
     progress : bool
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
@@ -405,7 +413,9 @@ def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: fl
 
 def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_tolerance: float) -> None:
     """Warn where energy released and internal energy differ."""
-    worst = float(result["energy_error"].max()) if "energy_error" in result else 0.0
+    if "energy_error" not in result:
+        return
+    worst = float(np.nanmax(np.append(on_host(result["energy_error"]), 0.0)))
     if worst > conservation_tolerance:
         warn(
             f"{chosen.name}: energy released and internal energy gained differ by up to "
@@ -466,11 +476,12 @@ def _run(
 
     # One chunk: runners split the zones themselves.
     run_chunks("zones", zones.count, zones.count, work, unit="zones", show=show)
-    missing = outcome.status == Status.NOT_RUN
-    if missing.any():
+    missing = np.flatnonzero(outcome.status == Status.NOT_RUN)
+    if missing.size:
         nothing = empty_outcome(zones, grid)
         for array, empty in zip(outcome, nothing, strict=True):
-            array[missing] = empty[missing]
+            here = resident.beside(array, missing)
+            array[here] = empty[here]
     return outcome
 
 
@@ -487,14 +498,14 @@ def _dataset(
     parameters: Mapping[str, np.ndarray],
 ) -> xarray.Dataset:
     swept = () if layout is None else layout.dims
-    shape = (-1,) if layout is None else (*layout.shape, zones.count // layout.count)
+    shape = (zones.count,) if layout is None else (*layout.shape, zones.count // layout.count)
     count = len(network.species)
-    amounts = outcome.amounts[:, :, :count]
     # Values that a zone did not reach keep their initial NaN.
-    rows = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2).cumprod(axis=1).sum(axis=1)
+    finite = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2)
+    rows = on_host(finite).cumprod(axis=1).sum(axis=1)
     rows[outcome.status == Status.NOT_RUN] = 0
     temperature = _temperatures(zones, grid, outcome, count)
-    values = {
+    values: dict[str, Any] = {
         "temperature": temperature,
         "step_count": outcome.taken,
         "repeated_count": outcome.repeated,
@@ -509,35 +520,87 @@ def _dataset(
         "time": grid,
         "species": list(mechanism.names),
     }
+    amounts = outcome.amounts[:, :, :count]
+
+    def derive() -> dict[str, np.ndarray]:
+        here = outcome.on_host().amounts[:, :, :count], on_host(temperature)
+        if mechanism.nuclear:
+            return _shaped(_of_nuclei(mechanism, zones, grid, options, *here), shape)
+        return _shaped(_of_others(network, mechanism, zones, grid, parameters, *here), shape)
+
+    derived = resident.Deferred(derive)
     if mechanism.nuclear:
+        output = "nuclei"
         coords["mass_number"] = ("species", mechanism.mass.astype(np.int64))
         coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
-        change = amounts[:, :1] - amounts
-        density = linear_at(grid, zones.history.times, zones.history.density)
-        charge = mechanism.thermo.charge
-        state = options.state
-        if zones.heating == PRESSURE:
-            density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
-        values["density"] = density
-        warn_of_pairs(state, temperature, density, amounts @ charge)
-        values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
-        if zones.heating == PRESSURE:
-            thermal += values["pressure"] / density  # the enthalpy
-        values["energy_released"] = change @ mechanism.thermo.mass_excess
+        values["mass_fraction"] = amounts * resident.beside(amounts, mechanism.mass)
+        names = ["density", "pressure", "energy_released", "near_equilibrium"]
         if options.neutrinos:
-            values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
-            values["neutrino_energy"] = values["energy_released"] - (thermal - thermal[:, :1])
-        elif zones.heating != FIXED:
-            values["energy_error"] = nuclear_energy_error(thermal, values["energy_released"])
-        fractions = amounts * mechanism.mass
-        values["mass_fraction"] = fractions
-        values["near_equilibrium"] = near_equilibrium(
-            mechanism, temperature[:, -1], density[:, -1], fractions[:, -1]
-        )
-        return results.dataset(
-            "kinetics", "nuclei", _shaped(values, shape), coords=coords, attrs=attrs, swept=swept,
-            computed_rows=rows.reshape(shape),
-        )  # fmt: skip
+            names += ["neutrino_loss", "neutrino_energy"]
+    else:
+        output = "concentrations"
+        names = ["density", "pressure"] if mechanism.molecular else []
+        if network.rules:
+            coords["rule"] = list(network.rules)
+            names.append("quantity")
+        if zones.heating == PRESSURE:
+            names.append("concentration")
+        else:
+            contiguous = amounts.flags.c_contiguous
+            values["concentration"] = amounts if contiguous else amounts.copy()
+    if zones.heating != FIXED and not options.neutrinos:
+        names.append("energy_error")
+    if options.state != "ideal":
+        derived.now()
+    values = _shaped(values, shape) | {name: derived[name] for name in names}
+    return results.dataset(
+        "kinetics", output, values, coords=coords, attrs=attrs, swept=swept,
+        computed_rows=rows.reshape(shape),
+    )  # fmt: skip
+
+
+def _of_nuclei(
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    options: Options,
+    amounts: np.ndarray,
+    temperature: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Variables of nuclei that follow from the amounts [zone, time, species]."""
+    change = amounts[:, :1] - amounts
+    density = linear_at(grid, zones.history.times, zones.history.density)
+    charge, state = mechanism.thermo.charge, options.state
+    if zones.heating == PRESSURE:
+        density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
+    warn_of_pairs(state, temperature, density, amounts @ charge)
+    pressure, thermal = matter_at(state, temperature, density, amounts, charge)
+    if zones.heating == PRESSURE:
+        thermal += pressure / density  # the enthalpy
+    released = change @ mechanism.thermo.mass_excess
+    values = {"density": density, "pressure": pressure, "energy_released": released}
+    if options.neutrinos:
+        values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
+        values["neutrino_energy"] = released - (thermal - thermal[:, :1])
+    elif zones.heating != FIXED:
+        values["energy_error"] = nuclear_energy_error(thermal, released)
+    values["near_equilibrium"] = near_equilibrium(
+        mechanism, temperature[:, -1], density[:, -1], amounts[:, -1] * mechanism.mass
+    )
+    return values
+
+
+def _of_others(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    parameters: Mapping[str, np.ndarray],
+    amounts: np.ndarray,
+    temperature: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Variables of molecules and others that follow from the amounts [zone, time, species]."""
+    values = {}
     if zones.heating != FIXED:
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE
@@ -546,20 +609,16 @@ def _dataset(
         pressure = zones.history.density[:, :1]
         total = amounts.sum(axis=2)
         amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
+        values["concentration"] = np.ascontiguousarray(amounts)
     if mechanism.molecular:
         values["density"] = amounts @ molar_masses(network)
         values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
-    values["concentration"] = np.ascontiguousarray(amounts)
     if network.rules:
-        coords["rule"] = list(network.rules)
         values["quantity"] = _quantities(network, grid, amounts, parameters)
-    return results.dataset(
-        "kinetics", "concentrations", _shaped(values, shape), coords=coords, attrs=attrs,
-        swept=swept, computed_rows=rows.reshape(shape),
-    )  # fmt: skip
+    return values
 
 
-def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> np.ndarray:
+def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> Any:
     """Temperatures of all zones at all times; NaN where none was given."""
     if zones.heating != FIXED:
         return outcome.amounts[:, :, count].copy()
@@ -568,11 +627,9 @@ def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) 
     return linear_at(grid, zones.history.times, zones.history.temperature)
 
 
-def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
     """Values with the dimensions of a sweep in front of the zones."""
-    return {
-        name: np.reshape(value, (*shape, *np.shape(value)[1:])) for name, value in values.items()
-    }
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
 
 
 def _quantities(

@@ -40,6 +40,7 @@ def simulate_space(
     replicates: int | range = 1,
     seed: int = 0,
     device: str | Device = "auto",
+    keep_on_device: bool = False,
     output: Output = "trajectories",
     parameters: Mapping[str, Any] | None = None,
     max_firings: int = 10**12,
@@ -70,6 +71,10 @@ def simulate_space(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A core simulates one
         realization at a time. On a GPU each thread does, slower than a core, so ``"auto"`` takes
         it only for 4,096 realizations and more.
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not for
+        ``"statistics"``, nor with `executor`, `store` or several devices.
     output : {"trajectories", "statistics", "final"}
         Amounts in every voxel of every realization; means and variances over realizations; amounts
         at the last time.

@@ -103,6 +103,7 @@ def integrate(
     seed: int = 0,
     noise_per_step: int = 1,
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     precision: Precision = "float64",
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
@@ -239,6 +240,10 @@ def integrate(
         this number has the same noise path.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not with `executor`,
+        `store` or several devices. Hits of events and logs of steps come from the host.
     precision : {"float32", "float64"}
         Type of the state and all arithmetic.
     compile : {"auto", "now", "never"}

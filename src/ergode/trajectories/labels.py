@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
+from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -192,11 +193,12 @@ def _of_arrays(
     )  # fmt: skip
 
 
-def _computed_rows(states: np.ndarray) -> np.ndarray:
+def _computed_rows(states: Any) -> np.ndarray:
     """Number of times of the grid up to the first state that is not finite, per trajectory."""
     rows = np.full(states.shape[:-2], states.shape[-2])
-    if not np.isfinite(states).all():
-        missing = ~np.isfinite(states).all(axis=-1)
+    finite = np.isfinite(states)
+    if not finite.all():
+        missing = ~on_host(finite.all(axis=-1))
         rows = np.where(missing.any(-1), missing.argmax(-1), rows)
     return rows
 

@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 class Found(NamedTuple):
     """Results of all trajectories."""
 
-    states: np.ndarray  # [time, variable, trajectory]
+    states: Any  # [time, variable, trajectory], on the device where results stay
     status: np.ndarray  # [trajectory]
     work: dict[str, Any]  # attributes of the result
     values: dict[str, np.ndarray]  # further results by name, swept dimensions first

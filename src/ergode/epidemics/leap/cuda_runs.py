@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core import checkpoint, kernels
 from ergode.core.buffers import Scratch
 from ergode.core.errors import PlanError
+from ergode.core.resident import fetch
 from ergode.epidemics.leap import options, plan
 from ergode.epidemics.leap.cuda import leap_cuda
 from ergode.epidemics.leap.gather import HUB, SEGMENT, Hubs
@@ -123,7 +124,7 @@ class CudaRuns:
     def prepare(self) -> None:
         """Do nothing: `run` compiles the kernel to find the size of its grid."""
 
-    def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
+    def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[Any, np.ndarray]:
         """Counts and work of `count` replicates, or of those completed before Ctrl-C."""
         if not self._resumes:
             return self._run(first_replicate, count, seeding, _at_once)
@@ -139,7 +140,7 @@ class CudaRuns:
 
     def _run(
         self, first_replicate: int, count: int, seeding: Any, follow: Follow
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Any, np.ndarray]:
         layout, device, threads = self._layout, self._layout.device, self._threads
         array = self._scratch.array
         moves = array("moves", (count, layout.time_count, layout.column_count), np.int32, True)
@@ -174,7 +175,7 @@ class CudaRuns:
 
         follow(launch, {**store._asdict(), **_told(signals), "moves": moves, "work": work})
         device.run(RUNNING_SUMS, count * layout.column_count, moves, self._at_first)
-        return device.get(moves), device.get(work)
+        return fetch(device, moves), device.get(work)
 
     def _in_launches(self, launch: Callable[[int], None], arrays: dict[str, Any]) -> None:
         """Run a replicate; `arrays` are its state."""

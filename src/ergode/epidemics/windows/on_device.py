@@ -11,6 +11,7 @@ from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
+from ergode.core.resident import fetch
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.importation import ImportedCases
 from ergode.epidemics.shared.options import HAS_TRACING, HAS_TRIGGERS, LISTING
@@ -134,8 +135,11 @@ class OnCUDA(_Windows):
     def run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
         rows: Rows, count: int, width: Any, record_room: int, detection_room: int,
-    ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
-        """Counts, work [2], records, and the room needed for detections of a node."""
+    ) -> tuple[Any, np.ndarray, Records, int]:  # fmt: skip
+        """Counts, work [2], records, and the room needed for detections of a node.
+
+        Counts are on the device if results stay there.
+        """
         node_count = self._arcs.first.size - 1
         made_for = count, record_room, detection_room
         if self._made_for != made_for:
@@ -162,8 +166,8 @@ class OnCUDA(_Windows):
         detections = 0
         if self._bindings[HAS_TRACING]:
             detections = int(self._device.get(tracing.room)[0])
-        get = self._device.get
-        return get(results.moves), get(work), results.records, detections
+        counts = fetch(self._device, results.moves)
+        return counts, self._device.get(work), results.records, detections
 
 
 ON_DEVICE: dict[Target, type[OnCPU] | type[OnCUDA]] = {"cpu": OnCPU, "cuda": OnCUDA}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.core.launch import check_room
 
 LAYERS_MOST = 255
@@ -37,7 +38,7 @@ def node_count_of(value: Any) -> int:
 
 def one_dimensional(values: ArrayLike, name: str) -> np.ndarray:
     try:
-        array = np.asarray(values)
+        array = on_host(values)
     except ValueError:
         raise ModelError(f"{name} is ragged; expected a one-dimensional array") from None
     if array.ndim != 1:
@@ -108,7 +109,7 @@ def check_layers(networks: Any) -> None:
 def node_attributes(arrays: Mapping[str, ArrayLike], count: int) -> dict[str, np.ndarray]:
     result = {}
     for name, values in arrays.items():
-        array = np.array(values)
+        array = np.array(on_host(values))
         if array.shape != (count,):
             raise ModelError(
                 f"attribute '{name}' has shape {array.shape}; expected one value for each node, "

@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.buffers import put_kept
 from ergode.core.launch import count_that_fits
+from ergode.core.resident import fetch
 from ergode.stochastic.kernel import next_firing
 from ergode.stochastic.kernel.realization import Out, Work
 from ergode.stochastic.runners.chunks import Wanted
@@ -87,10 +88,10 @@ class SpaceRunner(Runner):
         """Memory of the results of one realization [bytes]."""
         return 24 + 4 * self.grid.size * self._width
 
-    def fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
-        """Results on the host; amounts are [row, time, species, voxel]."""
+    def fetch(self, out: Out, wanted: Wanted) -> dict[str, Any]:
+        """Results on the host; amounts [row, time, species, voxel] may stay on the device."""
         found = super().fetch(out, Wanted())
-        amounts = self.device.get(out.amounts)
+        amounts = fetch(self.device, out.amounts)
         shape = (*amounts.shape[:2], self.tables.species_count, self.model.model.voxel_count)
         return found | {"amounts": amounts.reshape(shape)}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, launch
+from ergode.core import checkpoint, kernels, launch, resident
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
@@ -206,7 +206,10 @@ class Runner:
     ) -> Outcome:  # fmt: skip
         """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps."""
         outcome = self._once(initial, parameters, steps, show)
-        while self.field.delays and (lost := outcome.status == Status.NO_ROOM).any():
+        while self.field.delays:
+            lost = np.flatnonzero(outcome.status == Status.NO_ROOM)
+            if not lost.size:
+                break
             self.delayed.grow()
             found = self._once(initial[:, lost], parameters[:, lost], steps, show)
             outcome.put(lost, found)
@@ -243,7 +246,9 @@ class Runner:
         label = "trajectories"
         size = 1 if self.resumes else followers.chunk_size()
         launch.run_chunks(label, count, size, work, unit=label, show=show)
-        outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
+        missing = np.flatnonzero(outcome.status == Status.NOT_RUN)
+        if missing.size:
+            outcome.states[..., resident.beside(outcome.states, missing)] = np.nan
         return outcome
 
     def arguments(
@@ -493,7 +498,7 @@ class CUDAFollowers:
             in_launches(device, chunk.start, run, out, w, launched)
         else:
             launched(w)
-        outcome.states[..., chunk] = device.get(out.states)
+        resident.store(device, out.states, outcome.states, (..., chunk))
         outcome.status[chunk] = device.get(out.status)
         outcome.taken[chunk] = device.get(out.taken)
         outcome.rejected[chunk] = device.get(out.rejected)
