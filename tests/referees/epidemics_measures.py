@@ -57,6 +57,7 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
         _add_programmes(rng.spawn(1)[0], world, trigger())
     _add_capacity(rng.spawn(1)[0], world)
     _add_tests(rng.spawn(1)[0], world)
+    _add_lines(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
 
 
@@ -136,6 +137,31 @@ def _add_tests(rng: np.random.Generator, world: World) -> None:
         world.measures.insert(-1, one)
 
 
+def _add_lines(rng: np.random.Generator, world: World) -> None:
+    """Tests of those who enter a compartment, a few in each period."""
+    begin, span = float(world.times[0]), float(world.times[-1] - world.times[0])
+    reached = {s for s, _, _ in world.infections}
+    tested = [name for name in world.compartments if name not in reached]
+    if not tested:
+        return
+    some = rng.choice(tested, int(rng.integers(1, len(tested) + 1)), replace=False)
+    one: dict[str, Any] = {
+        "kind": "testing",
+        "sensitivity": {str(name): float(rng.choice([0.0, 0.9, 1.0])) for name in some},
+        "fraction": float(rng.choice([0.7, 1.0])), "delay": float(rng.choice([0.0, 0.1])),
+        "isolation": float(rng.choice([0.6, np.inf])), "reduction": float(rng.choice([0.8, 1.0])),
+        "period": float(rng.choice([0.2, 0.5, 1.0])), "wait": bool(rng.random() < 0.8),
+        "capacity": int(rng.integers(0, 3)) if rng.random() < 0.6 else
+        ([begin, begin + round(0.3 * span, 2)], [int(n) for n in rng.integers(0, 3, 2)]),
+        "start": begin + float(rng.choice([-0.3, 0.0, 0.4])),
+    }  # fmt: skip
+    one["sensitivity"][str(some[0])] = 1.0
+    if one["wait"] and world.layers and rng.random() < 0.7:
+        by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
+        one["priority"] = "age" if rng.random() < 0.5 else {"risk": by_risk}
+    world.measures.insert(-1, one)
+
+
 def _add_stops(rng: np.random.Generator, world: World) -> None:
     """Measures that stop at a time or by a count, and start again by another."""
     begin, span = float(world.times[0]), float(world.times[-1] - world.times[0])
@@ -201,8 +227,9 @@ def measure_of(one: dict[str, Any]) -> Any:
         given["waning"] = ergode.Calendar(*one["waning"])
     if isinstance(one.get("priority"), dict):
         given["priority"] = ergode.ByAttribute(*next(iter(one["priority"].items())))
-    if isinstance(one.get("dose_rate"), tuple):
-        given["dose_rate"] = ergode.Calendar(*one["dose_rate"])
+    for name in ("dose_rate", "capacity"):
+        if isinstance(one.get(name), tuple):
+            given[name] = ergode.Calendar(*one[name])
     if "trigger" in one:
         given["start"] = ergode.Trigger(**one["trigger"])
     if isinstance(one.get("stop"), dict):

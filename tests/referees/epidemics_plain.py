@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from epidemics_doses import given_doses
+from epidemics_lines import TestLines
 from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
@@ -101,6 +102,7 @@ class _Run:
         self.next_test = np.full((count, max(m, 1)), np.inf)
         for k in range(m):
             self._propose_test(np.arange(count), k, self.clock)
+        self.lines = TestLines(self, count)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -204,7 +206,8 @@ class _Run:
             come = self.import_at[rows].min(axis=1)
             meet = np.append(self.moments, np.inf)[self.next_moment[rows]]
             test = self.next_test[rows].min(axis=1)
-            when = np.stack([due, detect, test, come, meet, self.next_contact[rows]])
+            line = self.lines.next(rows)
+            when = np.stack([line, due, detect, test, come, meet, self.next_contact[rows]])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             self._pull_triggers(rows, time)
@@ -213,7 +216,15 @@ class _Run:
             rows, kind, time = rows[going], kind[going], time[going]
             self.clock[rows] = time
             for k, work in enumerate(
-                (self._progress, self._detect, self._test, self._import, self._meet, self._contact)
+                (
+                    self.lines.refill,
+                    self._progress,
+                    self._detect,
+                    self._test,
+                    self._import,
+                    self._meet,
+                    self._contact,
+                )
             ):
                 mine = kind == k
                 if mine.any():
@@ -298,7 +309,8 @@ class _Run:
         for k, one in enumerate(world.measures):
             if one["kind"] == "isolation":
                 self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
-            if one["kind"] == "tracing" or (one["kind"] == "testing" and "rate" not in one):
+            at_entry = one["kind"] == "testing" and not {"rate", "period"} & set(one)
+            if one["kind"] == "tracing" or at_entry:
                 if one["kind"] == "tracing":
                     share = np.where(to == self.index[one["compartment"]], one["detection"], 0.0)
                     late = tidy(time - age + one["detection_delay"])
@@ -309,6 +321,8 @@ class _Run:
                 mine &= late >= self.begin
                 late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
+        if not age:
+            self.lines.ask(rows, node, to, time)
 
     def _who(self) -> list[tuple[str, np.ndarray]]:
         """Each compartment that nodes leave by themselves, for each set of nodes that do alike."""

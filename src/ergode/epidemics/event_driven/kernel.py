@@ -26,11 +26,14 @@ import numpy as np
 
 from ergode.core.compiler.language import no_refcount, real
 from ergode.epidemics.event_driven.measures import (
+    ask_for_test,
     await_detection,
+    await_period,
     detect,
     left_by_quarantine,
     pull_triggers,
     put_in_quarantine,
+    test_line,
 )
 from ergode.epidemics.event_driven.queue import (
     clear,
@@ -52,6 +55,7 @@ from ergode.epidemics.event_driven.state import (
     NEVER,
     NOT_YET,
     PROGRESS,
+    QUARANTINE,
     SEED,
     Event,
     Move,
@@ -74,9 +78,11 @@ from ergode.epidemics.shared.importation import (
     imported,
     imported_node,
 )
+from ergode.epidemics.shared.lines import begin_lines, new_lines
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_INTERVENTIONS,
+    HAS_LINES,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -114,7 +120,9 @@ def sellke_cpu(
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
-        np.empty(compartment_count + 1, np.int64), np.empty(2 * plan_size, real), np.empty(1, real),
+        np.empty(compartment_count + 1, np.int64), np.empty(3 * plan_size, real),
+        new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
+        np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
@@ -137,9 +145,12 @@ def _sizes(contacts, tables, seed_count):
     announced = seed_count + tables.importations.rate.size
     if tables.stages.kind[tables.base] >= 0:
         announced += node_count
+    room = 2 * most + _ROOM
+    if HAS_LINES:
+        room += node_count  # all who wait may be isolated at once
     return (
         node_count, tables.stages.order.size, tables.interventions.kind.size,
-        np.int64(2 * most + _ROOM), np.int64(announced),
+        np.int64(room), np.int64(announced),
     )  # fmt: skip
 
 
@@ -195,6 +206,10 @@ def _begin(queue, tables, nodes, cases, run):
         cases.count[run.row] = 0
         for node in range(compartment.size):
             nodes.case[node] = -1
+    if HAS_LINES:
+        begin_lines(tables.interventions, nodes.lines, 0, 0, compartment.size, starts)
+        for line in range(tables.interventions.lines.measure.size):
+            await_period(queue, tables, nodes, np.int64(line), run)
     _announce(
         queue, tables.seeding, tables.importations,
         compartment.size if tables.stages.kind[base] >= 0 else 0, compartment.size, tables.end, run,
@@ -268,11 +283,13 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         elif HAS_TRACING:
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
-            else:
+            elif kind == QUARANTINE:
                 lasts = tables.interventions.traced[event.arc, 2]
                 put_in_quarantine(
                     nodes.quarantine, tables.moments, event.arc, node, event.time, lasts
                 )
+            elif HAS_LINES:
+                test_line(queue, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             _note_move(event, move, entry, tables, nodes, cases, run)
@@ -442,6 +459,8 @@ def _enter(queue, event, move, entry, tables, nodes, run):
         )  # fmt: skip
     if HAS_TRACING:
         await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
+    if HAS_LINES:
+        ask_for_test(tables.interventions, nodes, node, stays[node], compartment, real(entry), run)
 
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):

@@ -18,11 +18,13 @@ from ergode.core.errors import ModelError
 from ergode.core.math.random import uniform
 from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
+from ergode.epidemics.shared.lines import is_limited, lines_of, spent_from
 from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_CAPACITIES,
     HAS_INTERVENTIONS,
+    HAS_LINES,
     HAS_TRIGGERS,
     OWN_FACTORS,
 )
@@ -45,9 +47,9 @@ from ergode.models.epidemic.interventions import (
     Intervention,
     Isolation,
     LayerClosure,
-    Testing,
     Trigger,
 )
+from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -85,7 +87,9 @@ class Interventions(NamedTuple):
     """Interventions, one row each."""
 
     kind: Any  # int32 [intervention_count]
-    start: Any  # starts and then stops, real [2 x intervention_count]; infinite until one is known
+    # Starts, then stops, and then when no test is left: real [3 x intervention_count]; infinite
+    # until it is known.
+    start: Any
     duration: Any
     fraction: Any
     reduction: Any
@@ -102,6 +106,7 @@ class Interventions(NamedTuple):
     # to the quarantine of the node itself, real [intervention_count, 5].
     traced: Any
     triggers: Any  # see `shared.triggers`
+    lines: Any  # see `shared.lines`
     vaccines: Any  # see `shared.vaccines`
 
 
@@ -211,7 +216,7 @@ def interventions_of(
         name: np.zeros(count, precision)
         for name in ("duration", "fraction", "reduction", "delay", "rollout")
     }
-    columns["start"] = np.full(2 * count, np.inf, precision)
+    columns["start"] = np.full(3 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
     layer, compartment, group, instead = (np.full(count, -1, np.int32) for _ in range(4))
     traced = np.zeros((count, 5), precision)
@@ -260,13 +265,15 @@ def interventions_of(
             columns["delay"][row] = 0.0
             traced[row] = 0.0, 0.0, one.isolation, 0.0, one.delay
             rate[row] = one.rate or 0.0
+            share = 1.0 if is_limited(one) else one.fraction
             for name, value in one.sensitivity.items():
-                positive[row, _testable(model, name, where)] = one.fraction * value
+                positive[row, _testable(model, name, where)] = share * value
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
         triggers=triggers_of(interventions, model, precision),
+        lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
 
@@ -317,8 +324,8 @@ def calendar_factor(calendars, calendar, time):
 def is_in_force(interventions, starts, row, time):
     """Whether a measure is in force at a time.
 
-    `starts` [2 x intervention_count] are the starts of measures, and then their stops, as known at
-    that time.
+    `starts` [3 x intervention_count] are the starts of measures, their stops, and when no test is
+    left, as known at that time.
     """
     age = time - starts[row]
     given = age >= 0.0 and age < interventions.duration[row]
@@ -328,7 +335,15 @@ def is_in_force(interventions, starts, row, time):
 
 
 def detects(interventions, starts, row, moment):
-    """Whether a measure detects cases at a moment."""
+    """Whether a measure detects cases at a moment; if tests are limited, whether one is left."""
+    found = looks_for_cases(interventions, starts, row, moment)
+    if HAS_LINES:
+        found = found and moment < starts[spent_from(interventions, row)]
+    return found
+
+
+def looks_for_cases(interventions, starts, row, moment):
+    """Whether a measure that detects cases is in force at a moment."""
     return moment >= starts[row] and is_in_force(interventions, starts, row, later(moment))
 
 

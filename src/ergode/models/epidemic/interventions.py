@@ -7,7 +7,7 @@ some transmissions.  It never uses future events.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -289,79 +289,6 @@ class ContactTracing(Intervention):
             detection=SHARE, detection_delay=SPAN, tracing=SHARE, tracing_delay=SPAN,
             quarantine=SPAN, reduction=SHARE, lookback=SPAN, duration=SPAN,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Testing(Intervention):
-    """Test nodes, and isolate those whose test is positive.
-
-    Without a `rate` nodes are tested once, when they enter a compartment, for example at the onset
-    of symptoms.  With a `rate` each node is tested at random times, again and again.  A test is
-    positive with a probability that depends on the node's compartment.  After a delay the node is
-    isolated; it then transmits less and is less susceptible.
-
-    Parameters
-    ----------
-    sensitivity : mapping of str to float
-        Probability that a test is positive, by the compartment of the node; zero in all others.
-        Tests of nodes that an infection may reach are always negative.
-    fraction : float
-        Without a `rate`: probability that a node is tested when it enters one of the compartments.
-    rate : float, optional
-        Rate of a Poisson process of tests of each node [1 / time].
-    delay : float
-        Time from the test to the isolation [time].
-    isolation : float
-        Duration of an isolation [time].  A positive test meanwhile prolongs it.
-    reduction : float
-        Fraction by which isolation reduces transmission from and to a node.
-    duration : float
-        Duration of the measure after its start [time].
-    among : str, optional
-        Name of a node attribute: only nodes with a nonzero value are tested.
-    start, stop : float, date or Trigger, optional
-        Start of the measure, and its stop instead of a duration.  Tests happen in between.
-
-    Examples
-    --------
-    A test a week on average, which finds infectious nodes best:
-
-    >>> import ergode
-    >>> screening = ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10)
-
-    Half of those who fall ill are tested:
-
-    >>> clinics = ergode.Testing({"I": 0.8}, fraction=0.5, delay=2, isolation=10)
-    """
-
-    sensitivity: Mapping[str, float]
-    fraction: float = 1.0
-    rate: float | None = None
-    delay: float = 0.0
-    isolation: float = math.inf
-    reduction: float = 1.0
-    duration: float = math.inf
-    among: str | None = None
-
-    def __post_init__(self) -> None:
-        self._check(fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN)
-        if not isinstance(self.sensitivity, Mapping) or not self.sensitivity:
-            raise ModelError(
-                f"Testing: sensitivity is {self.sensitivity!r}; expected compartments and the "
-                "probabilities of a positive test, such as {'I': 0.9}"
-            )
-        checked = {
-            name: number_of("Testing", f"sensitivity of '{name}'", value, *SHARE)
-            for name, value in self.sensitivity.items()
-        }
-        object.__setattr__(self, "sensitivity", checked)
-        if self.rate is not None:
-            rate = number_of("Testing", "rate", self.rate)
-            if not 0 < rate < math.inf:
-                raise ModelError(f"Testing: rate is {rate!r}; expected a finite number above zero")
-            if self.fraction != 1.0:
-                raise ModelError("Testing: it has a fraction and a rate; expected one of them")
-            object.__setattr__(self, "rate", rate)
 
 
 @dataclass(frozen=True)
