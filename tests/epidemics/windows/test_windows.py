@@ -105,6 +105,14 @@ def everything(age=0.0):
             ),
             ergode.Capacity("S", 60, instead="R1"),
             ergode.Testing({"I2": 0.5}, fraction=0.7, isolation=4, delay=0.5),
+            ergode.Testing(
+                {"I1": 0.8, "I2": 0.4},
+                fraction=0.9,
+                isolation=6,
+                capacity=ergode.Calendar([0, 15], [6, 12]),
+                priority="group",
+                stop=30,
+            ),
             ergode.ContactTracing("I2", detection=0.5, tracing=0.6, quarantine=3, reduction=0.5),
             ergode.LayerClosure(
                 "home", reduction=0.7, duration=6, start=ergode.Trigger(["I1", "I2"], 30, delay=1.0)
@@ -246,12 +254,12 @@ def test_the_kernel_compiles_to_ptx(precision):
     none = ImportedCases(
         *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
     )
-    paths, triggers, tracing, queue, waiting, results, work = cuda_buffers(
+    paths, triggers, tracing, lines, queue, waiting, results, work = cuda_buffers(
         ensemble.node_count, 2, ensemble.tables, ensemble.bindings, precision,
         (GRID.size, ensemble.column_count), 5, 4, np.zeros,
     )  # fmt: skip
     epidemic = Epidemic(
-        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, ensemble.seed
+        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, lines, ensemble.seed
     )
     arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
     text = cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)

@@ -78,7 +78,7 @@ from ergode.epidemics.shared.importation import (
     imported,
     imported_node,
 )
-from ergode.epidemics.shared.lines import begin_lines, new_lines
+from ergode.epidemics.shared.lines import begin_line_counts, new_lines, nobody_waits
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_INTERVENTIONS,
@@ -207,7 +207,9 @@ def _begin(queue, tables, nodes, cases, run):
         for node in range(compartment.size):
             nodes.case[node] = -1
     if HAS_LINES:
-        begin_lines(tables.interventions, nodes.lines, 0, 0, compartment.size, starts)
+        for node in range(compartment.size):
+            nobody_waits(nodes.lines, node)
+        begin_line_counts(tables.interventions, nodes.lines, 0, starts)
         for line in range(tables.interventions.lines.measure.size):
             await_period(queue, tables, nodes, np.int64(line), run)
     _announce(

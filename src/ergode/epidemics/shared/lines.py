@@ -177,12 +177,10 @@ def next_period(plan, state, row, line):
     return plan.lines.moment[plan.lines.first[line] + np.int64(state.period[row, line])]
 
 
-def begin_lines(plan, state, row, shift, node_count, starts):
-    """The lines of a replicate at time zero, of which nobody waits yet."""
-    for line in range(plan.lines.measure.size):
-        for node in range(node_count):
-            state.since[line, shift + node] = _NOBODY
-    begin_line_counts(plan, state, row, starts)
+def nobody_waits(state, position):
+    """A node at time zero."""
+    for line in range(state.since.shape[0]):
+        state.since[line, position] = _NOBODY
 
 
 def begin_line_counts(plan, state, row, starts):

@@ -62,6 +62,7 @@ class Epidemic(NamedTuple):
     paths: Any  # Paths
     triggers: Any  # see `windows.triggers`
     tracing: Any  # see `windows.tracing`
+    lines: Any  # see `shared.lines`
     seed: Any
 
 
@@ -70,7 +71,7 @@ def epidemic_of_row(epidemic, rows, row):
     if SWEPT:
         return Epidemic(
             epidemic.arcs, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
-            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.seed,
+            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.lines, epidemic.seed,
         )  # fmt: skip
     return epidemic
 

@@ -224,14 +224,23 @@ def await_detection(
                 )
                 if not last < tables.end:
                     break
-                at = np.int64(tracing.count[position])
-                if at < tracing.moment.shape[0]:
-                    tracing.moment[at, position] = last
-                    tracing.mark[at, position] = np.int32(k) | np.int32(np.int32(stay) << 8)
-                    tracing.count[position] = np.int32(at + 1)
-                else:
-                    raise_to(tracing.room, 0, np.int32(at + 1))
+                _keep(tracing, position, last, np.int32(k) | np.int32(np.int32(stay) << 8))
                 number += 1
+
+
+def _keep(tracing, position, moment, mark):
+    at = np.int64(tracing.count[position])
+    if at < tracing.moment.shape[0]:
+        tracing.moment[at, position] = moment
+        tracing.mark[at, position] = mark
+        tracing.count[position] = np.int32(at + 1)
+    else:
+        raise_to(tracing.room, 0, np.int32(at + 1))
+
+
+def keep_detection(tracing, position, k, moment):
+    """Keep the detection of a node at a moment by a measure that is in force."""
+    _keep(tracing, position, moment, np.int32(k) | _DETECTED)
 
 
 def _hold(tracing, k, position, until):
