@@ -1,7 +1,7 @@
-"""A number of tests in each period, and who waits for one: written from what a user is told.
+"""Who waits for a test of a period, or for a place: written from what a user is told.
 
 It shares no code with the library.  `TestLines` keeps, of all replicates side by side, the tests
-that are left and when each node asked for one.
+that are left and when each node asked for one; `PlaceLines` since when each node waits for a place.
 """
 
 from __future__ import annotations
@@ -99,6 +99,60 @@ class TestLines:
                 node = np.where(first, asked, np.inf).argmin(axis=1)  # of equal ones the first
                 self.asked[row, k, node] = np.inf
                 self._test(row, k, node, when)
+
+
+class PlaceLines:
+    """Who waits for places, and enters one at the next moment, by replicate and measure."""
+
+    def __init__(self, run: Any, count: int) -> None:
+        self.run, world = run, run.world
+        self.waited = [k for k, m in enumerate(world.measures) if m["kind"] == "capacity"
+                       and m.get("wait")]  # fmt: skip
+        self.since = np.full((count, len(world.measures), world.nodes), np.inf)
+        self.enters = self.since.copy()
+
+    def wait(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
+        """Nodes wait in their compartments; nothing but a place ends that."""
+        self.since[rows, k, node] = time
+        self.run.due[rows, node] = np.inf
+
+    def waits(self, rows: np.ndarray, k: int) -> np.ndarray:
+        """Whether anybody waits."""
+        return np.isfinite(self.since[rows, k]).any(axis=1)
+
+    def next(self, rows: np.ndarray) -> np.ndarray:
+        """When the next node enters a place."""
+        return self.enters[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
+
+    def admit(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """After a moment: whoever has waited the longest gets a place that is free."""
+        run, found = self.run, np.zeros(rows.size, bool)
+        over = run.clock[rows] < time
+        for k in self.waited:
+            one = run.world.measures[k]
+            inside = (run.at[rows] == run.index[one["compartment"]]).sum(axis=1)
+            free = one["places"] - inside - np.isfinite(self.enters[rows, k]).sum(axis=1)
+            while True:
+                here = np.flatnonzero(over & (free > 0) & self.waits(rows, k))
+                if not here.size:
+                    break
+                row = rows[here]
+                node = self.since[row, k].argmin(axis=1)  # of equal ones the first
+                self.since[row, k, node] = np.inf
+                self.enters[row, k, node] = np.nextafter(run.clock[row], np.inf)
+                free[here] -= 1
+                found[here] = True
+        return found
+
+    def enter(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """Nodes enter the places that they have got."""
+        flat = self.enters[rows].reshape(rows.size, -1).argmin(axis=1)
+        k, node = np.divmod(flat, self.run.world.nodes)
+        self.enters[rows, k, node] = np.inf
+        for number in np.unique(k):
+            mine = k == number
+            to = self.run.index[self.run.world.measures[number]["compartment"]]
+            self.run._enter(rows[mine], node[mine], np.full(int(mine.sum()), to), time[mine])
 
 
 def _urgency(world: World, one: dict[str, Any]) -> np.ndarray:

@@ -111,17 +111,34 @@ def _add_capacity(rng: np.random.Generator, world: World) -> None:
         places = int(rng.integers(1, 3))
         one = {"kind": "capacity", "compartment": name, "places": places, "instead": other}
         world.measures.insert(-1, one)
+    susceptible = {s for s, _, _ in world.infections}
+    free = [
+        name for name in world.compartments
+        if ((choices and name != one["compartment"]) or not choices)
+        and (leading := {c for c, (to, _) in world.progressions.items() if name in to})
+        and not leading & susceptible
+    ]  # fmt: skip
+    if free:
+        name = str(rng.choice(free))
+        two = {"kind": "capacity", "compartment": name, "places": 1, "wait": True}
+        world.measures.insert(-1, two)
 
 
 def _add_tests(rng: np.random.Generator, world: World) -> None:
     """Tests at a rate, and of those who enter a compartment."""
     begin = float(world.times[0])
     reached = {s for s, _, _ in world.infections}
+    waits = {one["compartment"] for one in world.measures if one.get("wait") is True}
+    at_rate = [
+        name for name in world.compartments
+        if name not in reached and not waits & set(world.progressions.get(name, ({}, ()))[0])
+    ]  # fmt: skip
     tested = [name for name in world.compartments if name not in reached]
-    if not tested:
+    if not tested or not at_rate:
         return
     for rate in (round(float(rng.uniform(0.3, 1.5)), 2), None):
-        some = rng.choice(tested, int(rng.integers(1, len(tested) + 1)), replace=False)
+        among = tested if rate is None else at_rate
+        some = rng.choice(among, int(rng.integers(1, len(among) + 1)), replace=False)
         one: dict[str, Any] = {
             "kind": "testing",
             "sensitivity": {str(name): float(rng.choice([0.4, 0.9, 1.0])) for name in some},

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from epidemics_doses import given_doses
-from epidemics_lines import TestLines
+from epidemics_lines import PlaceLines, TestLines
 from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
@@ -103,6 +103,7 @@ class _Run:
         for k in range(m):
             self._propose_test(np.arange(count), k, self.clock)
         self.lines = TestLines(self, count)
+        self.places = PlaceLines(self, count)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -207,17 +208,21 @@ class _Run:
             meet = np.append(self.moments, np.inf)[self.next_moment[rows]]
             test = self.next_test[rows].min(axis=1)
             line = self.lines.next(rows)
-            when = np.stack([line, due, detect, test, come, meet, self.next_contact[rows]])
+            enter = self.places.next(rows)
+            when = np.stack([line, enter, due, detect, test, come, meet, self.next_contact[rows]])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
+            if self.places.admit(rows, time).any():  # they enter before all this
+                continue
             self._pull_triggers(rows, time)
             self._record(rows, time)
-            going = time <= self.horizon
+            going = tidy(time) <= self.horizon
             rows, kind, time = rows[going], kind[going], time[going]
             self.clock[rows] = time
             for k, work in enumerate(
                 (
                     self.lines.refill,
+                    self.places.enter,
                     self._progress,
                     self._detect,
                     self._test,
@@ -234,7 +239,7 @@ class _Run:
     def _record(self, rows: np.ndarray, time: np.ndarray) -> None:
         times = self.world.times
         for g in range(times.size):
-            done = rows[(self.recorded[rows] == g) & (time > times[g])]
+            done = rows[(self.recorded[rows] == g) & (tidy(time) > times[g])]
             if done.size:
                 here = self.at[done][:, :, None] == np.arange(len(self.world.compartments))
                 self.counts[done, g] = np.einsum("rnc,ng->rcg", here, self.inside)
@@ -251,6 +256,8 @@ class _Run:
             if one["kind"] == "capacity":
                 inside = (self.at[over] == self.index[one["compartment"]]).sum(axis=1)
                 self.full[over, k] = inside >= one["places"]
+                if "instead" not in one:
+                    self.full[over, k] |= self.places.waits(over, k)
             begins, ends = one.get("trigger"), one.get("stop")
             ends = ends if isinstance(ends, dict) else None
             for _ in range(3 if ends else 1):
@@ -366,7 +373,11 @@ class _Run:
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "capacity":
                 turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
-                to = np.where(turned, self.index[one["instead"]], to)
+                if "instead" in one:
+                    to = np.where(turned, self.index[one["instead"]], to)
+                elif turned.any():
+                    self.places.wait(rows[turned], k, node[turned], time[turned])
+                    rows, node, to, time = (each[~turned] for each in (rows, node, to, time))
         self._enter(rows, node, to, time)
 
     def _averted(

@@ -44,6 +44,7 @@ from ergode.epidemics.event_driven.queue import (
     node_of,
     pop,
     push,
+    rank_of,
     stay_of,
     with_room,
 )
@@ -78,11 +79,20 @@ from ergode.epidemics.shared.importation import (
     imported,
     imported_node,
 )
-from ergode.epidemics.shared.lines import begin_line_counts, new_lines, nobody_waits
+from ergode.epidemics.shared.lines import (
+    admitted_to,
+    begin_line_counts,
+    enter_place,
+    join,
+    line_of,
+    new_lines,
+    nobody_waits,
+)
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_INTERVENTIONS,
     HAS_LINES,
+    HAS_QUEUES,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -147,7 +157,8 @@ def _sizes(contacts, tables, seed_count):
         announced += node_count
     room = 2 * most + _ROOM
     if HAS_LINES:
-        room += node_count  # all who wait may be isolated at once
+        # All who wait may be isolated, or get places, at once.
+        room += 2 * node_count
     return (
         node_count, tables.stages.order.size, tables.interventions.kind.size,
         np.int64(room), np.int64(announced),
@@ -257,12 +268,21 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             return False
         slot = pop(queue)
         if slot < 0:
+            if HAS_QUEUES and pull_triggers(queue, tables, nodes, tables.end, run):
+                continue
             return True
         nodes.work[0] += 1
         event = _event_at(queue, slot, nodes)
         # After all moves of a moment, so that their order does not matter.
         if HAS_TRIGGERS and decided[0] < event.time:
-            pull_triggers(tables.interventions, nodes.starts, nodes.population, decided, event.time)
+            rank = rank_of(queue, slot)
+            if pull_triggers(queue, tables, nodes, event.time, run):
+                nodes.work[0] -= 1  # others enter places before
+                push(
+                    queue, run.per_time, event.time, event.kind, event.node, event.arc, event.stay,
+                    event.key, rank,
+                )  # fmt: skip
+                continue
         kind, node = event.kind, event.node
         ends_with_stay = kind == CONTACT or kind == PROGRESS
         if ends_with_stay and stays[node] != event.stay and not event.is_over:
@@ -272,6 +292,11 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             move = _transmit(event, contacts, tables, nodes, run)
         elif kind == PROGRESS:
             move = _progress(event, tables, nodes, run)
+            if HAS_QUEUES and move.compartment < 0:
+                _wait(event, -2 - move.compartment, tables, nodes)
+                here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
+                _seek_contacts(queue, event, here, contacts, tables, nodes, run)
+                continue
         elif kind == SEED:
             seeding = tables.seeding
             compartment = np.int64(seed_compartment(seeding, event.arc))
@@ -351,11 +376,27 @@ def _transmit(event, contacts, tables, nodes, run):
 def _progress(event, tables, nodes, run):
     """The move of a node at the end of its stay."""
     left = np.int64(nodes.compartment[event.node])
+    if HAS_QUEUES:
+        line = admitted_to(tables.interventions, nodes.lines, event.node)
+        if line >= 0:
+            enter_place(nodes.lines, line, event.node)
+            plan = tables.interventions
+            into = np.int64(plan.compartment[plan.lines.measure[line]])
+            return Move(event.node, into, _NOBODY, False)
     compartment = destination_of_stay(
         tables, nodes.starts, left, stay_index(left, event.stay - 1), event.time, run.seed,
         run.replicate, event.node,
     )  # fmt: skip
     return Move(event.node, np.int64(compartment), _NOBODY, False)
+
+
+def _wait(event, line, tables, nodes):
+    """A node waits for a place, in its compartment."""
+    node, time, state = event.node, event.time, nodes.lines
+    nodes.until[node] = NEVER
+    nodes.opened[node] = max(nodes.opened[node], just_before(time))
+    state.since[line, node] = time
+    join(tables.interventions, state, np.int64(0), line, np.int64(0), node)
 
 
 def _import_case(event, tables, nodes, run):
@@ -482,7 +523,10 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
         # The next contact after this one, or the contacts of the stay that begins.
         after, last = (event.time, event.key) if is_next else (opened[move.node], NO_KEY)
         # If the target is not at risk, contacts before its next move have no effect.
-        if at_risk[nodes.compartment[target]] == 0 and until[target] > event.time:
+        skips = at_risk[nodes.compartment[target]] == 0 and until[target] > event.time
+        if HAS_QUEUES:  # of those who wait it is not known
+            skips = skips and line_of(tables.interventions, nodes.lines, target) < 0
+        if skips:
             after, last = max(after, just_before(until[target])), NO_KEY
         before = min(until[source], end)
         of_stay = nodes.stay[source]

@@ -1,9 +1,13 @@
-"""Lines of nodes that wait for a test.
+"""Lines of nodes that wait for a test or for a place.
 
 A measure with a number of tests in each period has a line.  Its state in a replicate is the tests
 that are left, the time from which on none is left (`starts`, see `shared.transmission`), and the
 nodes that wait.  A binary heap orders these by class of priority, by the time at which they asked,
 and by number.  So the order in which they are added does not matter.
+
+A capacity for which nodes wait has a line, too.  Nodes join it at the end of their stay, and remain
+in their compartment.  Whenever the triggers of the capacity are looked at, the first in the line
+get the free places (`admit`), and enter at the next moment.
 
 The two exact methods share this module.  A node of a replicate has a position in each array, and
 `shift` is the offset from nodes to positions.
@@ -26,12 +30,13 @@ from ergode.epidemics.shared.doses import urgency_of
 from ergode.epidemics.shared.names import compartment_index
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import Intervention, Trigger
+from ergode.models.epidemic.interventions import Capacity, Intervention, Trigger
 from ergode.models.epidemic.testing import Testing
 from ergode.models.networks.contact_network import ContactNetwork
 
 _NEVER = float("inf")
-_NOBODY = -1.0  # in `since`: the node does not wait
+# In `since`: the node does not wait; it waited, and has got a place.
+_NOBODY, _ADMITTED = -1.0, -2.0
 _NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of the period
 _PERIODS_MOST = 10**6
 
@@ -41,6 +46,7 @@ class Lines(NamedTuple):
 
     measure: Any  # its row in the table of interventions, int32 [line_count]
     of: Any  # the line of a measure, int32 [intervention_count]; -1 for none
+    places: Any  # whether it is a line for places, uint8 [line_count]
     asks: Any  # whether nodes that enter a compartment ask, uint8 [line_count, compartments]
     waits: Any  # whether they wait, uint8 [line_count]
     urgency: Any  # class of priority of each node, 0 first: int32 [line_count, node_count or 1]
@@ -65,6 +71,11 @@ class LineState(NamedTuple):
 def is_limited(one: Intervention) -> bool:
     """Whether a measure has a number of tests in each period."""
     return isinstance(one, Testing) and one.capacity is not None
+
+
+def has_queue(one: Intervention) -> bool:
+    """Whether nodes wait for places."""
+    return isinstance(one, Capacity) and one.wait
 
 
 def period_starts(one: Testing, begin: float, end: float) -> np.ndarray:
@@ -104,34 +115,37 @@ def lines_of(
     ModelError
         A name is unknown to the model or the network, or there are too many periods.
     """
-    rows = [row for row, one in enumerate(interventions) if is_limited(one)]
-    given = [one for one in interventions if isinstance(one, Testing) and is_limited(one)]
+    rows = [row for row, one in enumerate(interventions) if is_limited(one) or has_queue(one)]
+    given = [interventions[row] for row in rows]
     count = max(1, len(rows))
     of = np.full(max(1, len(interventions)), -1, np.int32)
     of[rows] = np.arange(len(rows))
     asks = np.zeros((count, len(model.compartments)), np.uint8)
-    ranked = any(one.priority is not None for one in given)
+    ranked = any(isinstance(one, Testing) and one.priority is not None for one in given)
     urgency = np.zeros((count, contacts.node_count if ranked else 1), np.int32)
-    first, moments, tests = [0], [np.zeros(0)], [np.zeros(0, np.int64)]
-    for line, (row, one) in enumerate(zip(rows, given, strict=True)):
-        where = f"interventions[{row}]"
-        for name in one.sensitivity:
-            asks[line, compartment_index(model, name, where)] = 1
-        if one.priority is not None:
-            urgent = urgency_of(one.priority, contacts, where)
-            urgency[line] = np.unique(-urgent, return_inverse=True)[1]
-        starts = period_starts(one, begin, begin + horizon)
-        level = one.capacity
-        each = level.at(starts) if isinstance(level, Calendar) else np.full(starts.size, level)
-        moments += [np.maximum(starts - begin, 0.0), np.full(1, np.inf)]
-        tests += [each.astype(np.int64), np.zeros(1, np.int64)]
-        first.append(first[-1] + starts.size + 1)
+    first, moments, tests = [0], [], []
+    for line in range(count):
+        if line < len(rows) and isinstance(one := given[line], Testing):
+            where = f"interventions[{rows[line]}]"
+            for name in one.sensitivity:
+                asks[line, compartment_index(model, name, where)] = 1
+            if one.priority is not None:
+                urgent = urgency_of(one.priority, contacts, where)
+                urgency[line] = np.unique(-urgent, return_inverse=True)[1]
+            starts = period_starts(one, begin, begin + horizon)
+            level: Any = one.capacity
+            each = level.at(starts) if isinstance(level, Calendar) else np.full(starts.size, level)
+            moments.append(np.maximum(starts - begin, 0.0))
+            tests.append(each.astype(np.int64))
+        moments.append(np.full(1, np.inf))
+        tests.append(np.zeros(1, np.int64))
+        first.append(sum(map(len, moments)))
     return Lines(
-        np.array(rows or [0], np.int32), of, asks,
-        np.array([one.wait for one in given] or [False], np.uint8), urgency,
-        np.array(first if rows else [0, 1], np.int64),
-        np.concatenate([*moments, *([] if rows else [np.full(1, np.inf)])]).astype(precision),
-        np.concatenate([*tests, *([] if rows else [np.zeros(1, np.int64)])]).astype(np.int32),
+        np.array(rows or [0], np.int32), of,
+        np.array([has_queue(one) for one in given] or [False], np.uint8), asks,
+        np.array([getattr(one, "wait", False) for one in given] or [False], np.uint8), urgency,
+        np.array(first, np.int64), np.concatenate(moments).astype(precision),
+        np.concatenate(tests).astype(np.int32),
     )  # fmt: skip
 
 
@@ -293,6 +307,34 @@ def take_in(plan, state, row, line, shift):
     for at in range(np.int64(state.arrived[row, line])):
         join(plan, state, row, line, shift, np.int64(state.inbox[line, shift + at]))
     state.arrived[row, line] = np.int32(0)
+
+
+def admit(plan, state, row, line, shift):
+    """The first node in a line for places gets one, and is returned."""
+    node = _leave(plan, state, row, line, shift)
+    state.since[line, shift + node] = _ADMITTED
+    return node
+
+
+def line_of(plan, state, position):
+    """The line for places in which a node waits, or -1."""
+    for line in range(plan.lines.measure.size):
+        if plan.lines.places[line] != 0 and state.since[line, position] >= 0.0:
+            return np.int64(line)
+    return np.int64(-1)
+
+
+def admitted_to(plan, state, position):
+    """The line in which a node has got a place, which it has not yet entered; or -1."""
+    for line in range(plan.lines.measure.size):
+        if state.since[line, position] == _ADMITTED:
+            return np.int64(line)
+    return np.int64(-1)
+
+
+def enter_place(state, line, position):
+    """A node enters the place that it has got."""
+    state.since[line, position] = _NOBODY
 
 
 def spend(starts, plan, k, time):

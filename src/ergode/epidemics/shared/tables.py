@@ -17,7 +17,7 @@ from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
-from ergode.epidemics.shared.lines import is_limited, period_starts
+from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
@@ -26,6 +26,7 @@ from ergode.epidemics.shared.options import (
     HAS_INTERVENTIONS,
     HAS_LINES,
     HAS_MOMENTS,
+    HAS_QUEUES,
     HAS_SCREENING,
     HAS_STRATA,
     HAS_TRACING,
@@ -128,7 +129,8 @@ def tables_of(
         )
     thinned = (infections.rate > 0) & (infections.rate != infections.peak[..., None, None])
     moments = _moments(model, scenario, begin, begin + horizon)
-    limited = any(is_limited(one) for one in scenario.interventions)
+    limited = any(map(is_limited, scenario.interventions))
+    queues = any(map(has_queue, scenario.interventions))
     changing = bool(model.profiles or scenario.layer_factors)
     bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
@@ -150,7 +152,8 @@ def tables_of(
             if any(isinstance(i, Capacity) for i in scenario.interventions)
             else {}
         ),
-        **({HAS_LINES: True} if limited else {}),
+        **({HAS_LINES: True} if limited or queues else {}),
+        **({HAS_QUEUES: True} if queues else {}),
         HAS_TRIGGERS: limited
         or any(
             isinstance(moment, Trigger)

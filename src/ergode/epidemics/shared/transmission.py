@@ -25,6 +25,7 @@ from ergode.epidemics.shared.options import (
     HAS_CAPACITIES,
     HAS_INTERVENTIONS,
     HAS_LINES,
+    HAS_QUEUES,
     HAS_TRIGGERS,
     OWN_FACTORS,
 )
@@ -268,6 +269,7 @@ def interventions_of(
             share = 1.0 if is_limited(one) else one.fraction
             for name, value in one.sensitivity.items():
                 positive[row, _testable(model, name, where)] = share * value
+    _check_waiting(interventions, model)
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
@@ -281,13 +283,21 @@ def interventions_of(
 def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, int]:
     """Positions of a compartment with places, and of the one that nodes enter instead."""
     found = compartment_index(model, one.compartment, where)
-    other = compartment_index(model, one.instead, where)
+    other = -1 if one.instead is None else compartment_index(model, one.instead, where)
     leading = [p for p in model.progressions if one.compartment in p.branches]
     if not leading:
         raise ModelError(
             f"{where} is a capacity of '{one.compartment}', but no progression leads there"
         )
+    reached = {infection.susceptible for infection in model.infections}
     for progression in leading:
+        if one.instead is None:
+            if progression.compartment in reached:
+                raise ModelError(
+                    f"{where} lets nodes wait in '{progression.compartment}', from which an "
+                    "infection leads; expected a compartment that they enter instead"
+                )
+            continue
         if one.instead not in progression.targets:
             raise ModelError(
                 f"{where} sends nodes to '{one.instead}' instead of '{one.compartment}', but the "
@@ -295,6 +305,21 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
                 "expected one, of probability 0 if nobody goes there otherwise"
             )
     return found, other
+
+
+def _check_waiting(interventions: Sequence[Intervention], model: CompartmentModel) -> None:
+    """Refuse tests at a rate of nodes that wait for places: they end with the planned stay."""
+    for row, one in enumerate(interventions):
+        if isinstance(one, Testing) and one.rate is not None:
+            for capacity in interventions:
+                if isinstance(capacity, Capacity) and capacity.wait:
+                    for p in model.progressions:
+                        if capacity.compartment in p.branches and p.compartment in one.sensitivity:
+                            raise ModelError(
+                                f"interventions[{row}] tests nodes in '{p.compartment}' at a rate, "
+                                f"where they may wait for '{capacity.compartment}'; expected tests "
+                                "at entry, without a rate"
+                            )
 
 
 def _testable(model: CompartmentModel, name: str, where: str) -> int:
@@ -350,9 +375,10 @@ def looks_for_cases(interventions, starts, row, moment):
 def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
     """Next compartment of a node after a stay with this index, which ends at `time`.
 
-    A vaccination may avert the branch that was drawn, or all its places may be taken.
+    A vaccination may avert the branch that was drawn, or all its places may be taken.  A node that
+    waits for a place has the destination -2 - line.
     """
-    into = unaverted(tables, starts, compartment, index, time, seed, replicate, node)
+    into = np.int64(unaverted(tables, starts, compartment, index, time, seed, replicate, node))
     if HAS_CAPACITIES:
         plan = tables.interventions
         for row in range(plan.kind.size):
@@ -361,6 +387,8 @@ def destination_of_stay(tables, starts, compartment, index, time, seed, replicat
                 and plan.compartment[row] == into
                 and is_in_force(plan, starts, row, time)
             ):
+                if HAS_QUEUES and plan.lines.of[row] >= 0:
+                    return -2 - np.int64(plan.lines.of[row])
                 into = np.int64(plan.instead[row])
     return into
 

@@ -20,9 +20,15 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
 from ergode.epidemics.shared.lines import new_lines
-from ergode.epidemics.shared.options import HAS_LINES, HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.options import (
+    HAS_LINES,
+    HAS_QUEUES,
+    HAS_TRACING,
+    HAS_TRIGGERS,
+    LISTING,
+)
 from ergode.epidemics.shared.sweep import replicate_of
-from ergode.epidemics.windows.lines import test_lines
+from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import begin_clock, begin_node, column_of, place_seed, settle
 from ergode.epidemics.windows.path import HUBS, work_out
 from ergode.epidemics.windows.state import (
@@ -114,7 +120,11 @@ def _run_one(epidemic, results, queue, row, replicate, width, work):
         triggers.cut[odd, 0] = bits(to_bits(real(_NEVER)))
         if HAS_TRIGGERS:
             if begin > 0.0:
-                pull_triggers(tables.interventions, triggers, only, begin)
+                if HAS_LINES:
+                    form_lines(epidemic, only, only)
+                pull_triggers(epidemic, only, only, begin)
+                if HAS_QUEUES:
+                    forget_admitted(epidemic.lines, only)
                 if HAS_LINES:
                     test_lines(epidemic, only, only, begin, replicate)
         worked += _find_paths(epidemic, queue, row, replicate, odd, begin, stop)
@@ -241,7 +251,7 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
         np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), np.int64(cuda.threadIdx.x & 31)
     )
     first, stride = thread.first, thread.stride
-    tables, triggers = epidemic.tables, epidemic.triggers
+    triggers = epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
     node_count = np.int64(epidemic.arcs.first.size - 1)
     _begin_chunk(epidemic, rows, waiting, work, row_count, thread)
@@ -263,7 +273,12 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
             for row in range(first, row_count, stride):
                 begin = triggers.begin[odd, row]
                 if begin > 0.0:
-                    pull_triggers(tables.interventions, triggers, row, begin)
+                    shift = row * node_count
+                    if HAS_LINES:
+                        form_lines(epidemic, row, shift)
+                    pull_triggers(epidemic, row, shift, begin)
+                    if HAS_QUEUES:
+                        _wake_admitted(epidemic, queue, waiting, round_number, row, shift)
                     if HAS_LINES:
                         test_lines(epidemic, row, row * node_count, begin, replicate_of(rows, row))
             grid.sync()
@@ -370,6 +385,18 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
         if wanted:
             ahead = np.int64(cuda.popc(np.uint32(mask & ((1 << thread.lane) - 1))))
             queue[round_number & 1, at + ahead] = position
+
+
+def _wake_admitted(epidemic, queue, waiting, round_number, row, shift):
+    """Queue the nodes of a replicate that have got places, for the round that begins."""
+    state = epidemic.lines
+    for line in range(state.arrived.shape[1]):
+        for at in range(np.int64(state.arrived[row, line])):
+            position = shift + np.int64(state.inbox[line, shift + at])
+            if cuda.atomic.exch(epidemic.paths.queued, position, 1) == 0:
+                slot = cuda.atomic.add(waiting, (0, round_number % 3), 1)
+                queue[round_number & 1, slot] = position
+    forget_admitted(state, row)
 
 
 def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thread):

@@ -13,13 +13,14 @@ from ergode.epidemics.shared.lines import begin_line_counts, nobody_waits
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_LINES,
+    HAS_QUEUES,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
     LISTING,
 )
 from ergode.epidemics.windows.atomics import add
-from ergode.epidemics.windows.lines import ask_for_test
+from ergode.epidemics.windows.lines import ask_for_test, enter_places, wait_for_place
 from ergode.epidemics.windows.state import (
     INFECTED,
     Place,
@@ -28,6 +29,7 @@ from ergode.epidemics.windows.state import (
     destination,
     is_infection,
     is_open_at_first,
+    is_wait,
     moves_of,
     set_moves,
     set_stay,
@@ -190,6 +192,11 @@ def settle(epidemic, results, place, end):
     for k in range(count):
         time = paths.time[k, position]
         if time < end:
+            if HAS_QUEUES:
+                if is_wait(paths, k, position, compartment_of(paths, position)):
+                    wait_for_place(epidemic, place, time)
+                    continue
+                enter_places(epidemic, position)
             infector = np.int64(-1)
             if LISTING:
                 infector = np.int64(paths.infector[k, position])

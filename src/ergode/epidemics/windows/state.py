@@ -177,6 +177,11 @@ def destination(paths, k, position):
     return np.int64(paths.to[k, position] & np.uint8(INFECTED - 1))
 
 
+def is_wait(paths, k, position, here):
+    """Whether the k-th move of a path is the beginning of a wait, in the compartment `here`."""
+    return np.int64(paths.to[k, position]) == here
+
+
 def is_infection(paths, k, position):
     """Whether the k-th move of a path is an infection, by a node or an importation."""
     return paths.to[k, position] >= INFECTED

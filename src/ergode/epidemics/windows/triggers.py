@@ -17,12 +17,18 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
-from ergode.epidemics.shared.lines import asks_for_test, next_period, spent_from
-from ergode.epidemics.shared.options import HAS_LINES, HAS_TRIGGERS
+from ergode.epidemics.shared.lines import admit, asks_for_test, next_period, spent_from
+from ergode.epidemics.shared.options import HAS_LINES, HAS_QUEUES, HAS_TRIGGERS
 from ergode.epidemics.shared.transmission import looks_for_cases
-from ergode.epidemics.shared.triggers import awaited, decide, is_met, short_of_level
+from ergode.epidemics.shared.triggers import (
+    awaited,
+    decide,
+    is_met,
+    places_for_line,
+    short_of_level,
+)
 from ergode.epidemics.windows.atomics import add, lower_to
-from ergode.epidemics.windows.state import destination, is_infection, moves_of, stay_of
+from ergode.epidemics.windows.state import destination, is_infection, is_wait, moves_of, stay_of
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -71,10 +77,37 @@ def window_end(triggers, odd, row, width, end):
     return max(min(window_stop(begin, width, end), cut), next_up(begin))
 
 
-def pull_triggers(plan, triggers, row, begin):
-    """Start and stop the measures whose triggers say so when a window begins."""
+def pull_triggers(epidemic, row, shift, begin):
+    """Start and stop the measures whose triggers say so when a window begins.
+
+    Nodes that waited for places get those that are free; the inboxes of the lines name them.
+    """
+    plan, triggers = epidemic.tables.interventions, epidemic.triggers
     for k in range(plan.kind.size):
+        if HAS_QUEUES:
+            if _admit_waiting(epidemic, row, shift, k, begin):
+                continue
         decide(plan, triggers.starts[row], k, triggers.population[row], next_down(begin))
+
+
+def _admit_waiting(epidemic, row, shift, k, begin):
+    """Give free places to the first in a line; return whether it has taken all."""
+    plan, triggers, state = epidemic.tables.interventions, epidemic.triggers, epidemic.lines
+    line = np.int64(plan.lines.of[k])
+    if line < 0 or plan.lines.places[line] == 0 or state.size[row, line] == 0:
+        return False
+    free = places_for_line(
+        plan, triggers.starts[row], k, triggers.population[row], next_down(begin)
+    )
+    some = False
+    while free > 0 and state.size[row, line] > 0:
+        node = admit(plan, state, row, line, shift)
+        epidemic.paths.state[shift + node, 1] = to_bits(real(begin))
+        state.inbox[line, shift + np.int64(state.arrived[row, line])] = np.int32(node)
+        state.arrived[row, line] += np.int32(1)
+        some = True
+        free -= 1
+    return some and free == 0
 
 
 def begin_search(epidemic, odd, row, k, begin, stop):
@@ -142,28 +175,35 @@ def count_arrivals(epidemic, row, position, node, compartment, stop, replicate):
             low = triggers.low[row, k]
             shift = bits(triggers.shift[row, k])
             here = compartment
+            stay = np.int32(stay_of(paths, position))
             for j in range(moves):
+                if HAS_QUEUES:
+                    if is_wait(paths, j, position, here):
+                        continue
+                stay += np.int32(1)
                 to = destination(paths, j, position)
                 time = paths.time[j, position]
                 word = bits(to_bits(real(time)))
                 if time < stop and word >= low:
                     at = bits(word - low) >> shift
                     if at < bits(BINS):
-                        gain = _arrivals_by(epidemic, row, k, position, node, j, here, replicate)
+                        gain = _arrivals_by(
+                            epidemic, row, k, position, node, j, here, stay, replicate
+                        )
                         if gain > 0:
                             add(triggers.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
                 here = to
 
 
-def _arrivals_by(epidemic, row, k, position, node, j, here, replicate):
-    """Arrivals that a search counts for the j-th move of a path, from the compartment `here`."""
+def _arrivals_by(epidemic, row, k, position, node, j, here, stay, replicate):
+    """Arrivals that a search counts for the j-th move of a path, from `here` to a stay."""
     plan, triggers, paths = epidemic.tables.interventions, epidemic.triggers, epidemic.paths
     to = destination(paths, j, position)
     if HAS_LINES:
         if k >= plan.kind.size:
             line = np.int64(k) - plan.kind.size
             measure = np.int64(plan.lines.measure[line])
-            time, stay = paths.time[j, position], stay_of(paths, position) + np.int32(j + 1)
+            time = paths.time[j, position]
             asks = looks_for_cases(plan, triggers.starts[row], measure, time) and asks_for_test(
                 plan, line, to, node, stay, epidemic.seed, replicate
             )

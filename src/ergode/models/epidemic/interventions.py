@@ -293,7 +293,7 @@ class ContactTracing(Intervention):
 
 @dataclass(frozen=True)
 class Capacity(Intervention):
-    """Places in a compartment, such as beds: who would enter it while it is full goes elsewhere.
+    """Places in a compartment, such as beds: who finds none goes elsewhere, or waits.
 
     Parameters
     ----------
@@ -301,10 +301,12 @@ class Capacity(Intervention):
         Compartment that has a number of places. Progressions into it are diverted.
     places : int
         Number of places.
-    instead : str
+    instead : str, optional
         Compartment that nodes enter while all places are taken. It has to be a branch beside
         `compartment`, of probability 0 if nobody goes there otherwise; so it has a holding time and
         outcomes of its own.
+    wait : bool
+        In place of `instead`: whether nodes wait until a place is free.
 
     Notes
     -----
@@ -313,6 +315,13 @@ class Capacity(Intervention):
     can be taken from then on. Arrivals at exactly one moment happen only with holding times of a
     fixed length. Seeds are placed whatever the capacity. Several capacities act in their order: an
     intensive care unit that is full can send to a ward, which can send home.
+
+    A node that waits stays in the compartment from which it comes: it infects others as before, the
+    time since it entered that compartment goes on, and an isolation there lasts. Only a place ends
+    its wait. Each place that becomes free is for the node that has waited the longest, which enters
+    just after that moment; of nodes that began to wait at one moment, the lower node number comes
+    first. While nodes wait, nobody else enters. Nodes cannot wait in a compartment from which an
+    infection leads, or in which tests at a rate may be positive.
 
     Examples
     --------
@@ -330,16 +339,26 @@ class Capacity(Intervention):
     ...     ],
     ... )
     >>> beds = ergode.Capacity("H", 50, instead="N")
+
+    Without one, nodes wait in I until there is one:
+
+    >>> beds = ergode.Capacity("H", 50, wait=True)
     """
 
     compartment: str
     places: int
-    instead: str
+    instead: str | None = None
+    wait: bool = False
 
     def __post_init__(self) -> None:
         places = self.places
         if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:
             raise ModelError(f"Capacity: places is {places!r}; expected a whole number, 1 or more")
+        check_switch("Capacity", "wait", self.wait)
+        if self.wait == (self.instead is not None):
+            raise ModelError(
+                "Capacity: expected either a compartment that nodes enter instead, or wait=True"
+            )
         if self.compartment == self.instead:
             raise ModelError(
                 f"Capacity: '{self.compartment}' cannot be its own replacement; expected another "
