@@ -281,7 +281,6 @@ BAD_RUNS = {
     "effect of event 'kick': effects are not made yet for variables that are arrays with delays": {
         "events": [ZeroCrossing(lambda t, y, yd, p: y[0], effect=kick, name="kick")]
     },
-    "every_step takes fields of single variables": {"every_step": True},
 }
 
 

@@ -37,6 +37,7 @@ from ergode.trajectories.adaptive.control import (
     size_of_sums,
     step_from_probe,
 )
+from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
 from ergode.trajectories.arrays.equations import (
     BLOCK,
     LATE,
@@ -54,6 +55,7 @@ from ergode.trajectories.arrays.past import (
     remember,
     steps_between,
 )
+from ergode.trajectories.arrays.step_log import log_end, log_inside
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
@@ -113,6 +115,7 @@ class Out(NamedTuple):
     hit_counts: Any  # int64 [event, trajectory]
     hits: Any  # real [event, hit, 1 + unknown, trajectory]: time and state; a ring
     observed: Any  # real [observable, trajectory]
+    step_log: Any  # real [step, row, trajectory]: see `step_log`
 
 
 class Workspace(NamedTuple):
@@ -282,7 +285,7 @@ def follow(me, group, run, out, w):
             _begin(me, group, p, run, out, w)
     else:
         _begin(me, group, p, run, out, w)
-    if ADAPTS or WATCHED or LATE > 0:
+    if ADAPTS or WATCHED or LOGS_STEPS or LATE > 0:
         outcome, taken, rejected = _chosen_steps(me, group, p, run, out, w)
     else:
         outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
@@ -387,6 +390,7 @@ def _chosen_steps(me, group, p, run, out, w):
     if taken + rejected == 0:
         for i in share(group, n):
             out.states[0, i, me] = w.y[i]
+        log_end(me, group, n, 0, t, w.y, out.step_log)
     while t < last and outcome == DONE:
         if RESUMES and taken + rejected >= limit_of_launch:
             break
@@ -442,6 +446,13 @@ def _chosen_steps(me, group, p, run, out, w):
                     complete(group, t, size, p, run, w)
                     completed = True
                 remember(group, taken, t, size, run, w.y, w.k, w.past)
+            if LOGS_INSIDE:
+                if len(EXTRA_C) > 0 and not completed:
+                    complete(group, t, size, p, run, w)
+                    completed = True
+                log_inside(
+                    me, group, taken + 1, size, w.y, w.stage[END], w.k, out.step_log
+                )  # fmt: skip
             if WATCHED:
                 t2, cursor, outcome = look(me, group, t, size, t1, cursor, p, run, out, w)
             else:
@@ -457,6 +468,7 @@ def _chosen_steps(me, group, p, run, out, w):
                 outcome = NO_ROOM
             _commit(group, w)
             taken += 1
+            log_end(me, group, n, taken, t2, w.stage[END], out.step_log)
         else:
             rejected += 1
             age = RECENT if age > 1 else age
