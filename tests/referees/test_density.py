@@ -303,6 +303,13 @@ def test_a_tail_that_was_displaced_across_the_measured_direction_is_told(seed, k
 
 
 @pytest.mark.exhaustive
+def test_a_steep_tail_that_hides_how_far_it_was_displaced_is_told():
+    """Contracting to 2.9 cells: 0.7 deviations off, where the first order of the error is 0.3."""
+    wrong, _ = judge_linear(941557923729, KERNELS[8], "cpu")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
 def test_a_tail_that_two_measurements_have_reached_is_told():
     """Two deviations each: 0.38 deviations off, where the second alone would be 0.05."""
     wrong, _ = judge_linear(1008050068859, KERNELS[10], "cpu")

@@ -20,6 +20,7 @@ from ergode.core import checkpoint, devices, errors, log, parts, progress, whole
 from ergode.core.arguments import integer, number, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
+from ergode.core.keywords import suggesting
 from ergode.core.launch import warn
 from ergode.core.status import Status
 from ergode.core.store import Manifest, Store, kind_of, members_of
@@ -114,6 +115,7 @@ def divisible(
         signature = inspect.signature(call)
         own = [name for name in _OWN if name in signature.parameters]
 
+        @suggesting
         @wraps(call)
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
             several = "executor" in own and _is_several(named.get("device"))

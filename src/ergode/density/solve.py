@@ -228,7 +228,10 @@ def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
     values = {
         name: np.stack([one.values[name] for one in solver.records])
         for name in (
-            "posterior_cut", "posterior_shift", "evidence_shift", "posterior_cells_in_deviation"
+            "posterior_cut",
+            "posterior_shift",
+            "evidence_shift",
+            "posterior_cells_in_deviation",
         )
     }
     said = []

@@ -25,11 +25,14 @@ the smeared density and the exact one alike, so that the error of a step is stil
 density as it was then, at the place where all measurements since have moved the mean.  Two
 measurements of two deviations each reach the tail that one of four reaches.
 
+A steep tail becomes steeper, so that the smeared posterior lies nearer than it should, and is
+thinner.  The shift is what the exact density would show (`_hidden`).
+
 These estimates decide whether a posterior is reliable.  They do not correct it.  The shift is
 what could be: the errors of all steps are added with one sign, and past slopes are taken as steep.
-Of 69 posteriors of random linear systems that were told for their shift alone, the error of the
-mean was less than a third of it in half, less than it in nine of ten, and 2.4 times it in one.  The
-referee allows twice the shift, besides the error of the grid.
+Of 257 posteriors of random linear systems that were told for their shift alone, the error of the
+mean was less than a fifth of it in half, less than 0.6 of it in nine of ten, and 1.4 times it at
+worst.  The referee allows twice the shift, besides the error of the grid.
 """
 
 from __future__ import annotations
