@@ -26,6 +26,7 @@ from ergode.core.status import Status
 from ergode.core.store import Manifest, Store, kind_of, members_of
 from ergode.core.tasks import Done, Finished, Part, Plan, run_by, run_here, run_on_devices
 from ergode.core.whole import MEMBERS
+from ergode.core.words import counted
 
 if TYPE_CHECKING:
     import xarray
@@ -235,14 +236,15 @@ class _Division:
         axis, numbers = self._axis, self._axis.numbers
         unit = members_of(axis.dim)
         size = self._size or -(-len(numbers) // _USUAL_PARTS)
-        told = f"{len(numbers):,} {unit} in parts of {size:,}"
+        told = f"{len(numbers):,} {members_of(axis.dim, len(numbers))} in parts of {size:,}"
         if self._store is not None and self._store.exists:
             if log.is_plan_only():
                 self._store.check(self._manifest())
             done = sum(stop - start for start, stop in self._store.parts())
             told += f", {done:,} {unit} are done"
             begun = len(self._store.checkpoints())
-            told += f", {begun:,} parts go on from a checkpoint" if begun else ""
+            verb = "goes" if begun == 1 else "go"
+            told += f", {counted(begun, 'part')} {verb} on from a checkpoint" if begun else ""
         log.tell("parts", told)
         log.checked()
         log.computes()
