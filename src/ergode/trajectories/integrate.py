@@ -341,7 +341,7 @@ def integrate(
         field, way = reversed_field(field), -1.0
         if field.arrays is None:  # the functions of arrays are reversed where they are called
             events, observables = reversed_events(events), reversed_observables(observables, model)
-    layout = _layout(field, initial, {} if parameters is None else parameters, grid)
+    layout = _layout(field, initial, {} if parameters is None else parameters)
     attrs: dict[str, Any] = {}
     if field.diffusion is not None and layout.dims:
         attrs["common_random_numbers"] = int(common_random_numbers)
@@ -405,7 +405,7 @@ def integrate(
 
 
 def _layout(
-    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any], grid: np.ndarray
+    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> Layout:
     """Values of variables and parameters of every trajectory."""
     if field.arrays is None:

@@ -397,11 +397,8 @@ def _missed(at, before, n, now, stored, run):
         if smooth_before(n, run.breaks) and at.t < run.last:
             before = max(
                 before,
-                cell_error(
-                    n, now, stored.period, stored.width, at.y, run.rtol, run.atol, stored.ring,
-                    stored.me,
-                ),
-            )  # fmt: skip
+                cell_error(n, now, stored.period, at.y, run.rtol, run.atol, stored.ring, stored.me),
+            )
         return before
     else:  # SHARED is an option: only one branch is compiled
         return max(before, free_cell_error(at.t, at.y, run.rtol, run.atol, stored))

@@ -440,9 +440,8 @@ def leave_cell(n, now, run, lanes):
     if smooth_before(n, run.breaks):
         for lane in range(LANES):
             worst = cell_error(
-                n, now, run.period, lanes.width[lane], state_in(lane, lanes.y), run.rtol, run.atol,
-                lanes.ring, lane,
-            )  # fmt: skip
+                n, now, run.period, state_in(lane, lanes.y), run.rtol, run.atol, lanes.ring, lane
+            )
             # A lane that has just ended is within a cell, which nothing will read.
             active = working[lane] == 1.0
             worst = max(worst, interpolation_error[lane]) if active else interpolation_error[lane]
