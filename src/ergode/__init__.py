@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         Intervention,
         Isolation,
         LayerClosure,
-        Testing,
         Trigger,
     )
     from ergode.models.epidemic.seeds import Seeds
+    from ergode.models.epidemic.testing import Testing
     from ergode.models.epidemic.transitions import Infection, Progression
     from ergode.models.epidemic.vaccination import Vaccination
     from ergode.models.estimation.maneuver import Maneuver
@@ -145,8 +145,9 @@ _HOMES = {
     "ergode.models.epidemic.calendars": ("Calendar",),
     "ergode.models.epidemic.interventions": (
         "Capacity", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
-        "Testing", "Trigger",
+        "Trigger",
     ),
+    "ergode.models.epidemic.testing": ("Testing",),
     "ergode.models.epidemic.vaccination": ("Vaccination",),
     "ergode.models.fields.equations": ("field_from_equations",),
     "ergode.models.fields.interpolants": ("interpolant",),
@@ -205,6 +206,7 @@ def __getattr__(name: str) -> Any:
     if name in _PLACES:
         home, attribute = _PLACES[name]
         value = getattr(import_module(home), attribute)
+        value = import_module("ergode.core.keywords").suggest(value)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
     elif name == "fields":

@@ -30,12 +30,14 @@ from ergode.core import (
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
+from ergode.core.keywords import suggesting
 from ergode.core.launch import warn
 from ergode.core.resident import KEEP
 from ergode.core.status import Status
 from ergode.core.store import Manifest, Store, kind_of, members_of
 from ergode.core.tasks import Done, Finished, Part, Plan, run_by, run_here, run_on_devices
 from ergode.core.whole import MEMBERS
+from ergode.core.words import counted
 
 if TYPE_CHECKING:
     import xarray
@@ -125,6 +127,7 @@ def divisible(
         signature = inspect.signature(call)
         own = [name for name in _OWN if name in signature.parameters]
 
+        @suggesting
         @wraps(call)
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
             named = cast(Any, resident.host_arguments(named))
@@ -300,14 +303,15 @@ class _Division:
         axis, numbers = self._axis, self._axis.numbers
         unit = members_of(axis.dim)
         size = self._size or -(-len(numbers) // _USUAL_PARTS)
-        told = f"{len(numbers):,} {unit} in parts of {size:,}"
+        told = f"{len(numbers):,} {members_of(axis.dim, len(numbers))} in parts of {size:,}"
         if self._store is not None and self._store.exists:
             if log.is_plan_only():
                 self._store.check(self._manifest())
             done = sum(stop - start for start, stop in self._store.parts())
             told += f", {done:,} {unit} are done"
             begun = len(self._store.checkpoints())
-            told += f", {begun:,} parts go on from a checkpoint" if begun else ""
+            verb = "goes" if begun == 1 else "go"
+            told += f", {counted(begun, 'part')} {verb} on from a checkpoint" if begun else ""
         log.tell("parts", told)
         log.checked()
         log.computes()

@@ -18,6 +18,7 @@ from ergode.core.interruption import deferred, listening
 from ergode.core.kernels import Kernel
 from ergode.core.notebook import bytes_text
 from ergode.core.status import Status
+from ergode.core.words import counted, singular
 
 
 def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> int:
@@ -137,7 +138,7 @@ def chunks(
 ) -> Iterator[tuple[int, int]]:
     """Yield the chunks of `run_chunks`; Ctrl-C is raised before each."""
     size = max(size, 1)
-    log.tell("chunks", f"{total:,} {unit}, at most {min(size, total):,} at once")
+    log.tell("chunks", f"{counted(total, singular(unit))}, at most {min(size, total):,} at once")
     log.computes()
     count, start = min(least or size, size), 0
     while start < total:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures as futures
 import hashlib
+import inspect
 import io
 import linecache
 import pickle
@@ -108,7 +109,7 @@ class Plan:
     def compute(self, part: Part, device: Device | None = None) -> Done:
         """Compute a part."""
         module, name = self.call.split(":")
-        call = getattr(import_module(module), name).__wrapped__
+        call = inspect.unwrap(getattr(import_module(module), name))
         arguments = {**self.arguments, **part.changes}
         if device is not None:
             arguments["device"] = device

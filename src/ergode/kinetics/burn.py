@@ -18,6 +18,7 @@ from ergode.core.arguments import check_switch, integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures
+from ergode.core.words import counted
 from ergode.kinetics.block.launch import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
 from ergode.kinetics.kernel_options import HEATING as HEATING_OPTION
@@ -235,7 +236,7 @@ def _check_shapes(network: ReactionNetwork, given: dict[str, Any]) -> tuple[int,
         if tuple(given[name].shape) != shape:
             raise ModelError(
                 f"{name} has shape {tuple(given[name].shape)}; expected {shape}, for temperature "
-                f"has {cells} and the network {len(network.species)} species"
+                f"has {cells} and the network {counted(len(network.species), 'species')}"
             )
     if not all(cells):
         raise ModelError("temperature has no cells")

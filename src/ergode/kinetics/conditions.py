@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
+from ergode.core.words import counted
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import FIXED, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.constants import GAS_CONSTANT
@@ -199,7 +200,8 @@ def zones_of(
         if size not in (1, count):
             longest = max(sizes, key=lambda key: sizes[key])
             raise ModelError(
-                f"{name} has {size} values and {longest} has {count}; expected one for all zones, "
+                f"{name} has {counted(size, 'value')} and {longest} has {count}; expected one for "
+                "all zones, "
                 "or one for each"
             )
     times = _common_times(histories, grid)

@@ -16,6 +16,7 @@ from ergode.core.errors import ModelError
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
+from ergode.core.words import counted
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.models.sweep import REPLICATES_MOST, replicates_apart
 from ergode.stochastic.runners.chunks import simulate_chunks
@@ -166,7 +167,7 @@ def simulate_space(
     )  # fmt: skip
     shape = (times_of.size, len(space.network.species), *space.shape)
     collect = Collector(output, layout, len(numbers), shape)
-    why = f"{space.voxel_count:,} voxels: first the voxel, then what happens in it"
+    why = f"{counted(space.voxel_count, 'voxel')}: first the voxel, then what happens in it"
     log.tell_choice(METHOD, why, place.name, place.model)
     door()
     if not log.is_plan_only():

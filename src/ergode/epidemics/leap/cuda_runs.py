@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -182,9 +183,7 @@ class CudaRuns:
         device, last = self._layout.device, self._layout.tables.schedule.grid_tick
         end = max(1, int(device.get(last)[-1]))
         with checkpoint.single_run("tau-leaping", device) as single:
-            if single.state is not None:
-                for name, array in arrays.items():
-                    device.copy(single.state[name], array)
+            single.restore(device, arrays)
             while True:
                 (clock,) = device.get(arrays["clock"])
                 if clock[STAGE] == OVER:
@@ -192,9 +191,7 @@ class CudaRuns:
                 launch(single.steps())
                 (clock,) = device.get(arrays["clock"])
                 share = 1.0 if clock[STAGE] == OVER else min(clock[START] / end, 0.999)
-                single.boundary(
-                    lambda: {name: device.get(array) for name, array in arrays.items()}, share
-                )
+                single.boundary(partial(checkpoint.state_of, device, arrays), share)
 
     def _store(self, count: int) -> Store:
         """Allocate the nodes of `count` replicates."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.launch import check_room
@@ -169,3 +170,24 @@ def real_number(value: Any, name: str, most: float) -> float:
 def seed_word(seed: Any) -> np.uint64:
     """`seed` as the 64-bit word that keys random draws."""
     return np.uint64(whole(seed, "seed", 0, 2**64 - 1))
+
+
+def square_matrix(name: str, values: Any, size: int, members: str) -> np.ndarray:
+    """A matrix with a non-negative number for each pair of `size` members.
+
+    Raises
+    ------
+    ModelError
+        It has another shape, or a number is negative or not finite; the message names the first.
+    """
+    found = as_numbers(values)
+    if found is None or found.shape != (size, size):
+        shape = "no matrix" if found is None else f"shape {found.shape}"
+        raise ModelError(
+            f"{name} has {shape}; expected ({size}, {size}), as there are {size} {members}"
+        )
+    bad = ~(np.isfinite(found) & (found >= 0))
+    if bad.any():
+        a, b = np.argwhere(bad)[0]
+        raise ModelError(f"{name}[{a}, {b}] is {found[a, b]}; expected 0 or more")
+    return found

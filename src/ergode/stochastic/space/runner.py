@@ -11,6 +11,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_kept
 from ergode.core.launch import count_that_fits
 from ergode.core.resident import fetch
+from ergode.core.words import counted
 from ergode.stochastic.kernel import next_firing
 from ergode.stochastic.kernel.realization import Out, Work
 from ergode.stochastic.runners.chunks import Wanted
@@ -132,5 +133,5 @@ class SpaceRunner(Runner):
 
     def _room(self) -> int:
         bytes_each = int(self._worker_bytes / _MEMORY_SHARE)
-        voxels = f"one realization of {self.model.model.voxel_count:,} voxels"
+        voxels = f"one realization of {counted(self.model.model.voxel_count, 'voxel')}"
         return max(1, count_that_fits(self.device, bytes_each, voxels, "use fewer voxels"))

@@ -66,6 +66,11 @@ class Control:
         return bool(self.events or self.observables)
 
     @property
+    def has_own_steps(self) -> bool:
+        """Whether a trajectory may have other steps than the rest, or its steps are stored."""
+        return self.is_watched or self.step_log > 0
+
+    @property
     def acts(self) -> bool:
         """Whether any event changes a state or ends a run."""
         return any(event.effect is not None or event.terminal for event in self.events)
