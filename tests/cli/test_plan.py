@@ -23,7 +23,7 @@ times = { stop = 99, count = 100000 }
 seed = 5
 replicates = 1000000
 """
-NAMES = ("schloegl", "lorenz_sweep", "sir_sweep", "sirs_in_steps", "carbon_burning")
+NAMES = ("schloegl", "lorenz_sweep", "sir_sweep", "sirs_in_steps", "robertson")
 
 
 def invoke(*arguments):
