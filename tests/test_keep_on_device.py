@@ -429,6 +429,24 @@ def test_arrays_of_a_device_are_inputs(name, monkeypatch):
     equal(inputs(Given)[name](device="cpu"), plain)
 
 
+def test_models_are_made_of_arrays_of_a_device(monkeypatch):
+    monkeypatch.setattr(foreign, "fetched", lambda array: array.here)
+    seeds = ergode.Seeds(Given([1, 5]), age=Given([0.0, 2.0]))
+    assert seeds.nodes.tolist() == [1, 5] and seeds.age.tolist() == [0.0, 2.0]
+    matrix = np.array([[0, 1.0], [1, 0]])
+    assert ergode.ContactNetwork.from_scipy(Given(matrix)).arc_count == 2
+    prior = ergode.Samples(Given([[0.0], [1.0]]), weights=Given([1.0, 3.0]))
+    assert prior.points.tolist() == [[0.0], [1.0]]
+    space = ergode.ReactionDiffusion(
+        ergode.ReactionNetwork({"A": 0}, []), (2, 2), diffusion={"A": 1.0},
+        initial={"A": Given([[1, 2], [3, 4]])},
+    )  # fmt: skip
+    assert space.digest == ergode.ReactionDiffusion(
+        ergode.ReactionNetwork({"A": 0}, []), (2, 2), diffusion={"A": 1.0},
+        initial={"A": [[1, 2], [3, 4]]},
+    ).digest  # fmt: skip
+
+
 def test_inputs_that_cannot_be_read():
     with pytest.raises(ergode.ModelError, match="requires grad") as caught:
         stochastic(parameters={"k": Hidden()}, device="cpu")
