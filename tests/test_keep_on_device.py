@@ -20,6 +20,7 @@ from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.stochastic.outputs import Histogram
 from ergode.stochastic.runners.runner import Runner as StochasticRunner
+from ergode.stochastic.space.runner import SpaceRunner
 from ergode.trajectories.adaptive.runner import Runner as AdaptiveRunner
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.fixed.runner import Ensemble as FixedEnsemble
@@ -283,11 +284,12 @@ def elsewhere(monkeypatch):
     wrapped(on_device.OnCPU, "count", Elsewhere.to_library)
     for kind in (WindowEnsemble, EventEnsemble, LeapEnsemble):
         wrapped(kind, "run", lambda f: ((Elsewhere.to_library(f[0][0]), *f[0][1:]), f[1]))
-    wrapped(
-        StochasticRunner,
-        "fetch",
-        lambda f: {**f, "amounts": Elsewhere.to_library(f["amounts"])} if "amounts" in f else f,
-    )
+    for kind in (StochasticRunner, SpaceRunner):
+        wrapped(
+            kind,
+            "fetch",
+            lambda f: {**f, "amounts": Elsewhere.to_library(f["amounts"])} if "amounts" in f else f,
+        )
     wrapped(AdaptiveRunner, "_run", states_of)
     wrapped(ArrayRunner, "_once", states_of)
     wrapped(FixedEnsemble, "integrate", lambda f: (Elsewhere.to_library(f[0]), f[1]))
