@@ -19,7 +19,7 @@ status=0
 python3 -m ergode info --json >"$out/info.json" || status=$?
 cat "$out/info.json"
 python3 -m pytest -m "cuda and not exhaustive" -q --junitxml="$out/tests.xml" 2>&1 | tee "$out/tests.txt" || status=$?
-for engine in calls density epidemics kinetics stochastic trajectories; do
+for engine in calls density epidemics kept kinetics stochastic trajectories; do
     python3 "benchmarks/$engine.py" --device cuda --no-peers --json "$out/$engine.json" ||
         status=$?
 done

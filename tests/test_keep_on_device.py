@@ -372,6 +372,9 @@ def test_names():
     kept = stochastic(device="cpu", keep_on_device=True)
     assert list(kept) == ["amount", "status", "firing_count"] and len(kept) == 3
     assert kept.device.name.startswith("cpu") and "amount  (replicate, time, species)" in repr(kept)
+    turned = kept.transpose("species", "replicate", "time")
+    assert turned.dims["amount"] == ("species", "replicate", "time")
+    same_bits(turned.to_dataset(), kept.to_dataset().transpose("species", "replicate", "time"))
     with pytest.raises(KeyError, match="'count' is not a variable of this result; it has amount"):
         kept["count"]
 
@@ -424,6 +427,24 @@ def test_arrays_of_a_device_are_inputs(name, monkeypatch):
     plain = inputs(np.asarray)[name](device="cpu")
     monkeypatch.setattr(foreign, "fetched", lambda array: array.here)
     equal(inputs(Given)[name](device="cpu"), plain)
+
+
+def test_models_are_made_of_arrays_of_a_device(monkeypatch):
+    monkeypatch.setattr(foreign, "fetched", lambda array: array.here)
+    seeds = ergode.Seeds(Given([1, 5]), age=Given([0.0, 2.0]))
+    assert seeds.nodes.tolist() == [1, 5] and seeds.age.tolist() == [0.0, 2.0]
+    matrix = np.array([[0, 1.0], [1, 0]])
+    assert ergode.ContactNetwork.from_scipy(Given(matrix)).arc_count == 2
+    prior = ergode.Samples(Given([[0.0], [1.0]]), weights=Given([1.0, 3.0]))
+    assert prior.points.tolist() == [[0.0], [1.0]]
+    space = ergode.ReactionDiffusion(
+        ergode.ReactionNetwork({"A": 0}, []), (2, 2), diffusion={"A": 1.0},
+        initial={"A": Given([[1, 2], [3, 4]])},
+    )  # fmt: skip
+    assert space.digest == ergode.ReactionDiffusion(
+        ergode.ReactionNetwork({"A": 0}, []), (2, 2), diffusion={"A": 1.0},
+        initial={"A": [[1, 2], [3, 4]]},
+    ).digest  # fmt: skip
 
 
 def test_inputs_that_cannot_be_read():

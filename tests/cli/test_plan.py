@@ -23,7 +23,7 @@ times = { stop = 99, count = 100000 }
 seed = 5
 replicates = 1000000
 """
-NAMES = ("schloegl", "lorenz_sweep", "sir_sweep", "sirs_in_steps", "carbon_burning")
+NAMES = ("schloegl", "lorenz_sweep", "sir_sweep", "sirs_in_steps", "robertson")
 
 
 def invoke(*arguments):
@@ -93,6 +93,7 @@ def test_the_time_of_devices():
     assert said["time"].startswith("roughly 2 h on 4 x h200") and "800 cores" in said["time"]
     assert said["cost"] == "24"
     assert set(plan.estimate(1.0, "stochastic", plan.Wanted("A100"))) == {"time on a core here"}
+    assert plan.estimate(1.0, "stochastic", wanted)["time"].startswith("below 0.01 s on 4")
     for device, engine in (("A100", "stochastic"), ("H200", "density"), ("cpu", "stochastic")):
         with pytest.raises(ergode.PlanError, match="no cost"):
             plan.estimate(1.0, engine, plan.Wanted(device, price=1.0))

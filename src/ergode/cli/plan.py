@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.5
 """Seconds of a sample from which the time of all members is estimated."""
+_CALL = 0.01
+"""Seconds that a call on a GPU may take in any case."""
 _HERE = ("auto", "cpu", "cuda")
 
 
@@ -111,8 +113,9 @@ def estimate(core_seconds: float, engine: str, wanted: Wanted) -> dict[str, str]
             )
         return said
     seconds = core_seconds / cores / wanted.count
+    roughly = f"roughly {_duration(seconds)}" if seconds > _CALL else f"below {_CALL} s"
     said["time"] = (
-        f"roughly {_duration(seconds)} on {wanted.count} x {wanted.device}, if members fill it: "
+        f"{roughly} on {wanted.count} x {wanted.device}, if members fill it: "
         f"then each is as fast as {cores:g} cores"
     )
     if wanted.price is not None:

@@ -76,9 +76,11 @@ def check_room(needed: int, what: str, remedy: str) -> None:
     PlanError
         The memory does not suffice.
     """
+    if needed <= _ALWAYS_FITS:
+        return
     if log.is_elsewhere():
         log.tell("host memory", f"{what} needs {bytes_text(needed)}")
-    elif needed > _ALWAYS_FITS and not whole.is_rehearsal():  # a part needs less
+    elif not whole.is_rehearsal():  # a part needs less
         count_that_fits(resident.device() or resolve("cpu"), needed, what, remedy)
 
 

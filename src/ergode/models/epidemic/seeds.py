@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.foreign import is_on_cuda, on_host
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,11 @@ class Seeds:
     age: ArrayLike = 0.0
 
     def __post_init__(self) -> None:
+        if is_on_cuda(self.nodes):
+            object.__setattr__(self, "nodes", on_host(self.nodes))
         if self.weight is not None and np.ndim(self.nodes):
             raise ModelError("Seeds: weight selects random nodes, but nodes has node ids")
-        age = np.asarray(self.age)
+        age = on_host(self.age)
         if age.dtype.kind not in "iuf" or not (np.isfinite(age) & (age >= 0)).all():
             raise ModelError(f"Seeds: age is {self.age!r}; expected a time of zero or more")
         if age.ndim > 1 or (age.ndim == 1 and age.shape != np.shape(self.nodes)):

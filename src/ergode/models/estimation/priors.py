@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.core.words import counted
 
 
@@ -225,7 +226,7 @@ class Samples(Prior):
 
     def __post_init__(self) -> None:
         try:
-            points = np.array(self.points, np.float64)
+            points = np.array(on_host(self.points), np.float64)
         except (TypeError, ValueError, OverflowError):
             raise ModelError("points of a prior are not numbers") from None
         if points.ndim != 2 or len(points) < 2 or not np.isfinite(points).all():
@@ -381,7 +382,7 @@ def covariance_of(
 
 def _vector(what: str, value: Any) -> np.ndarray:
     try:
-        vector = np.atleast_1d(np.array(value, np.float64))
+        vector = np.atleast_1d(np.array(on_host(value), np.float64))
     except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} is {value!r}; expected numbers") from None
     bad = np.flatnonzero(~np.isfinite(vector))

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.models.networks import checks
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -47,7 +48,7 @@ def from_scipy(matrix: Any, directed: bool | None = None) -> ContactNetwork:
     """
     if not scipy.sparse.issparse(matrix):
         try:
-            matrix = np.asarray(matrix)
+            matrix = on_host(matrix)
         except ValueError:
             raise ModelError("the matrix is ragged; expected a square one") from None
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
