@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from epidemics_doses import given_doses
 from epidemics_lines import PlaceLines, TestLines
+from epidemics_recent import RecentEntries, counted_of, members_of
 from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
@@ -104,6 +105,7 @@ class _Run:
             self._propose_test(np.arange(count), k, self.clock)
         self.lines = TestLines(self, count)
         self.places = PlaceLines(self, count)
+        self.recent = RecentEntries(world, count, self.index)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -185,6 +187,8 @@ class _Run:
         for name, node, age in begins:
             self._enter(rows, node, np.full(count, self.index[name]), self.clock, age=age)
             self.cases[rows, node] += name in world.ill
+            if name in world.ill:
+                self.recent.note("cases", rows, node, self.clock - age, self.clock)
         if world.infections[0][0] in world.progressions:
             for node in range(world.nodes):
                 mine = rows[free[:, node]]
@@ -209,7 +213,8 @@ class _Run:
             test = self.next_test[rows].min(axis=1)
             line = self.lines.next(rows)
             enter = self.places.next(rows)
-            when = np.stack([line, enter, due, detect, test, come, meet, self.next_contact[rows]])
+            contact, over = self.next_contact[rows], self.recent.next(rows)
+            when = np.stack([line, enter, due, detect, test, come, meet, contact, over])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             if self.places.admit(rows, time).any():  # they enter before all this
@@ -229,6 +234,7 @@ class _Run:
                     self._import,
                     self._meet,
                     self._contact,
+                    self.recent.forget,
                 )
             ):
                 mine = kind == k
@@ -286,11 +292,15 @@ class _Run:
         found = np.zeros(rows.size, int)
         if given is None:
             return found > 0
-        counted = given["count"]
-        for name in (counted,) if isinstance(counted, str) else counted:
-            some = self.cases[rows] if name == "cases" else self.at[rows] == self.index[name]
-            found += some.sum(axis=1)
-        return found < given["level"] if given.get("below") else found >= given["level"]
+        who = members_of(self.world, given)
+        if "window" in given:
+            found = self.recent.counts(given, rows)[:, who].sum(axis=1)
+        else:
+            for name in counted_of(given):
+                some = self.cases[rows] if name == "cases" else self.at[rows] == self.index[name]
+                found += some[:, who].sum(axis=1)
+        level = given["level"] if "level" in given else given["fraction"] * who.sum() - 1e-9
+        return found < level if given.get("below") else found >= level
 
     def _in_force(self, rows: np.ndarray, k: int, time: np.ndarray) -> np.ndarray:
         age = tidy(time - self.starts[rows, k])
@@ -302,6 +312,10 @@ class _Run:
         age: float = 0.0,
     ) -> None:  # fmt: skip
         world = self.world
+        for name in np.unique(to) if self.recent.given else ():
+            new = (to == name) & (self.at[rows, node] != to)
+            begin, now = time[new] - age, time[new]
+            self.recent.note(world.compartments[name], rows[new], node[new], begin, now)
         self.at[rows, node] = to
         self.since[rows, node] = time - age
         self.due[rows, node] = np.inf
@@ -356,6 +370,7 @@ class _Run:
         self.was_isolated[rows, :, node] = self.isolated[rows, :, node]
         self.infected_at[rows, node] = time
         self.cases[rows, node] += 1
+        self.recent.note("cases", rows, node, time, time)
         self._enter(rows, node, to, time)
 
     def _progress(self, rows: np.ndarray, time: np.ndarray) -> None:
