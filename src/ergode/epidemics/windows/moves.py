@@ -129,12 +129,12 @@ def begin_node(epidemic, position, node, replicate):
     """Initialise a node that is not a seed, at time zero."""
     tables, tracing, seed = epidemic.tables, epidemic.tracing, epidemic.seed
     begin_at_base(tables, epidemic.paths, position, node, seed, replicate)
+    if HAS_LINES:
+        nobody_waits(epidemic.lines, position)
     if HAS_TRACING:
         tracing.count[position] = 0
         for k in range(tracing.until.shape[0]):
             tracing.until[k, position] = bits(0)
-        if HAS_LINES:
-            nobody_waits(epidemic.lines, position)
         if tables.stages.kind[tables.base] >= 0:
             await_detection(
                 tables, tracing, position, node, np.int64(tables.base), real(0.0),
