@@ -53,7 +53,7 @@ def compartments(model, contacts, arrivals, measures, times, factor):
         interventions=[*measures, *enough], strata="number", layer_factors=factor, device="cpu",
     )  # fmt: skip
     assert counts.attrs["method"] == "sellke"
-    where = counts["count"].isel(replicate=0).transpose("time", "number", "compartment").values
+    where = counts["count"].isel(replicate=0).transpose("time", "stratum", "compartment").values
     return np.array(model.compartments)[where.argmax(axis=2)]
 
 
