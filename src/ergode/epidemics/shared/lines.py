@@ -123,7 +123,9 @@ def lines_of(
     asks = np.zeros((count, len(model.compartments)), np.uint8)
     ranked = any(isinstance(one, Testing) and one.priority is not None for one in given)
     urgency = np.zeros((count, contacts.node_count if ranked else 1), np.int32)
-    first, moments, tests = [0], [], []
+    first = [0]
+    moments: list[np.ndarray] = []
+    tests: list[np.ndarray] = []
     for line in range(count):
         if line < len(rows) and isinstance(one := given[line], Testing):
             where = f"interventions[{rows[line]}]"

@@ -118,7 +118,10 @@ class Trigger:
             name, values = next(iter(among.items()))
             listed = isinstance(values, Iterable) and not isinstance(values, str)
             check_text("Trigger", "among", name)
-            object.__setattr__(self, "among", {name: tuple(values) if listed else (values,)})
+            given = tuple(values) if listed else (values,)
+            if not given:
+                raise ModelError(f"Trigger: among names no value of '{name}'")
+            object.__setattr__(self, "among", {name: given})
         elif isinstance(among, str):
             check_text("Trigger", "among", among)
         else:
