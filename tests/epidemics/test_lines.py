@@ -104,7 +104,7 @@ def test_who_waits_the_longest_gets_the_place():
     # The place is taken just after it is free, and the row of that moment shows it.
     assert in_hospital([2.0, 2.5], [one], [3.0]) == ["RH"]
     # A place that nobody waits for is there for the next.
-    assert in_hospital([2.0, 2.5, 4.5], [one], [3.5, 4.25, 4.75]) == ["RHE", "RRE", "RRH"]
+    assert in_hospital([1.0, 1.5, 3.5], [one], [2.5, 3.25, 3.75]) == ["RHE", "RRE", "RRH"]
 
 
 def test_tests_are_taken_at_once_while_there_are_some():
