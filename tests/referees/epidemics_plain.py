@@ -15,43 +15,12 @@ from typing import Any
 
 import numpy as np
 from epidemics_doses import given_doses
+from epidemics_laws import calendar_at, dose_count, of_dose, sample
 from epidemics_lines import PlaceLines, TestLines
 from epidemics_recent import RecentEntries, counted_of, members_of
-from epidemics_world import World, fixed_stay, imports, tidy
+from epidemics_world import World, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
-
-
-def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.ndarray:
-    """Holding times."""
-    kind, mean = law
-    if kind == "exponential":
-        return rng.exponential(mean, count)
-    if kind == "gamma":  # with a standard deviation of half the mean
-        return rng.gamma(4.0, mean / 4.0, count)
-    if kind == "lognormal":  # of which the logarithm has a standard deviation of a half
-        return mean * rng.lognormal(-0.125, 0.5, count)
-    if kind == "weibull":  # of shape two, and a scale
-        return mean * rng.weibull(2.0, count)
-    return np.full(count, fixed_stay(mean))
-
-
-def calendar_at(changes: list[float], factors: list[float], *period_and_time: Any) -> np.ndarray:
-    """A factor that is constant from one change to the next, and may repeat."""
-    *period, time = period_and_time
-    time = np.mod(tidy(np.mod(time, period[0])), period[0]) if period else tidy(time)
-    return np.asarray(factors)[
-        np.maximum(np.searchsorted(tidy(changes), time, side="right") - 1, 0)
-    ]
-
-
-def _dose_count(one: dict[str, Any]) -> int:
-    return len(one["efficacy"]) if isinstance(one["efficacy"], list) else 1
-
-
-def _of_dose(given: Any, dose: int) -> float:
-    """A number of a dose, where there is one for each or for all."""
-    return float(given[dose] if isinstance(given, list) else given)
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
@@ -493,26 +462,26 @@ class _Run:
         one, (u, v, w) = self.world.measures[k], self.chosen
         found = np.zeros(rows.size)
         after = 0.0
-        for d in range(_dose_count(one)):
+        for d in range(dose_count(one)):
             if k in self.doses:
                 given = self.starts[rows, k] + self.doses[k][rows, node, d]
                 chosen = np.isfinite(given)
             else:
-                after += _of_dose(one["interval"], d - 1) if d else 0.0
+                after += of_dose(one["interval"], d - 1) if d else 0.0
                 given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
                 chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
             since = tidy(given + one["delay"])
             begun = chosen & (since <= time)
             inside = begun & (time < tidy(since + one["duration"]))
             if not one["leaky"]:
-                inside &= w[rows, k, node] < _of_dose(one["efficacy"], d)
+                inside &= w[rows, k, node] < of_dose(one["efficacy"], d)
             age = np.where(inside, time - np.where(inside, since, 0.0), 0.0)
             share = np.ones(rows.size)
             if isinstance(one.get("waning"), float):  # a mean
                 share = np.exp(-age / one["waning"])
             elif "waning" in one:
                 share = calendar_at(*one["waning"], age)
-            found = np.where(begun, inside * share * _of_dose(effect, d), found)
+            found = np.where(begun, inside * share * of_dose(effect, d), found)
         return found
 
     def _among(self, one: dict[str, Any]) -> np.ndarray:
