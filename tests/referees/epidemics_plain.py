@@ -186,8 +186,8 @@ class _Run:
             when = np.stack([line, enter, due, detect, test, come, meet, contact, over])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
-            if self.places.admit(rows, time).any():  # they enter before all this
-                continue
+            admitted = self.places.admit(rows, time)  # who enters before all this
+            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 1
             self._pull_triggers(rows, time)
             self._record(rows, time)
             going = tidy(time) <= self.horizon

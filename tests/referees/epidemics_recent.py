@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from epidemics_world import World, tidy
 
-_SLOTS = 16  # entries of a node that are remembered
+_SLOTS = 8  # entries of a node that are remembered
 
 
 def counted_of(given: dict[str, Any]) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class RecentEntries:
         """When the next entry is over."""
         found = np.full(rows.size, np.inf)
         for slots in self.over.values():
-            found = np.minimum(found, slots[rows].reshape(rows.size, -1).min(axis=1))
+            found = np.minimum(found, slots[rows].min(axis=(1, 2)))
         return found
 
     def forget(self, rows: np.ndarray, time: np.ndarray) -> None:
