@@ -274,7 +274,7 @@ def interventions_of(
         kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
-        triggers=triggers_of(interventions, model, precision),
+        triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
