@@ -354,6 +354,11 @@ def is_noticed(call, store, plain):
     return child.exitcode != 0
 
 
+UNREAD = {
+    particles: {"log_weights"},  # resampled always: all are alike
+}
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("call", [*CHEAP, *DEAR], ids=[one.__name__ for one in [*CHEAP, *DEAR]])
 def test_every_array_of_a_state_matters(call, tmp_path, monkeypatch):
@@ -380,7 +385,8 @@ def test_every_array_of_a_state_matters(call, tmp_path, monkeypatch):
                     seen.add(name)
                     break
                 silent.add(name)
-    assert not silent - seen, f"nothing depends on {sorted(silent - seen)}"
+    unread = silent - seen - UNREAD.get(call, set())
+    assert not unread, f"nothing depends on {sorted(unread)}"
 
 
 def _killed(call, store, number, halfway):

@@ -27,7 +27,6 @@ from ergode.epidemics.windows.state import destination, is_infection, moves_of
 
 BIN_BITS = 6
 BINS = 1 << BIN_BITS
-_NEVER = float("inf")
 
 
 class TriggerState(NamedTuple):
