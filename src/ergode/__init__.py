@@ -206,7 +206,7 @@ def __getattr__(name: str) -> Any:
     if name in _PLACES:
         home, attribute = _PLACES[name]
         value = getattr(import_module(home), attribute)
-        value = import_module("ergode.core.keywords").suggest(value)
+        value = import_module("ergode.core.keywords").suggest(value, name)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
     elif name == "fields":

@@ -436,9 +436,6 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
     return left
 
 
-_NEVER = float("inf")
-
-
 def _own_factor(infections, k, source, target):
     """Factor of one infection along an arc."""
     return infections.infectivity[k, source] * infections.susceptibility[k, target]
