@@ -131,7 +131,13 @@ def random_case(seed, kind=None):
     span = float(10 ** rng.uniform(-6, 3))
     begin = clock_of(rng, span)
     case = {"seed": seed, "times": times_of(rng, begin, span)}
-    make = {"plain": _plain, "molecules": _molecules, "nuclei": _nuclei, "heated": _heated}[kind]
+    make = {
+        "plain": _plain,
+        "molecules": _molecules,
+        "nuclei": _nuclei,
+        "heated": _heated,
+        "powers": _powers,
+    }[kind]
     make(rng, case, begin, span)
     case["rtol"] = float(10 ** rng.uniform(-7, -2.5))
     return case
@@ -170,6 +176,34 @@ def _plain(rng, case, begin, span):
                     for name in names[1:]} | {names[0]: amount},
         "temperature": table_of(rng, begin, span, cold, hot),
     }  # fmt: skip
+
+
+def _powers(rng, case, begin, span):
+    """Orders that are fractions, negative, or of others than reactants; many reactants."""
+    heated = case["seed"] % 4 == 3
+    (_molecules if heated else _plain)(rng, case, begin, span, *["constant-pressure"] * heated)
+    names = [one["name"] for one in case["species"]]
+    amount = sum(case["initial"].values()) / len(names)
+    if heated:
+        amount = case["pressure"] / (8.31e7 * case["temperature"]) / len(names)
+    for _ in range(3):
+        if heated:
+            left, right = MOLECULAR[rng.integers(len(MOLECULAR))]
+            left, right = ({k: 2 * v for k, v in side.items()} for side in (left, right))
+        else:
+            left = {str(k): float(rng.choice([0.5, 1, 2, 3])) for k in rng.choice(names, 2)}
+            right = {str(rng.choice(names)): 1}
+        orders = dict(left)
+        for name in rng.choice(names, 2):
+            orders[str(name)] = float(rng.choice([0.5, 1.0, 1.5, 2.0]))
+        orders[names[-1]] = float(rng.choice([-0.5, 0.3, 1.0]))
+        # Species that may run out would stop at zero in a finite time: they have an order of 1.
+        orders = {k: max(v, 1.0) if k in left else v for k, v in orders.items()}
+        speed = _speeds(rng, span, [sum(orders.values())], amount)[0]
+        law = {"kind": "arrhenius", "law": scaled(rng, 2500.0, speed, 5)}
+        case["reactions"].append({"left": left, "right": right, "law": law, "orders": orders})
+    case["initial"] |= {name: case["initial"].get(name, 0.0) + amount for name in names}
+    case["kind"] = "molecules" if heated else "plain"
 
 
 def _gas(rng):
@@ -291,6 +325,11 @@ def _law(law, reactions):
     return ergode.DetailedBalance(_law(reactions[law["of"]]["law"], reactions))
 
 
+def _ordered(one, reactions):
+    law = _law(one["law"], reactions)
+    return ergode.PowerLaw(law, one["orders"]) if "orders" in one else law
+
+
 def network_of(case):
     """The network as a user describes it."""
     species = []
@@ -310,7 +349,7 @@ def network_of(case):
             species.append(ergode.Species(one["name"]))
     reactions = [
         ergode.Reaction(f"{_side(one['left'])} -> {_side(one['right'])}",
-                        rate_constant=_law(one["law"], case["reactions"]), name=f"r{k}")
+                        rate_constant=_ordered(one, case["reactions"]), name=f"r{k}")
         for k, one in enumerate(case["reactions"])
     ]  # fmt: skip
     return ergode.ReactionNetwork(species, reactions)

@@ -98,7 +98,9 @@ class Model:
         self.case = case
         self.names = [one["name"] for one in case["species"]]
         index = {name: i for i, name in enumerate(self.names)}
-        self.left = [{index[k]: v for k, v in r["left"].items()} for r in case["reactions"]]
+        self.left = [
+            {index[k]: v for k, v in r.get("orders", r["left"]).items()} for r in case["reactions"]
+        ]
         self.change = np.zeros((len(index), len(self.left)))
         for k, r in enumerate(case["reactions"]):
             for name, v in r["left"].items():
@@ -173,7 +175,7 @@ class Model:
         found = self.coefficients(t, c)
         for k, left in enumerate(self.left):
             for i, v in left.items():
-                found[k] *= c[i] ** v
+                found[k] *= c[i] ** v if v == int(v) > 0 else max(c[i], 1e-300) ** v
         return self.change @ found
 
     def amounts_change(self, t, y, temperature, density):

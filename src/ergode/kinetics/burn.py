@@ -179,7 +179,7 @@ def burn(
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")
     chosen, _ = choose(method, auto=False)
-    chosen.refuse(chosen.why_unsupported(HEATING[heating]))
+    chosen.refuse(chosen.why_unsupported(mechanism, HEATING[heating]))
     rtol = relative_tolerance(rtol)
     time = number(duration)
     if not 0 <= time < np.inf:

@@ -339,7 +339,7 @@ def integrate(
             )
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
     tolerances = decided("atol", tolerances)
-    chosen.refuse(chosen.why_unsupported(zones.heating))
+    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating))
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)

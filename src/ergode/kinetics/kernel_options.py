@@ -13,6 +13,8 @@ REVERSIBLE = option(False)
 """Whether reactions follow from detailed balance."""
 MOLECULES = option(True)
 """Whether species are molecules with NASA polynomials; otherwise nuclei."""
+POWERS = option(False)
+"""Whether some reaction has orders that are not three whole numbers at most."""
 DYNAMIC = option(False)
 """Whether coefficients change while a zone is integrated."""
 TIMED = option(False)

@@ -20,6 +20,7 @@ from ergode.kinetics.kernel_options import (
     MOLECULES,
     NEUTRINOS,
     PLASMA,
+    POWERS,
     REVERSIBLE,
     SWEPT,
     THIRD_BODIES,
@@ -138,6 +139,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
     return {
         THIRD_BODIES: dependent,
         PLASMA: mechanism.has_plasma,
+        POWERS: mechanism.has_powers,
         REVERSIBLE: reversible,
         MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),
     }

@@ -45,8 +45,13 @@ class Method(methods.Method):
     needs_conserved_sum: bool = False
     max_steps: int = _LARGEST_COUNT
 
-    def why_unsupported(self, heating: int) -> str | None:
-        """Why zones of this kind of heating cannot be integrated; None if they can."""
+    def why_unsupported(self, mechanism: Mechanism, heating: int) -> str | None:
+        """Why zones of this network and kind of heating cannot be integrated; None if they can."""
+        if mechanism.has_powers and not self.implicit:
+            return (
+                "cannot integrate more than three reactants, or orders that are no whole numbers; "
+                "use 'rodas4'"
+            )
         if heating != FIXED and not self.implicit:
             return "cannot integrate the temperature; use 'rodas4'"
         return None

@@ -92,9 +92,8 @@ def reaction_rates(
         np.zeros((count, len(rates.efficiency))), np.zeros((count, thermo.charge.size)),
     )  # fmt: skip
     found = slots[:, : rates.order.size]
-    left = mechanism.structure.reactant
     products = np.array(
-        [np.prod(zones.amounts[:, list(one)], axis=1) for one in left], np.float64
+        [_product(zones.amounts, one) for one in mechanism.structure.orders], np.float64
     ).T.reshape(count, -1)
     power = dense[:, None] ** np.maximum(rates.order.astype(float) - 1.0, 0.0)
     names = [network.reactions.name_of(k) for k in range(len(network.reactions))]
@@ -110,6 +109,16 @@ def reaction_rates(
             model_digest=mechanism.digest,
         ),
     )
+
+
+def _product(amounts: np.ndarray, orders: Mapping[int, float]) -> np.ndarray:
+    """Product of powers of amounts, shape [zone]; 0 where a species with an order is missing."""
+    found = np.ones(len(amounts))
+    for i, order in orders.items():
+        if order:
+            there = amounts[:, i] > 0.0
+            found *= np.where(there, np.where(there, amounts[:, i], 1.0) ** order, 0.0)
+    return found
 
 
 class _Workspace(NamedTuple):

@@ -77,12 +77,43 @@ class Complexes(NamedTuple):
     Attributes
     ----------
     first, second, third : ndarray of uint32, shape [complex_count]
-        Reactants of each; an empty slot is the number of variables, where Y is one.
+        Reactants of each; an empty slot is the number of variables, where Y is one. Larger indices
+        are powers.
     """
 
     first: np.ndarray
     second: np.ndarray
     third: np.ndarray
+
+
+class Powers(NamedTuple):
+    """Products of powers of amounts, where orders are not three whole numbers at most.
+
+    After the amounts and the variable that is one, the vector of amounts has the value of every
+    power, then its derivative with respect to every factor.
+
+    Attributes
+    ----------
+    start : ndarray of uint32, shape [power_count + 1]
+        Where the factors of each begin.
+    species : ndarray of uint32, shape [factor_count]
+    order : ndarray of float64, shape [factor_count]
+        Exponents, none of them zero.
+    """
+
+    start: np.ndarray
+    species: np.ndarray
+    order: np.ndarray
+
+    @property
+    def power_count(self) -> int:
+        """Number of powers."""
+        return self.start.size - 1
+
+    @property
+    def size(self) -> int:
+        """Numbers that a vector of amounts has for them."""
+        return self.power_count + self.species.size
 
 
 class Flows(NamedTuple):
@@ -157,8 +188,9 @@ class Rates(NamedTuple):
         Factor of each exponential.
     slot_start : ndarray of uint32, shape [slot_count + 1]
         Where the exponentials of a slot begin.
-    order : ndarray of uint32, shape [reaction_count]
-        Number of reactants.
+    order : ndarray, shape [reaction_count]
+        Number of reactants, of uint32; or order of the reaction, of float64, where some reaction
+        has a power.
     third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
             shape [third_body_count]
         Reactions whose coefficient depends on collision partners, or is of Blowers and Masel: the
@@ -295,7 +327,8 @@ class Terms(NamedTuple):
     value : ndarray of uint32, shape [term_count]
         Entry of the flows.
     slope : ndarray of uint32, shape [term_count]
-        Derivative of a product: complex times `SLOTS`, plus the slot.
+        Derivative of a product: complex times `SLOTS`, plus the slot; or `SLOTS` times the number
+        of complexes, plus the factor of a power.
     """
 
     start: np.ndarray
@@ -315,6 +348,8 @@ class System(NamedTuple):
     place : ndarray of uint32, shape [variable_count, variable_count]
         Index of the entry of a row and column of the factors; missing entries refer to one that
         stays zero. Shape [1, 1] where it is not needed.
+    powers : Powers
+        ``()`` where no reaction has one.
     """
 
     complexes: Complexes
@@ -326,6 +361,7 @@ class System(NamedTuple):
     place: np.ndarray
     plan: Elimination
     terms: Terms
+    powers: Any = ()
 
 
 class Workspace(NamedTuple):
@@ -436,7 +472,7 @@ class BlockSystem(NamedTuple):
     Attributes
     ----------
     flows : BlockFlows
-    rates, thermo, invariants, absolute, place
+    rates, thermo, invariants, absolute, place, powers
         As in `System`.
     slopes : Segments
         Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
@@ -476,3 +512,4 @@ class BlockSystem(NamedTuple):
     forward: np.ndarray
     backward: np.ndarray
     entry_count: int
+    powers: Any = ()

@@ -58,6 +58,7 @@ from ergode.kinetics.implicit.system import (
     fill_slopes,
     isobar_of,
     keep_slopes,
+    put_own_powers,
     put_slopes,
     put_temperature_column,
     put_temperature_row,
@@ -70,6 +71,7 @@ from ergode.kinetics.kernel_options import (
     HEATING,
     MOLECULES,
     PLASMA,
+    POWERS,
     REVERSIBLE,
     THIRD_BODIES,
     TIMED,
@@ -97,8 +99,8 @@ class StepVectors(NamedTuple):
 
     Attributes
     ----------
-    y, new : ndarray, shape [variable_count + 1]
-        Amounts at the start of the step, and at the current stage; the last is one.
+    y, new : ndarray, shape [variable_count + 1 + power_size]
+        Amounts at the start of the step, and at the current stage; then one, then powers.
     change : ndarray, shape [variable_count]
         dy/dt at the start.
     trial : ndarray, shape [variable_count + 1]
@@ -372,6 +374,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         for turn in no_unroll(range(turns.last + method.m.size)):
             stage = turn - turns.last
             put_amounts(method, vectors, count, turn, stage, turns, species_count)
+            put_own_powers(system, new)
             if DYNAMIC:
                 step = StepTime(below, since, last, h)
                 hot, dense = put_conditions(
@@ -397,6 +400,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
                     return status, taken, repeated, defect, peak
                 h, last, ends = step_ahead(history, StepTime(below, since, last, h), whole, rtol)
+                put_own_powers(system, y)
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:
                     keep_slopes(system.rates, workspace)
@@ -453,13 +457,16 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         np.empty(species) if HEATING != FIXED else nothing,
         np.empty(system.flows.complex.size),
         np.empty(system.complexes.first.size),
-        np.empty(3 * system.complexes.first.size),
+        np.empty(3 * system.complexes.first.size + (system.powers.species.size if POWERS else 0)),
         nothing,
         nothing,
     )
+    width = count + 1
+    if POWERS:
+        width += system.powers.start.size - 1 + system.powers.species.size
     vectors = StepVectors(
-        np.empty(count + 1),
-        np.empty(count + 1),
+        np.empty(width),
+        np.empty(width),
         np.empty(count),
         np.empty(count + 1),
         np.empty(count),
@@ -492,6 +499,7 @@ def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
     fixed = _REDUCTION + 4 * system.tail.size + 7 * (n + 1) + (several + 3) * several
+    fixed += 2 * system.powers.size if system.powers else 0
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
@@ -529,8 +537,11 @@ def integrate_block(
     shared = cuda.shared.array(0, real)
     mine = scratch[cuda.blockIdx.x]
     pivoting = _REDUCTION + 4 * system.tail.size
-    a = pivoting + width
-    b = a + width
+    longer = width
+    if POWERS:
+        longer += system.powers.start.size - 1 + system.powers.species.size
+    a = pivoting + longer
+    b = a + longer
     c = b + width
     d = c + width
     e = d + width

@@ -32,10 +32,11 @@ from ergode.kinetics.kernel_options import (
     MOLECULES,
     NEUTRINOS,
     PLASMA,
+    POWERS,
     REVERSIBLE,
     THIRD_BODIES,
 )
-from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
+from ergode.kinetics.network.mechanism import pattern_of, products, put_powers, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
@@ -61,7 +62,7 @@ def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[
     """Where the Jacobian may not be zero, and the terms of its entries (see `pattern_of`)."""
     structure = mechanism.structure
     count = structure.species_count + (heating != FIXED)
-    pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
+    pattern, terms = pattern_of(structure.complexes, structure.powers, structure.net_flows, count)
     # Third bodies, and a density computed from amounts, couple every species with every other.
     # A temperature alone adds one row and one column.
     if (heating == PRESSURE and mechanism.molecular) or mechanism.has_third_bodies:
@@ -110,12 +111,15 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
             np.array([item[0] for item in flat], np.uint32),
             np.array([item[1] for item in flat], np.uint32),
         ),
+        structure.powers if mechanism.has_powers else (),
     )
 
 
 def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
-    """Complexes whose empty slots are the variable `new`."""
-    return Complexes(*(np.where(slot == old, new, slot).astype(np.uint32) for slot in complexes))
+    """Complexes whose empty slots are the variable `new`, followed by the powers."""
+    return Complexes(
+        *(np.where(slot >= old, slot + (new - old), slot).astype(np.uint32) for slot in complexes)
+    )
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -278,6 +282,11 @@ def matter(thermo, y, reduced):
 def _slopes_by_entry(system, workspace, vectors, y):
     terms, matrix = system.terms, vectors.matrix
     product_slopes(system.complexes, y, workspace.derivatives)
+    if POWERS:
+        size = 3 * system.complexes.first.size
+        behind = system.absolute.size + system.powers.start.size
+        for factor in range(system.powers.species.size):
+            workspace.derivatives[size + factor] = y[behind + factor]
     for index in range(terms.start.size - 1):
         total = 0.0
         for count in range(terms.start[index], terms.start[index + 1]):
@@ -294,6 +303,13 @@ def product_slopes(complexes, y, found):
         found[3 * s] = b * c
         found[3 * s + 1] = a * c
         found[3 * s + 2] = a * b
+
+
+def put_own_powers(system, y):
+    """Put the powers of these amounts behind them (see `Powers`); ends in a barrier."""
+    if POWERS:
+        put_powers(system.powers, y, system.absolute.size, thread_rank(), thread_count())
+        barrier()
 
 
 def _slopes_by_segment(system, workspace, vectors, y):

@@ -30,7 +30,9 @@ _MOST_ENTRIES = 200
 
 
 def can_be_unrolled(system: System) -> bool:
-    """Whether a network is small enough for a kernel of its own."""
+    """Whether a network is small enough for a kernel of its own, and has no powers."""
+    if system.powers:
+        return False
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
 

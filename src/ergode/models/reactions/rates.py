@@ -263,6 +263,49 @@ class Chebyshev(RateCoefficient):
 
 
 @dataclass(frozen=True)
+class PowerLaw(RateCoefficient):
+    """A rate constant with orders of reaction that are not the stoichiometric coefficients.
+
+    The rate of the reaction is k times the product of c_i^n_i: n_i is the order in species i, and
+    c_i its concentration. The rate is zero where a species with an order other than 0 is missing.
+
+    Parameters
+    ----------
+    rate : RateCoefficient or float
+        k. Not `DetailedBalance`: the reverse of a reaction with such orders is not known.
+    orders : mapping of str to float
+        Orders in reactants, or in other species; they may be fractions or negative. Reactants that
+        are not named keep their stoichiometric coefficients.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> law = ergode.PowerLaw(2.0, {"O2": -0.5})
+    >>> burns = ergode.Reaction("CO + 0.5 O2 -> CO2", rate_constant=law)
+    >>> network = ergode.ReactionNetwork({"CO": 3, "O2": 4, "CO2": 0}, [burns])
+    >>> ergode.kinetics.reaction_rates(network)["rate"].item()
+    3.0
+    """
+
+    rate: RateCoefficient | float
+    orders: tuple[tuple[str, float], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", _pairs(self.orders))
+        for name, order in self.orders:
+            if not math.isfinite(order):
+                raise ModelError(f"orders of a PowerLaw has {order} of '{name}'")
+        if isinstance(self.rate, PowerLaw | DetailedBalance):
+            raise ModelError(
+                f"rate of a PowerLaw is a {type(self.rate).__name__}; expected another coefficient"
+            )
+        if not isinstance(self.rate, RateCoefficient):
+            if not (math.isfinite(self.rate) and self.rate >= 0.0):
+                raise ModelError(f"rate of a PowerLaw is {self.rate}; expected 0 or more")
+            object.__setattr__(self, "rate", float(self.rate))
+
+
+@dataclass(frozen=True)
 class WeakTable(RateCoefficient):
     """A weak rate on a table of electron density and temperature, interpolated in logarithms.
 
