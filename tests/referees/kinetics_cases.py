@@ -137,6 +137,8 @@ def random_case(seed, kind=None):
         "nuclei": _nuclei,
         "heated": _heated,
         "powers": _powers,
+        "tank": _tank,
+        "tube": _tube,
     }[kind]
     make(rng, case, begin, span)
     case["rtol"] = float(10 ** rng.uniform(-7, -2.5))
@@ -204,6 +206,26 @@ def _powers(rng, case, begin, span):
         case["reactions"].append({"left": left, "right": right, "law": law, "orders": orders})
     case["initial"] |= {name: case["initial"].get(name, 0.0) + amount for name in names}
     case["kind"] = "molecules" if heated else "plain"
+
+
+def _tank(rng, case, begin, span):
+    """A stirred tank, filled with something else than what flows in."""
+    heatings = ["constant-volume", "constant-pressure", "isothermal-constant-pressure", None]
+    heating = heatings[case["seed"] % 4]
+    _molecules(rng, case, begin, span, heating)
+    inflow = {name: float(rng.uniform(0, 1) * (rng.random() < 0.6)) for name in ATOMS}
+    tank = {"inflow": inflow | {"H2": 1.0}, "residence_time": span * 10 ** rng.uniform(-1.5, 0.5)}
+    if heating and not heating.startswith("isothermal"):
+        tank["temperature"] = float(rng.uniform(500.0, 2500.0))
+    case["tank"] = tank
+
+
+def _tube(rng, case, begin, span):
+    """Plug flow; times are positions."""
+    heatings = ["constant-pressure", "isothermal-constant-pressure"]
+    _molecules(rng, case, begin, span, heatings[case["seed"] % 2])
+    case["velocity"] = float(10 ** rng.uniform(-2, 5))
+    case["times"] = [case["velocity"] * t for t in case["times"]]
 
 
 def _gas(rng):
@@ -368,4 +390,8 @@ def conditions_of(case):
             found[name] = value if np.isscalar(value) else ergode.kinetics.Trajectory(*value)
     if "heating" in case:
         found["heating"] = case["heating"]
+    if "tank" in case:
+        found["reactor"] = ergode.kinetics.StirredTank(**case["tank"])
+    if "velocity" in case:
+        found["reactor"] = ergode.kinetics.PlugFlow(case["velocity"])
     return found

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 R = 8.31446261815324e7
+WEIGHT = {"H": 1.008, "O": 15.999, "Ar": 39.95}
 ATM = 1.01325e6
 MEV = 1.602176634e-6 * 6.02214076e23
 RADIATION = 7.565733250280007e-15
@@ -116,6 +117,14 @@ class Model:
             amount, hot = (y[:-1] * (1 + self.charge)).sum(), y[-1]
             self.pressure = case["density"] * R * hot * amount + RADIATION * hot**4 / 3
 
+        if "tank" in case:
+            amounts = np.array([case["tank"]["inflow"][name] for name in self.names])
+            mass = np.array(
+                [sum(WEIGHT[a] * n for a, n in one["atoms"].items()) for one in case["species"]]
+            )
+            y = start_of(case)[: len(self.names)]
+            self.inflow = amounts * (mass @ y) / (mass @ amounts)
+
     def partners(self, law, c):
         named, default = law["partners"]
         return sum(named.get(name, default) * c[i] for i, name in enumerate(self.names))
@@ -184,7 +193,7 @@ class Model:
         if not heating:
             if self.nuclear:
                 return self.rates(temperature, density * y) / density
-            return self.rates(temperature, y)
+            return self.rates(temperature, y) + self.flow(y)
         amounts, hot = y[:-1], y[-1]
         if self.nuclear and heating == "constant-pressure":
             # Of an ideal gas with radiation: the specific volume, and the enthalpy u + P V.
@@ -212,12 +221,34 @@ class Model:
             change = self.rates(hot, amounts)
             capacity = (amounts * (table[:, 2] - 1)).sum() * R
             energy = (table[:, 0] - 1) * R * hot
-            return np.append(change, -(energy * change).sum() / capacity)
+            heat = -(energy * change).sum() + self.heat_of_flow(energy)
+            if "tank" in self.case:  # what flows out is pushed out
+                heat -= amounts.sum() * R * hot / self.case["tank"]["residence_time"]
+            return np.append(change + self.flow(amounts), heat / capacity)
         volume = amounts.sum() * R * hot / self.case["pressure"]
         change = self.rates(hot, amounts / volume) * volume
         capacity = (amounts * table[:, 2]).sum() * R
         energy = table[:, 0] * R * hot
-        return np.append(change, -(energy * change).sum() / capacity)
+        heat = -(energy * change).sum() + self.heat_of_flow(energy)
+        if heating.startswith("isothermal"):
+            heat = 0.0
+        found = np.append(change + self.flow(amounts), heat / capacity)
+        # Along a tube, by the time to move on; the volume was 1 cm3 at the inlet.
+        return found / (self.case["velocity"] * volume) if "velocity" in self.case else found
+
+    def flow(self, amounts):
+        """What flows into a tank less what flows out."""
+        if "tank" not in self.case:
+            return np.zeros(len(self.names))
+        return (self.inflow - amounts) / self.case["tank"]["residence_time"]
+
+    def heat_of_flow(self, energy):
+        """Enthalpy that flows in, less the energy of this mixture in the tank."""
+        if "temperature" not in self.case.get("tank", {}):
+            return 0.0
+        hot = self.case["tank"]["temperature"]
+        enthalpy = np.array([nasa(one["nasa"], hot)[0] for one in self.case["species"]]) * R * hot
+        return (self.inflow * (enthalpy - energy)).sum() / self.case["tank"]["residence_time"]
 
 
 def course(value, t):
@@ -279,7 +310,7 @@ def solve(case, rtol=1e-8):
     count = len(model.names)
     if case["kind"] == "nuclei":
         found[:, :count] *= np.array([one["A"] for one in case["species"]])
-    if case.get("heating") == "constant-pressure" and "pressure" in case:
+    if case.get("heating", "").endswith("constant-pressure") and "pressure" in case:
         volume = found[:, :count].sum(axis=1) * R * found[:, -1] / case["pressure"]
         found[:, :count] /= volume[:, None]
     return found[:, :count], found[:, count] if case.get("heating") else None

@@ -19,7 +19,8 @@ from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.kinetics.block.launch import zones_at_once
-from ergode.kinetics.conditions import HEATING, Zones, molar_masses
+from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.conditions import HEATING, Zones
 from ergode.kinetics.kernel_options import HEATING as HEATING_OPTION
 from ergode.kinetics.kernel_options import NEUTRINOS
 from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones

@@ -11,8 +11,8 @@ of time nor on the length of the run.
 
 from __future__ import annotations
 
-from ergode.kinetics.kernel_options import SWEPT, TIMED
-from ergode.kinetics.tables import ConditionHistory
+from ergode.kinetics.kernel_options import FLOW, SWEPT, TIMED
+from ergode.kinetics.tables import CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -23,8 +23,13 @@ NEARLY = 1.0000001
 def history_of(history, zone):
     """The conditions of one zone."""
     own = zone if SWEPT else 0
+    if FLOW != CLOSED:
+        return ConditionHistory(
+            history.times, history.temperature[zone], history.density[zone], history.factors[own],
+            history.inflow[zone],
+        )  # fmt: skip
     return ConditionHistory(
-        history.times, history.temperature[zone], history.density[zone], history.factors[own]
+        history.times, history.temperature[zone], history.density[zone], history.factors[own], ()
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import option
-from ergode.kinetics.tables import FIXED
+from ergode.kinetics.tables import CLOSED, FIXED
 
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
@@ -23,6 +23,10 @@ SWEPT = option(False)
 """Whether each zone has its own prefactors of the coefficients."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+FLOW = option(CLOSED)
+"""What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
+ISOTHERMAL = option(False)
+"""Whether the temperature of a zone at constant pressure is constant."""
 NEUTRINOS = option(False)
 """Whether neutrinos cool nuclei that heat themselves."""
 PARTIAL = option(False)

@@ -16,6 +16,10 @@ FIXED, VOLUME, PRESSURE = 0, 1, 2
 """The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
 
 
+CLOSED, STIRRED, PLUG = 0, 1, 2
+"""Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
+
+
 UNSWEPT = np.zeros((1, 1))
 """Factors of zones without a sweep of parameters."""
 
@@ -31,12 +35,17 @@ class ConditionHistory(NamedTuple):
         [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
     factors : ndarray of float64, shape [zone_count, set_count]
         `Rates.prefactor` of each zone where parameters are swept; otherwise `UNSWEPT`.
+    inflow : ndarray of float64, shape [zone_count, species_count + 2 + invariant_count]
+        Of stirred tanks: amounts of the inflow, of the mass in the zone; their enthalpy [erg]; one
+        over the residence time; conserved sums of the inflow. Of plug flow, shape [zone_count, 1]:
+        one over the velocity at the inlet. Otherwise ``()``.
     """
 
     times: np.ndarray
     temperature: np.ndarray
     density: np.ndarray
     factors: np.ndarray = UNSWEPT
+    inflow: Any = ()
 
 
 class Outcome(NamedTuple):

@@ -51,6 +51,8 @@ from ergode.kinetics.implicit.step_control import (
 )
 from ergode.kinetics.implicit.system import (
     Isobar,
+    add_inflow,
+    add_outflow,
     add_temperature_rate,
     change_at,
     coefficients,
@@ -62,12 +64,15 @@ from ergode.kinetics.implicit.system import (
     put_slopes,
     put_temperature_column,
     put_temperature_row,
+    set_age_rate,
     subtract_dilution,
     subtract_partners,
     temperature_of,
 )
+from ergode.kinetics.implicit.turns import StepTime, turns_of
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
+    FLOW,
     HEATING,
     MOLECULES,
     PLASMA,
@@ -77,9 +82,9 @@ from ergode.kinetics.kernel_options import (
     TIMED,
 )
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import conserved, project
+from ergode.kinetics.network.projection import conserved, project, renew_sums
 from ergode.kinetics.physics.screening import charges
-from ergode.kinetics.tables import FIXED, PRESSURE, BlockSystem, Workspace
+from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, BlockSystem, Workspace
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -158,59 +163,6 @@ solve_trial = option(ByTarget(cpu=_solve_alone, cuda=_solve_together))
 """Replace the right-hand side `vectors.trial` by the solution. Begins and ends in a barrier."""
 
 
-class Turns(NamedTuple):
-    """The turns of a step: each evaluates dy/dt at perturbed amounts or conditions.
-
-    Turn 0 is the start of the step. Each turn before `warmer` perturbs one kind of collision
-    partner. The last direction is stage zero.
-
-    Attributes
-    ----------
-    warmer, denser : int
-        Perturbed temperature, and perturbed density at constant pressure.
-    charged : int
-        Perturbed sum of charges; the next turn perturbs the sum of squared charges.
-    later, last : int
-        Perturbed time; the last direction.
-    """
-
-    warmer: int
-    denser: int
-    charged: int
-    later: int
-    last: int
-
-
-def turns_of(rates):
-    """The turns of a step."""
-    warmer = 1 + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
-    denser = warmer + (1 if HEATING != FIXED else 0)
-    charged = denser + (1 if HEATING == PRESSURE else 0)
-    later = charged + (2 if PLASMA else 0)
-    return Turns(warmer, denser, charged, later, later if TIMED else later - 1)
-
-
-class StepTime(NamedTuple):
-    """The time span of a step.
-
-    Attributes
-    ----------
-    below : int
-        The knot before its start.
-    since : float
-        Time from that knot to its start.
-    last : int
-        The last segment of the conditions that it touches.
-    h : float
-        Its length.
-    """
-
-    below: int
-    since: float
-    last: int
-    h: float
-
-
 def begin_zone(system, workspace, vectors, history, out):
     """Take a zone's amounts from `out`, and compute constant coefficients; ends in a barrier."""
     first, stride = thread_rank(), thread_count()
@@ -277,7 +229,12 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
             rates, system.thermo, workspace, history.factors, hot, dense, new, more_electrons,
             more_squares,
         )  # fmt: skip
-    entry_values(system.flows, workspace.slots, workspace.values, thread_rank(), thread_count())
+    values = workspace.values
+    entry_values(system.flows, workspace.slots, values, thread_rank(), thread_count())
+    if FLOW == PLUG:
+        # dt = dz / u, and the velocity u is inversely proportional to the density.
+        for entry in no_unroll(range(thread_rank(), values.size, thread_count())):
+            values[entry] *= dense * history.inflow[0]
     barrier()
     return hot, dense
 
@@ -292,7 +249,7 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
         for i in no_unroll(range(thread_rank(), count, thread_count())):
             trial[i] -= change[i]
             if HEATING != FIXED and turn == warmer:
-                trial[i] /= _WARMER * y[count - 1]
+                trial[i] /= _WARMER * y[system.invariants.shape[1]]
             if HEATING == PRESSURE and turn == denser:
                 trial[i] /= _MORE
                 if not MOLECULES:
@@ -381,16 +338,26 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     system, method, workspace, vectors, history, turn, turns, step, isobar
                 )
             change_at(system, workspace, new, trial)
-            capacity = 0.0
+            capacity, renewal = 0.0, 0.0
+            # A kind of collision partners changes only the reactions.
+            reactions_alone = turn > 0 and turn < turns.warmer
+            if FLOW == STIRRED:
+                if not reactions_alone:
+                    renewal = history.inflow[species_count + 1]
+                add_inflow(history.inflow, renewal, new, trial, species_count)
             if HEATING != FIXED:
-                capacity = add_temperature_rate(system, workspace, hot, dense, new, trial)
+                capacity = add_temperature_rate(
+                    system, workspace, hot, dense, new, trial, history.inflow, renewal
+                )
+            if FLOW == PLUG:
+                set_age_rate(history.inflow, dense, reactions_alone, trial, species_count)
             if turn == 0:
                 for i in no_unroll(range(first, count, stride)):
                     change[i] = trial[i]
                 barrier()
                 if HEATING != FIXED and taken > 0:
                     steepest, peak = fastest_heating(
-                        y[count - 1] - before, speed, change[count - 1], ago, begin, since,
+                        y[species_count] - before, speed, change[species_count], ago, begin, since,
                         steepest, peak,
                     )  # fmt: skip
                 if taken + repeated == 0:
@@ -405,9 +372,13 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 if THIRD_BODIES:
                     keep_slopes(system.rates, workspace)
                 if HEATING != FIXED:
-                    put_temperature_row(system, workspace, vectors, hot, dense, y, change, capacity)
+                    put_temperature_row(
+                        system, workspace, vectors, hot, dense, y, change, capacity, renewal
+                    )
                     dilution = dilution_of(system, workspace, y, hot, dense)
                     isobar = Isobar(isobar.pressure, dense)
+                if FLOW == STIRRED:
+                    add_outflow(system, vectors, renewal)
             elif stage <= 0:
                 put_direction(system, workspace, vectors, turn, turns, dense, h)
             if stage == 0:
@@ -423,13 +394,16 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             after_reject = True
             continue
         taken += 1
-        defect = max(defect, project(system.invariants, new, vectors.gram, workspace.reduced))
+        if FLOW == STIRRED:
+            renew_sums(system.invariants, history.inflow, h, vectors.gram)
+        worst = project(system.invariants, new, vectors.gram, workspace.reduced, history.inflow)
+        defect = max(defect, worst)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
             stop, base = history.times[last + 1], history.times[below]
         place = fill_output(method, vectors, grid, place, base, since, h, stop, ends, out)
         if HEATING != FIXED:
-            before, speed, ago = y[count - 1], change[count - 1], h
+            before, speed, ago = y[species_count], change[species_count], h
             barrier()
         for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]

@@ -28,7 +28,9 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.kernel_options import (
+    FLOW,
     HEATING,
+    ISOTHERMAL,
     MOLECULES,
     NEUTRINOS,
     PLASMA,
@@ -54,14 +56,26 @@ from ergode.kinetics.physics.rates import (
 )
 from ergode.kinetics.physics.screening import charges, plasma_coefficients
 from ergode.kinetics.physics.third_bodies import collision_partners, third_bodies
-from ergode.kinetics.tables import FIXED, NONNEGATIVE, PRESSURE, Complexes, System, Terms
+from ergode.kinetics.tables import (
+    CLOSED,
+    FIXED,
+    NONNEGATIVE,
+    PLUG,
+    PRESSURE,
+    STIRRED,
+    Complexes,
+    System,
+    Terms,
+)
 from ergode.models.constants import GAS_CONSTANT
 
 
-def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:
+def coupled(
+    mechanism: Mechanism, heating: int, flow: int = CLOSED
+) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:
     """Where the Jacobian may not be zero, and the terms of its entries (see `pattern_of`)."""
     structure = mechanism.structure
-    count = structure.species_count + (heating != FIXED)
+    count = structure.species_count + (heating != FIXED) + (flow == PLUG)
     pattern, terms = pattern_of(structure.complexes, structure.powers, structure.net_flows, count)
     # Third bodies, and a density computed from amounts, couple every species with every other.
     # A temperature alone adds one row and one column.
@@ -72,7 +86,9 @@ def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[
     return pattern, terms
 
 
-def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> System:
+def system_of(
+    mechanism: Mechanism, absolute: np.ndarray, *, heating: int, flow: int = CLOSED
+) -> System:
     """Tables for an implicit method.
 
     Parameters
@@ -82,9 +98,11 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
         Absolute tolerance of each variable.
     heating : int
         `FIXED`, `VOLUME` or `PRESSURE`.
+    flow : int
+        `CLOSED`, `STIRRED` or `PLUG`.
     """
     structure = mechanism.structure
-    pattern, terms = coupled(mechanism, heating)
+    pattern, terms = coupled(mechanism, heating, flow)
     count = len(pattern)
     plan = eliminate(pattern)
     places = plan.positions()
@@ -222,11 +240,19 @@ def _segment_by_segment(system, workspace, y, found):
 change_at = option(ByTarget(cpu=_row_by_row, cuda=_segment_by_segment))
 
 
-def add_temperature_rate(system, workspace, temperature, density, y, change):
+def add_inflow(inflow, renewal, y, change, species_count):
+    """Add what flows in, less what flows out, to the changes of species."""
+    if FLOW == STIRRED:
+        for i in no_unroll(range(thread_rank(), species_count, thread_count())):
+            change[i] += renewal * (inflow[i] - y[i])
+
+
+def add_temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal):
     """Append dT/dt [K/s] to the changes of species; ends in a barrier.
 
-    Fills `workspace.energies` with the internal energies of species, or their enthalpies at
-    constant pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
+    In a stirred tank `renewal` is one over the residence time, or zero without the flow. Fills
+    `workspace.energies` with the internal energies of species, or their enthalpies at constant
+    pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
     """
     first, stride = thread_rank(), thread_count()
     thermo, found = system.thermo, workspace.energies
@@ -252,14 +278,30 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
     released = 0.0
     for i in no_unroll(range(first, count, stride)):
         released -= found[i] * change[i]
+        if FLOW == STIRRED:
+            released -= renewal * y[i] * (found[i] + work_of_outflow(temperature))
     # The slot that was not used last.
     released = total_of(released, workspace.reduced, 1 if MOLECULES else 0)
+    if FLOW == STIRRED:
+        released += renewal * inflow[count]
     if first == 0:
         if NEUTRINOS:
             released -= neutrino_losses_of(temperature, density, nuclei, electrons)
-        change[count] = released / capacity
+        change[count] = 0.0 if ISOTHERMAL else released / capacity
     barrier()
     return capacity
+
+
+def set_age_rate(inflow, density, reactions_alone, change, species_count):
+    """Set the change of the time since the inlet with the position; ends in a barrier."""
+    if thread_rank() == 0:
+        change[species_count + 1] = 0.0 if reactions_alone else density * inflow[0]
+    barrier()
+
+
+def work_of_outflow(temperature):
+    """Enthalpy less what `add_temperature_rate` takes as energy [erg/mol]."""
+    return 0.0 if HEATING == PRESSURE else GAS_CONSTANT * temperature
 
 
 def response_of_zone(table, temperature, density, nuclei, electrons):
@@ -344,8 +386,13 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
     barrier()
 
 
-def put_temperature_row(system, workspace, vectors, temperature, density, y, change, capacity):
-    """Fill the temperature's row of the Jacobian from the rows of species; ends in a barrier."""
+def put_temperature_row(
+    system, workspace, vectors, temperature, density, y, change, capacity, renewal
+):
+    """Fill the temperature's row of the Jacobian from the rows of species; ends in a barrier.
+
+    The rows of species do not have the flow yet.
+    """
     thermo, place, matrix = system.thermo, system.place, vectors.matrix
     count = workspace.energies.size
     rise = change[count]
@@ -381,17 +428,36 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
             if HEATING == PRESSURE:
                 gained += GAS_CONSTANT
             total += rise * gained / capacity
+            if FLOW == STIRRED:
+                total += renewal * work_of_outflow(temperature) / capacity
         else:
             total -= by_nuclei + thermo.charge[j] * by_electrons
-        matrix[place[count, j]] = total
+        matrix[place[count, j]] = 0.0 if ISOTHERMAL else total
     barrier()
+
+
+def outflow_alone(system, vectors, renewal):
+    plan, species_count = system.plan, system.invariants.shape[1]
+    for k in range(plan.order.size):
+        if plan.order[k] < species_count:
+            vectors.matrix[plan.pivot[k]] += renewal
+
+
+def _outflow_together(system, vectors, renewal):
+    for i in no_unroll(range(thread_rank(), system.invariants.shape[1], thread_count())):
+        vectors.matrix[system.pivot[i]] += renewal
+    barrier()
+
+
+add_outflow = option(ByTarget(cpu=outflow_alone, cuda=_outflow_together))
+"""Add the outflow to the diagonal of the negative Jacobian; ends in a barrier."""
 
 
 def put_temperature_column(system, vectors, column):
     """Fill the temperature's column of the Jacobian; ends in a barrier."""
-    count = system.absolute.size
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
-        vectors.matrix[system.place[i, count - 1]] = -column[i]
+    species_count = system.invariants.shape[1]
+    for i in no_unroll(range(thread_rank(), system.absolute.size, thread_count())):
+        vectors.matrix[system.place[i, species_count]] = -column[i]
     barrier()
 
 
@@ -400,7 +466,7 @@ def subtract_dilution(system, vectors, reduced, y, column):
 
     `column` is the derivative of dy/dt with respect to the logarithm of the density.
     """
-    count = system.absolute.size - 1
+    count = system.invariants.shape[1]
     amount = 0.0
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         amount += y[i]
