@@ -155,13 +155,18 @@ def test_a_chain_in_a_tank_is_exact(threads):
 
 
 def test_parts_of_the_zones_are_those_of_one_call(tmp_path):
-    """Residence times, feeds and amounts by zone; and points of a sweep, which share them."""
+    """Residence times, feeds and amounts by zone."""
     tank = StirredTank({"A": [1.0, 2.0, 4.0]}, [0.1, 1.0, 10.0])
     options = {"times": [0, 1], "initial": {"A": [1.0, 0.0, 2.0]}, "reactor": tank, "device": "cpu"}
     one = integrate(CHAIN, **options)
     parts = integrate(CHAIN, **options, store=tmp_path / "parts.zarr", chunk=2)
     np.testing.assert_array_equal(one["concentration"], parts["concentration"])
     np.testing.assert_array_equal(parts["residence_time"], [0.1, 1.0, 10.0])
+    assert one.attrs["reactor"] == "stirred tank"
+
+
+@pytest.mark.exhaustive
+def test_points_of_a_sweep_share_the_tanks():
     swept = ergode.ReactionNetwork(
         {"A": 1.0, "B": 0.5}, [ergode.Reaction("A -> B", rate_constant="k")], parameters={"k": 3.0}
     )
@@ -171,7 +176,17 @@ def test_parts_of_the_zones_are_those_of_one_call(tmp_path):
     )  # fmt: skip
     steady = 4.0 / (1.0 + np.array([[1.0], [3.0]]) * [0.1, 1.0])
     np.testing.assert_allclose(found["concentration"][:, :, -1, 0], steady, rtol=1e-3)
-    assert found.attrs["reactor"] == "stirred tank"
+
+
+def test_boundary_species_do_not_flow():
+    network = ergode.ReactionNetwork(
+        [ergode.Species("A", 1.0), ergode.Species("M", 3.0, boundary=True)],
+        [ergode.Reaction("A + M -> M", rate_constant=1.0)],
+    )
+    found = integrate(network, times=[0, 50], reactor=StirredTank({"A": 4.0}, 1.0), device="cpu")
+    np.testing.assert_allclose(found["concentration"][0, -1], [1.0, 3.0], rtol=1e-3)
+    with pytest.raises(ergode.ModelError, match="inflow has the species 'M', whose amount"):
+        integrate(network, times=[0, 50], reactor=StirredTank({"M": 4.0}, 1.0), device="cpu")
 
 
 FIT = {"network": GAS, "heating": "constant-volume", "initial": START, **HOT}

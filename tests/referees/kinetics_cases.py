@@ -139,6 +139,7 @@ def random_case(seed, kind=None):
         "powers": _powers,
         "tank": _tank,
         "tube": _tube,
+        "sun": _sun,
     }[kind]
     make(rng, case, begin, span)
     case["rtol"] = float(10 ** rng.uniform(-7, -2.5))
@@ -226,6 +227,18 @@ def _tube(rng, case, begin, span):
     _molecules(rng, case, begin, span, heatings[case["seed"] % 2])
     case["velocity"] = float(10 ** rng.uniform(-2, 5))
     case["times"] = [case["velocity"] * t for t in case["times"]]
+
+
+def _sun(rng, case, begin, span):
+    """Coefficients that follow the sunlight, which may be zero."""
+    _plain(rng, case, begin, span)
+    if rng.random() < 0.5:
+        case["temperature"] = float(rng.uniform(300.0, 2500.0))
+    times, values = table_of(rng, begin, span, 1e-3, 1.0)
+    case["sunlight"] = times, [max(float(v - 2e-3), 0.0) for v in values]
+    for one in case["reactions"]:
+        if one is case["reactions"][0] or rng.random() < 0.5:
+            one["sun"] = float(rng.choice([1.0, 1.0, 2.0, 0.5]))
 
 
 def _gas(rng):
@@ -349,6 +362,8 @@ def _law(law, reactions):
 
 def _ordered(one, reactions):
     law = _law(one["law"], reactions)
+    if "sun" in one:
+        law = ergode.Photolysis(law, one["sun"])
     return ergode.PowerLaw(law, one["orders"]) if "orders" in one else law
 
 
@@ -384,7 +399,7 @@ def _side(amounts):
 def conditions_of(case):
     """Options of `integrate`."""
     found = {"times": case["times"], "initial": case["initial"]}
-    for name in ("temperature", "density", "pressure"):
+    for name in ("temperature", "density", "pressure", "sunlight"):
         if name in case:
             value = case[name]
             found[name] = value if np.isscalar(value) else ergode.kinetics.Trajectory(*value)

@@ -96,7 +96,7 @@ class Model:
     """Rates of change of a description."""
 
     def __init__(self, case):
-        self.case = case
+        self.case, self.light = case, 1.0
         self.names = [one["name"] for one in case["species"]]
         index = {name: i for i, name in enumerate(self.names)}
         self.left = [
@@ -162,7 +162,7 @@ class Model:
                 value = weak(law["table"], t, max((self.charge * c).sum(), 1e-300))
             elif kind == "balance":
                 value = found[law["of"]] * np.exp(-self.log_equilibrium(law["of"], t))
-            found[k] = value
+            found[k] = value * self.light ** r["sun"] if "sun" in r else value
         return found
 
     def log_equilibrium(self, k, t):
@@ -274,7 +274,7 @@ def solve(case, rtol=1e-8):
     """Amounts (mass fractions of nuclei) at the times of a case, and temperatures where heated."""
     model, times, y = Model(case), np.array(case["times"], float), start_of(case)
     knots = [times]
-    for name in ("temperature", "density"):
+    for name in ("temperature", "density", "sunlight"):
         if name in case and not np.isscalar(case[name]):
             knots.append(np.array(case[name][0], float))
     every = np.unique(np.concatenate(knots))
@@ -287,16 +287,19 @@ def solve(case, rtol=1e-8):
     for a, b in zip(every[:-1], every[1:], strict=True):
         hot = [course(case.get("temperature", 1e3), t) for t in (a, b)]
         dense = [course(case.get("density", 1.0), t) for t in (a, b)]
+        light = [course(case.get("sunlight", 1.0), t) for t in (a, b)]
         span = b - a
 
-        def change(s, y, hot=hot, dense=dense, span=span):
+        def change(s, y, hot=hot, dense=dense, light=light, span=span):
             x = s / span
+            model.light = light[0] + x * (light[1] - light[0])
             return model.amounts_change(
                 s, y, hot[0] + x * (hot[1] - hot[0]), dense[0] + x * (dense[1] - dense[0])
             )
 
         # Time since the knot; a temperature that multiplies may not be passed in one step.
         moves = max(abs(np.log(hot[1] / hot[0])), abs(np.log(dense[1] / dense[0])))
+        moves = max(moves, abs(light[1] - light[0]))
         run = solve_ivp(
             change, (0.0, span), y, method="Radau", rtol=rtol, atol=allowed,
             max_step=span / max(1.0, 10 * moves),

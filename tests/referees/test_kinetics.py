@@ -26,7 +26,7 @@ from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network import rate_tables, to_tables
 
 integrating = importlib.import_module("ergode.kinetics.integrate")
-KINDS = ("plain", "molecules", "nuclei", "heated", "powers", "tank", "tube")
+KINDS = ("plain", "molecules", "nuclei", "heated", "powers", "tank", "tube", "sun")
 IMPLICIT = tuple(name for name, method in METHODS.items() if method.implicit)
 EXPLICIT = tuple(name for name in METHODS if name not in IMPLICIT)
 DEVICES = ("cpu", pytest.param("cuda", marks=pytest.mark.cuda))
@@ -62,7 +62,7 @@ def findings(case, methods=IMPLICIT, device="cpu"):
     network, scale, found = network_of(case), np.abs(expected).max(), []
     for method in methods:
         explicit = method in EXPLICIT
-        others = {"heating", "tank", "velocity"} & set(case)
+        others = {"heating", "tank", "velocity", "sunlight"} & set(case)
         if explicit and (others or any("orders" in one for one in case["reactions"])):
             continue
         with warnings.catch_warnings(record=True) as said:

@@ -1,7 +1,7 @@
 """Stiff thermonuclear and chemical kinetics in many zones."""
 
 from ergode.kinetics.burn import Burned, burn
-from ergode.kinetics.conditions import Trajectory
+from ergode.kinetics.conditions import Trajectory, daylight
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, neutrino_losses
@@ -13,7 +13,7 @@ from ergode.kinetics.reactors import PlugFlow, StirredTank
 
 __all__ = [
     "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
-    "Trajectory", "burn",
+    "Trajectory", "burn", "daylight",
     "equation_of_state", "equilibrium_distance", "ignition_delay", "integrate", "neutrino_losses",
     "nuclear_equilibrium", "plug_flow", "reaction_rates",
 ]  # fmt: skip

@@ -176,6 +176,8 @@ def burn(
             "the species are neither nuclei nor molecules with NASA polynomials; burn() needs one "
             "of these, integrate() also takes concentrations"
         )
+    if mechanism.has_sunlight:
+        raise ModelError("a coefficient is a Photolysis; burn() has no sunlight, integrate() does")
     if not isinstance(heating, str | None) or heating not in HEATING:
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from ergode.models.reactions.network import ReactionNetwork
 
 _DENSEST_GAS = 1e10  # [dyn/cm2]; a larger pressure of a gas is taken for a mistaken unit
 _SUM_TOLERANCE = 1e-3
+_ROUNDING = 1e-15  # of sunlight, which was tabulated with 1 added
 
 ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
@@ -60,6 +62,32 @@ class Trajectory:
             )
         object.__setattr__(self, "times", grid)
         object.__setattr__(self, "values", rows)
+
+
+def daylight(time: float, *, sunrise: float = 4.5, sunset: float = 19.5) -> float:
+    """The sunlight at a time of day, 1 at noon and 0 at night, as in KPP's mechanisms (`SUN`).
+
+    Parameters
+    ----------
+    time : float
+        Since midnight of the first day [s].
+    sunrise, sunset : float
+        Hours of the day.
+
+    References
+    ----------
+    R. Sander, A. Sandu et al., "KPP user manual", `Update_SUN`.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> [round(ergode.kinetics.daylight(3600.0 * hour), 3) for hour in (0, 6, 12, 20)]
+    [0.0, 0.287, 1.0, 0.0]
+    """
+    if not 0 <= sunrise < sunset <= 24:
+        raise ModelError(f"sunrise is {sunrise} and sunset {sunset}; expected hours from 0 to 24")
+    from_noon = (2.0 * (time / 3600.0 % 24.0) - sunrise - sunset) / (sunset - sunrise)
+    return 0.5 * (1.0 + math.cos(math.pi * from_noon**2)) if abs(from_noon) < 1.0 else 0.0
 
 
 _UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
@@ -166,6 +194,7 @@ def zones_of(
     rtol: float = 1e-4,
     parameters: Mapping[str, np.ndarray] | None = None,
     reactor: StirredTank | PlugFlow | None = None,
+    sunlight: Any = None,
 ) -> Zones:
     """Check conditions and bring them to one shape.
 
@@ -189,7 +218,9 @@ def zones_of(
     if initial is None or not (mechanism.nuclear or mechanism.molecular):
         for i, amount in enumerate(own_amounts(network, parameters)):
             rows.setdefault(i, amount * (mechanism.mass[i] if initial is None else 1.0))
-    named = {"temperature": temperature, "density": density, "pressure": pressure}
+    named = {
+        "temperature": temperature, "density": density, "pressure": pressure, "sunlight": sunlight,
+    }  # fmt: skip
     histories = {
         name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
     }
@@ -208,7 +239,7 @@ def zones_of(
             )
     times = _common_times(histories, grid)
     check_room(
-        8 * count * (3 * len(network.species) + 4 * times.size),
+        8 * count * (3 * len(network.species) + 5 * times.size),
         f"an array of conditions of {count:,} zones at {times.size:,} knots",
         "use fewer zones",
     )
@@ -229,6 +260,10 @@ def zones_of(
         if mode != PRESSURE:
             dense = np.ones((count, times.size))
     history, flow = ConditionHistory(times, hot, dense), CLOSED
+    if mechanism.has_sunlight:
+        light = _on_grid(histories["sunlight"], times, count, 1.0)
+        brightest = light.max(axis=1, keepdims=True)
+        history = history._replace(sunlight=np.concatenate([light, brightest], axis=1))
     if reactor is not None:
         flow, given = reactor.flow, Given("density" in histories, mode, isothermal)
         history = history._replace(inflow=reactor.rows(network, mechanism, amounts, given))
@@ -316,7 +351,15 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
                 )
     elif "density" in histories and "pressure" in histories:
         raise ModelError("density and pressure are given; one follows from the other")
+    if ("sunlight" in histories) != mechanism.has_sunlight:
+        raise ModelError(
+            "sunlight is not given, but a coefficient is a Photolysis"
+            if mechanism.has_sunlight
+            else "sunlight is given, but no coefficient is a Photolysis"
+        )
     for name, (times, _) in histories.items():
+        if name == "sunlight":
+            continue
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
             raise ModelError(f"{name} is a Trajectory, but here the reactions determine it")
 
@@ -324,14 +367,22 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
 def _values(
     name: str, value: Any, grid: np.ndarray | None, rtol: float
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Times, or None, and values [zone, point], all positive."""
+    """Times, or None, and values [zone, point], all positive; the sunlight may be zero."""
+    dark = name == "sunlight"
     times = None
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
     elif callable(value):
         if grid is None:
             raise ModelError(f"{name} is a function of time; expected its value at one time")
-        times, rows = tabulated(name, value, grid, 0.01 * rtol)
+        # Small values of the sunlight are as accurate as those of about one.
+        shift = 1.0 if dark else 0.0
+        times, rows = tabulated(
+            name, lambda t: np.asarray(value(t), np.float64) + shift, grid, 0.01 * rtol
+        )
+        rows -= shift
+        if dark:
+            rows[np.abs(rows) < _ROUNDING] = 0.0
     else:
         try:
             rows = np.atleast_1d(np.asarray(value, np.float64))
@@ -343,11 +394,12 @@ def _values(
         if rows.ndim != 1 or not rows.size:
             raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
         rows = rows[:, None]
-    bad = ~(np.isfinite(rows) & (rows > 0))
+    bad = ~(np.isfinite(rows) & ((rows >= 0) if dark else (rows > 0)))
     if bad.any():
         zone = int(np.argwhere(bad)[0][0])
         raise ModelError(
-            f"{name} is {rows[bad][0]:g} in zone {zone}; expected a positive, finite number"
+            f"{name} is {rows[bad][0]:g} in zone {zone}; expected a "
+            f"{'finite number, 0 or more' if dark else 'positive, finite number'}"
         )
     return times, rows
 

@@ -57,6 +57,7 @@ def integrate(
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
+    sunlight: Any = None,
     heating: Literal["constant-volume", "constant-pressure", "isothermal-constant-pressure"]
     | None = None,
     equation_of_state: StateName | EquationOfState = "ideal",
@@ -106,6 +107,9 @@ def integrate(
         Mass density [g/cm3].
     pressure : float or array_like of shape [zone_count]
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
+    sunlight : float, array_like of shape [zone_count], Trajectory, or function
+        For coefficients that are a `Photolysis`: a number of 0 (night) or more, or as for
+        `temperature`, such as `daylight`.
     heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure"}
         Whether the energy released by reactions changes the temperature. For nuclei the temperature
         follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
@@ -242,7 +246,7 @@ def integrate(
     bindings_of_state(equation_of_state)
     conditions = {
         "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
-        "grid": grid, "rtol": rtol, "reactor": reactor,
+        "grid": grid, "rtol": rtol, "reactor": reactor, "sunlight": sunlight,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
     layout = layout_of(network, parameters, initial, results.names("kinetics", output))

@@ -15,6 +15,8 @@ MOLECULES = option(True)
 """Whether species are molecules with NASA polynomials; otherwise nuclei."""
 POWERS = option(False)
 """Whether some reaction has orders that are not three whole numbers at most."""
+SUNLIT = option(False)
+"""Whether coefficients depend on the sunlight."""
 DYNAMIC = option(False)
 """Whether coefficients change while a zone is integrated."""
 TIMED = option(False)

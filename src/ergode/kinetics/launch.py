@@ -24,6 +24,7 @@ from ergode.kinetics.kernel_options import (
     PLASMA,
     POWERS,
     REVERSIBLE,
+    SUNLIT,
     SWEPT,
     THIRD_BODIES,
     TIMED,
@@ -147,6 +148,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
         THIRD_BODIES: dependent,
         PLASMA: mechanism.has_plasma,
         POWERS: mechanism.has_powers,
+        SUNLIT: mechanism.has_sunlight,
         REVERSIBLE: reversible,
         MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),
     }

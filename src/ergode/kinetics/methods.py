@@ -54,6 +54,8 @@ class Method(methods.Method):
                 "cannot integrate more than three reactants, or orders that are no whole numbers; "
                 "use 'rodas4'"
             )
+        if mechanism.has_sunlight and not self.implicit:
+            return "cannot integrate coefficients that depend on sunlight; use 'rodas4'"
         if heating != FIXED and not self.implicit:
             return "cannot integrate the temperature; use 'rodas4'"
         return None

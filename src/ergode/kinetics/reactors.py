@@ -61,7 +61,7 @@ class StirredTank:
     ----------
     inflow : mapping of str to float or array_like, shape [zone_count]
         What flows in. Of molecules only ratios matter: of moles, or of masses if the zones have a
-        `density`. Of other species, concentrations.
+        `density`. Of other species, concentrations; boundary species keep their amounts.
     residence_time : float or array_like of shape [zone_count]
         Mass in the reactor over mass flow [s, or the unit of time of the coefficients].
     temperature : float or array_like of shape [zone_count], optional
@@ -133,6 +133,10 @@ class StirredTank:
         count = amounts.shape[1]
         flowing = np.zeros_like(amounts)
         for i, row in composition_of(network, self.inflow, "inflow").items():
+            if network.species[i].boundary:
+                raise ModelError(
+                    f"inflow has the species '{network.species[i].name}', whose amount is fixed"
+                )
             flowing[:, i] = row
         if mechanism.molecular:
             mass = molar_masses(network)
@@ -145,6 +149,8 @@ class StirredTank:
                     f"inflow is empty in zone {empty[0]}; expected at least one species"
                 )
             flowing *= (amounts @ mass / total)[:, None]
+        fixed = [one.boundary for one in network.species]
+        flowing[:, fixed] = amounts[:, fixed]  # they neither flow in nor out
         heats = given.heating != FIXED and not given.isothermal
         if heats and self.temperature is None:
             raise ModelError(

@@ -75,7 +75,7 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return found
     conditions: dict[str, Any] = {}
     sizes = []
-    for name in ("temperature", "density", "pressure"):
+    for name in ("temperature", "density", "pressure", "sunlight"):
         value = arguments[name]
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
@@ -171,6 +171,7 @@ def swept_zones(
                 temperature=np.tile(history.temperature, (points, 1)),
                 density=np.tile(history.density, (points, 1)),
                 inflow=np.tile(history.inflow, (points, 1)) if zones.flow != CLOSED else (),
+                sunlight=np.tile(history.sunlight, (points, 1)) if mechanism.has_sunlight else (),
             ),
         )
     factors = np.repeat(factors_of(network, mechanism, rows, points), count, axis=0)

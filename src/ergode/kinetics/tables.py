@@ -39,6 +39,8 @@ class ConditionHistory(NamedTuple):
         Of stirred tanks: amounts of the inflow, of the mass in the zone; their enthalpy [erg]; one
         over the residence time; conserved sums of the inflow. Of plug flow, shape [zone_count, 1]:
         one over the velocity at the inlet. Otherwise ``()``.
+    sunlight : ndarray of float64, shape [zone_count, knot_count + 1]
+        Sunlight, then its largest value in the zone; ``()`` where no coefficient depends on it.
     """
 
     times: np.ndarray
@@ -46,6 +48,7 @@ class ConditionHistory(NamedTuple):
     density: np.ndarray
     factors: np.ndarray = UNSWEPT
     inflow: Any = ()
+    sunlight: Any = ()
 
 
 class Outcome(NamedTuple):
@@ -221,6 +224,9 @@ class Rates(NamedTuple):
     reverse_change : ndarray of float64
         Stoichiometry of the forward reaction: species, net change.
     plasma : Plasma
+    sunlit : ndarray of uint32, shape [sunlit_count]
+        Reactions whose coefficients are multiplied by a power of the sunlight.
+    sunlit_power : ndarray of float64, shape [sunlit_count]
     """
 
     parameters: np.ndarray
@@ -242,6 +248,8 @@ class Rates(NamedTuple):
     reverse_species: np.ndarray
     reverse_change: np.ndarray
     plasma: Plasma
+    sunlit: np.ndarray
+    sunlit_power: np.ndarray
 
     @property
     def slot_count(self) -> int:

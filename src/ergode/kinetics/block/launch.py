@@ -207,6 +207,8 @@ def run_on_device(
     each += history.factors.shape[1] if swept else 0
     flows = zones.flow != CLOSED
     each += history.inflow.shape[1] if flows else 0
+    sunny = not isinstance(history.sunlight, tuple)
+    each += history.sunlight.shape[1] if sunny else 0
     times, grid_there = device.put(history.times), device.put(grid)
     begin = kernels.for_each(_begin)
 
@@ -220,6 +222,7 @@ def run_on_device(
             device.put(history.density[part]),
             device.put(history.factors[part] if swept else history.factors),
             device.put(history.inflow[part]) if flows else (),
+            device.put(history.sunlight[part]) if sunny else (),
         )
         found = launch.start(there, grid_there, amounts)
         device.get(amounts, outcome.amounts[part])

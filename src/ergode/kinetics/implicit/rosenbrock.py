@@ -31,7 +31,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.elimination import TILE, block_factorize, block_solve
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.condition_history import history_of
+from ergode.kinetics.condition_history import history_at, history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.low_rank import (
     add_dilution,
@@ -78,6 +78,7 @@ from ergode.kinetics.kernel_options import (
     PLASMA,
     POWERS,
     REVERSIBLE,
+    SUNLIT,
     THIRD_BODIES,
     TIMED,
 )
@@ -179,7 +180,7 @@ def begin_zone(system, workspace, vectors, history, out):
     if not DYNAMIC:
         coefficients(
             system.rates, system.thermo, workspace, history.factors, history.temperature[0],
-            history.density[0], y, 1.0, 1.0,
+            history.density[0], y, 1.0, 1.0, history.sunlight[0] if SUNLIT else 1.0,
         )  # fmt: skip
         entry_values(system.flows, workspace.slots, workspace.values, first, stride)
 
@@ -222,12 +223,15 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
             put_slopes(rates, workspace, turn - 1)
     if anew:
         more_electrons, more_squares = 1.0, 1.0
+        sunlight = 1.0
+        if SUNLIT:
+            sunlight = history_at(times, history.sunlight, below, until, at)
         if PLASMA:
             more_electrons += _MORE if turn == turns.charged else 0.0
             more_squares += _MORE if turn == turns.charged + 1 else 0.0
         coefficients(
             rates, system.thermo, workspace, history.factors, hot, dense, new, more_electrons,
-            more_squares,
+            more_squares, sunlight,
         )  # fmt: skip
     values = workspace.values
     entry_values(system.flows, workspace.slots, values, thread_rank(), thread_count())

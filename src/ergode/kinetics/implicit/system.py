@@ -36,6 +36,7 @@ from ergode.kinetics.kernel_options import (
     PLASMA,
     POWERS,
     REVERSIBLE,
+    SUNLIT,
     THIRD_BODIES,
 )
 from ergode.kinetics.network.mechanism import pattern_of, products, put_powers, row_sums
@@ -48,6 +49,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.neutrinos import neutrino_losses_of
 from ergode.kinetics.physics.rates import (
+    add_sunlight,
     base_coefficients,
     detailed_balance,
     energies,
@@ -147,7 +149,16 @@ _SHARE = 1e-3
 
 
 def coefficients(
-    rates, thermo, workspace, factors, temperature, density, y, more_electrons, more_squares
+    rates,
+    thermo,
+    workspace,
+    factors,
+    temperature,
+    density,
+    y,
+    more_electrons,
+    more_squares,
+    sunlight,
 ):
     """Coefficients of all reactions at these conditions; ends in a barrier.
 
@@ -170,6 +181,9 @@ def coefficients(
             rates.plasma, temperature, density, electrons * more_electrons,
             squares * more_squares, slots, first, stride,
         )  # fmt: skip
+    if SUNLIT:
+        barrier()
+        add_sunlight(rates, sunlight, slots, first, stride)
     if REVERSIBLE:
         log_volumes(thermo, temperature, workspace.volumes, first, stride)
         barrier()

@@ -31,6 +31,7 @@ from ergode.models.reactions.rates import (
     Chebyshev,
     DetailedBalance,
     Falloff,
+    Photolysis,
     PowerLaw,
     PressureLog,
     Reaclib,
@@ -95,6 +96,7 @@ def rates_of(
     third_bodies = _ThirdBodies()
     weak: dict[int, WeakTable] = {}
     captures: list[int] = []
+    sunlit: dict[int, float] = {}
     reverse: list[tuple[int, int]] = []
     reactant = [reactants_of(one) for one in orders]
     forwards: dict[tuple[Any, ...], list[int]] = {}
@@ -119,6 +121,9 @@ def rates_of(
                 "a rate constant of concentrations has no meaning there"
             )
         if isinstance(rate, PowerLaw):
+            rate = rate.rate
+        if isinstance(rate, Photolysis):
+            sunlit[k] = rate.exponent
             rate = rate.rate
         if isinstance(rate, DetailedBalance):
             if isinstance(rate.forward, Reaclib) and rate.forward.electrons:
@@ -184,6 +189,8 @@ def rates_of(
         np.array([i for change in changes for i in change], np.uint32),
         np.array([v for change in changes for v in change.values()], np.float64),
         _plasma_of(network, reactant, reverse, weak, captures, screening),
+        np.array(list(sunlit), np.uint32),
+        np.array(list(sunlit.values()), np.float64),
     )  # fmt: skip
 
 

@@ -66,6 +66,11 @@ class Mechanism:
         return self.structure.powers.power_count > 0
 
     @property
+    def has_sunlight(self) -> bool:
+        """Whether coefficients depend on the sunlight."""
+        return self.rates.sunlit.size > 0
+
+    @property
     def has_plasma(self) -> bool:
         """Whether coefficients depend on electrons and on the charges of nuclei."""
         plasma = self.rates.plasma
@@ -85,6 +90,7 @@ class Mechanism:
             "reverse": not reversible,
             "forward": not reversible,
             "plasma": not self.has_plasma,
+            "sunlit": not self.has_sunlight,
             "polynomials": nuclear,
             "mass_excess": not (nuclear and (reversible or heating)),
             "translation": not (nuclear and reversible),

@@ -61,6 +61,16 @@ def density_power(rates, r, density):
     return power
 
 
+def add_sunlight(rates, sunlight, slots, first, stride):
+    """Multiply coefficients by powers of the sunlight."""
+    for count in range(first, rates.sunlit.size, stride):
+        power = rates.sunlit_power[count]
+        factor = sunlight
+        if power != 1.0:
+            factor = exp(power * log(sunlight)) if sunlight > 0.0 else 0.0
+        slots[rates.sunlit[count]] *= factor
+
+
 def range_at(a, i, temperature):
     """Row of the first coefficient of molecule i at a temperature; the last range is unlimited."""
     row = 0

@@ -295,14 +295,39 @@ class PowerLaw(RateCoefficient):
         for name, order in self.orders:
             if not math.isfinite(order):
                 raise ModelError(f"orders of a PowerLaw has {order} of '{name}'")
-        if isinstance(self.rate, PowerLaw | DetailedBalance):
-            raise ModelError(
-                f"rate of a PowerLaw is a {type(self.rate).__name__}; expected another coefficient"
-            )
-        if not isinstance(self.rate, RateCoefficient):
-            if not (math.isfinite(self.rate) and self.rate >= 0.0):
-                raise ModelError(f"rate of a PowerLaw is {self.rate}; expected 0 or more")
-            object.__setattr__(self, "rate", float(self.rate))
+        object.__setattr__(self, "rate", _inner(self.rate, "PowerLaw", PowerLaw))
+
+
+@dataclass(frozen=True)
+class Photolysis(RateCoefficient):
+    """A coefficient times a power of the sunlight: k = rate * sunlight^exponent.
+
+    The sunlight is given with the other conditions, as a number or over time; at full light it is
+    usually 1, and at night 0.
+
+    Parameters
+    ----------
+    rate : RateCoefficient or float
+        Coefficient where the sunlight is 1. Not `DetailedBalance`.
+    exponent : float
+        Larger than 0.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> splits = ergode.Reaction("NO2 -> NO + O", rate_constant=ergode.Photolysis(0.01))
+    >>> network = ergode.ReactionNetwork({"NO2": 2.0, "NO": 0, "O": 0}, [splits])
+    >>> ergode.kinetics.reaction_rates(network, sunlight=0.5)["rate"].item()
+    0.01
+    """
+
+    rate: RateCoefficient | float
+    exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.exponent) and self.exponent > 0.0):
+            raise ModelError(f"exponent of a Photolysis is {self.exponent}; expected more than 0")
+        object.__setattr__(self, "rate", _inner(self.rate, "Photolysis", PowerLaw, Photolysis))
 
 
 @dataclass(frozen=True)
@@ -352,6 +377,19 @@ class DetailedBalance(RateCoefficient):
     """
 
     forward: RateCoefficient
+
+
+def _inner(rate: Any, what: str, *others: type) -> RateCoefficient | float:
+    """The coefficient within another one."""
+    if isinstance(rate, (DetailedBalance, *others)):
+        raise ModelError(
+            f"rate of a {what} is a {type(rate).__name__}; expected another coefficient"
+        )
+    if isinstance(rate, RateCoefficient):
+        return rate
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+        raise ModelError(f"rate of a {what} is {rate!r}; expected a number of 0 or more")
+    return float(rate)
 
 
 def _pairs(given: Any) -> Efficiencies:
