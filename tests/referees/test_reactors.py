@@ -110,3 +110,14 @@ def test_a_burning_tank_goes_out_at_a_shorter_time_than_a_cold_one_ignites(netwo
     assert 1e-6 < lives < 0.01 * ignites and cold[0] < 950.0 and cold[-1] > 2400.0
     same = (taus < lives) | (taus >= ignites)
     np.testing.assert_allclose(cold[same], hot[same], rtol=1e-3)
+
+
+def test_a_tube_that_fails_has_no_values_beyond(network):
+    with pytest.warns(ergode.FailureWarning, match="max_steps"):
+        found = plug_flow(
+            network, positions=[0.0, 1.0, 2.0], velocity=[1e4, 1e4], temperature=1200.0,
+            pressure=ATM, initial=FEED, max_steps=3, device="cpu",
+        )  # fmt: skip
+    assert np.isnan(found["age"].values[:, 1:]).all() and (found["age"][:, 0] == 0.0).all()
+    assert np.isnan(found["mole_fraction"].values[:, 1:]).all()
+    assert found["status"].values.tolist() == [ergode.Status.TOO_MANY_STEPS] * 2

@@ -223,10 +223,10 @@ class Rates(NamedTuple):
     reverse_species : ndarray of uint32
     reverse_change : ndarray of float64
         Stoichiometry of the forward reaction: species, net change.
-    plasma : Plasma
     sunlit : ndarray of uint32, shape [sunlit_count]
         Reactions whose coefficients are multiplied by a power of the sunlight.
     sunlit_power : ndarray of float64, shape [sunlit_count]
+    plasma : Plasma
     """
 
     parameters: np.ndarray
@@ -247,9 +247,9 @@ class Rates(NamedTuple):
     reverse_start: np.ndarray
     reverse_species: np.ndarray
     reverse_change: np.ndarray
-    plasma: Plasma
     sunlit: np.ndarray
     sunlit_power: np.ndarray
+    plasma: Plasma
 
     @property
     def slot_count(self) -> int:

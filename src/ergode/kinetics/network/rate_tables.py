@@ -188,9 +188,9 @@ def rates_of(
         _starts(changes),
         np.array([i for change in changes for i in change], np.uint32),
         np.array([v for change in changes for v in change.values()], np.float64),
-        _plasma_of(network, reactant, reverse, weak, captures, screening),
         np.array(list(sunlit), np.uint32),
         np.array(list(sunlit.values()), np.float64),
+        _plasma_of(network, reactant, reverse, weak, captures, screening),
     )  # fmt: skip
 
 
