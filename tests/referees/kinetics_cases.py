@@ -195,16 +195,19 @@ def _powers(rng, case, begin, span):
             left, right = ({k: 2 * v for k, v in side.items()} for side in (left, right))
         else:
             left = {str(k): float(rng.choice([0.5, 1, 2, 3])) for k in rng.choice(names, 2)}
-            right = {str(rng.choice(names)): 1}
+            right = {str(rng.choice(names)): 0.5}  # less than is taken: no explosion
         orders = dict(left)
         for name in rng.choice(names, 2):
             orders[str(name)] = float(rng.choice([0.5, 1.0, 1.5, 2.0]))
-        orders[names[-1]] = float(rng.choice([-0.5, 0.3, 1.0]))
+        orders["Ar" if heated else "z"] = float(rng.choice([-0.5, 0.3, 1.0]))
         # Species that may run out would stop at zero in a finite time: they have an order of 1.
         orders = {k: max(v, 1.0) if k in left else v for k, v in orders.items()}
         speed = _speeds(rng, span, [sum(orders.values())], amount)[0]
         law = {"kind": "arrhenius", "law": scaled(rng, 2500.0, speed, 5)}
         case["reactions"].append({"left": left, "right": right, "law": law, "orders": orders})
+    if not heated:  # inert, so that a negative order does not diverge
+        case["species"].append({"name": "z"})
+        names.append("z")
     case["initial"] |= {name: case["initial"].get(name, 0.0) + amount for name in names}
     case["kind"] = "molecules" if heated else "plain"
 

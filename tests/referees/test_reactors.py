@@ -113,7 +113,7 @@ def test_a_burning_tank_goes_out_at_a_shorter_time_than_a_cold_one_ignites(netwo
 
 
 def test_a_tube_that_fails_has_no_values_beyond(network):
-    with pytest.warns(ergode.FailureWarning, match="max_steps"):
+    with pytest.warns(ergode.FailureWarning, match="limit on the number of steps"):
         found = plug_flow(
             network, positions=[0.0, 1.0, 2.0], velocity=[1e4, 1e4], temperature=1200.0,
             pressure=ATM, initial=FEED, max_steps=3, device="cpu",
