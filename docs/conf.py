@@ -91,8 +91,10 @@ def feature_table():
             ergode.Vaccination(efficacy=[0.4, 0.8], interval=21, dose_rate=10)
         ),
         "places in a compartment (beds)": measure(ergode.Capacity("R", 1, instead="S")),
+        "places for which nodes wait": measure(ergode.Capacity("R", 1, wait=True)),
         "isolation": measure(ergode.Isolation("I", start=1)),
         "testing": measure(ergode.Testing({"I": 0.9}, rate=0.1)),
+        "tests a day, and who waits for one": measure(ergode.Testing({"I": 0.9}, capacity=9)),
         "contact tracing": measure(ergode.ContactTracing("I", start=1)),
         "any measure, triggered by a count": measure(
             ergode.Vaccination(fraction=0.5, efficacy=1, start=ergode.Trigger("I", 2))

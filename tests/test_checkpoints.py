@@ -415,7 +415,7 @@ def test_a_run_file_is_resumed(tmp_path, monkeypatch):
             CliRunner().invoke(app, arguments)
     assert CliRunner().invoke(app, arguments).exit_code == 0
     store = tmp_path / "swing.zarr"
-    assert "1 of 1 trajectories" in CliRunner().invoke(app, ["status", str(store)]).output
+    assert "1 of 1 trajectory" in CliRunner().invoke(app, ["status", str(store)]).output
 
 
 @pytest.mark.exhaustive

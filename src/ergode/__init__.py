@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from ergode.core.parts import concat
+    from ergode.core.resident import DeviceResult
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.models.epidemic.attributes import ByAttribute
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
         Intervention,
         Isolation,
         LayerClosure,
-        Testing,
         Trigger,
     )
     from ergode.models.epidemic.seeds import Seeds
+    from ergode.models.epidemic.testing import Testing
     from ergode.models.epidemic.transitions import Infection, Progression
     from ergode.models.epidemic.vaccination import Vaccination
     from ergode.models.estimation.maneuver import Maneuver
@@ -116,6 +117,7 @@ _HOMES = {
     ),
     "ergode.core.buffers": ("release",),
     "ergode.core.parts": ("concat",),
+    "ergode.core.resident": ("DeviceResult",),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),
@@ -145,8 +147,9 @@ _HOMES = {
     "ergode.models.epidemic.calendars": ("Calendar",),
     "ergode.models.epidemic.interventions": (
         "Capacity", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
-        "Testing", "Trigger",
+        "Trigger",
     ),
+    "ergode.models.epidemic.testing": ("Testing",),
     "ergode.models.epidemic.vaccination": ("Vaccination",),
     "ergode.models.fields.equations": ("field_from_equations",),
     "ergode.models.fields.interpolants": ("interpolant",),
@@ -180,7 +183,7 @@ __all__ = [
     "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
     "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
     "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
-    "Empirical", "ErgodeError",
+    "DeviceResult", "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
     "Isolation", "LayerClosure", "LogNormal",
@@ -205,6 +208,7 @@ def __getattr__(name: str) -> Any:
     if name in _PLACES:
         home, attribute = _PLACES[name]
         value = getattr(import_module(home), attribute)
+        value = import_module("ergode.core.keywords").suggest(value)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
     elif name == "fields":

@@ -331,7 +331,7 @@ def test_cache_shows_and_clears(tmp_path, monkeypatch):
     kernel_cache.folders.cache_clear()
     try:
         kernel_cache.file_of("ergode_cpu_x", "x = 1\n")
-        assert "1 kernels, 6 B" in invoke("cache").stdout
+        assert "1 kernel, 6 B" in invoke("cache").stdout
         said = json.loads(invoke("cache", "--clear", "--json").stdout)
         assert (said["kernels"], said["bytes"], said["cleared"]) == (1, 6, True)
         assert json.loads(invoke("cache", "--json").stdout)["kernels"] == 0

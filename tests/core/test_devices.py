@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from ergode.core import devices, kernels
+from ergode.core import devices, foreign, kernels
 from ergode.core.errors import PlanError
 
 
@@ -142,7 +142,7 @@ def test_an_array_comes_back_where_the_caller_wants_it():
     found = device.get(given, rows[1])
     assert found.base is rows and rows.tolist() == [[0, 0], [1, 2], [0, 0]]
     assert device.view(given) is given and device.like([], given) is given
-    assert not devices.is_on_cuda(given)
+    assert not foreign.is_on_cuda(given)
 
 
 @pytest.mark.cuda
@@ -150,6 +150,6 @@ def test_an_array_of_a_device_comes_back_where_the_caller_wants_it():
     device = devices.resolve("cuda")
     rows = np.zeros((3, 2))
     there = device.put(np.array([1.0, 2.0]))
-    assert devices.is_on_cuda(there) and devices.holding(there).name == device.name
+    assert foreign.is_on_cuda(there) and foreign.holding(there).name == device.name
     device.get(device.view(there), rows[1])
     assert rows.tolist() == [[0, 0], [1, 2], [0, 0]]

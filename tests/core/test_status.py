@@ -57,7 +57,7 @@ def test_failures_are_placed():
         "The step that the tolerance asks for vanishes beside the time."
     }
     assert failures(np.array(3, np.uint8)) == {
-        Status.NOT_FINITE: "1 of 1 runs: A value became infinite or not a number."
+        Status.NOT_FINITE: "1 of 1 run: A value became infinite or not a number."
     }
 
 

@@ -179,6 +179,21 @@ CASES = {
         _attributed(_network()),
         {"interventions": [ergode.Capacity("D", 5, instead="R")]},
     ),
+    "waiting for places": (
+        BY_GROUP,
+        _attributed(_network()),
+        {"interventions": [ergode.Capacity("D", 5, wait=True), ergode.Capacity("R", 9, wait=True)]},
+    ),
+    "tests a day": (
+        SIRS,
+        _network(),
+        {
+            "interventions": [
+                ergode.Testing({"I": 0.8}, capacity=2, delay=0.5, isolation=3.0),
+                ergode.Testing({"I": 0.8}, capacity=1, wait=False, period=2.0),
+            ]
+        },
+    ),
     "severity and waning": (
         BY_GROUP,
         _attributed(_network()),

@@ -57,6 +57,7 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
         _add_programmes(rng.spawn(1)[0], world, trigger())
     _add_capacity(rng.spawn(1)[0], world)
     _add_tests(rng.spawn(1)[0], world)
+    _add_lines(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
 
 
@@ -110,17 +111,34 @@ def _add_capacity(rng: np.random.Generator, world: World) -> None:
         places = int(rng.integers(1, 3))
         one = {"kind": "capacity", "compartment": name, "places": places, "instead": other}
         world.measures.insert(-1, one)
+    susceptible = {s for s, _, _ in world.infections}
+    free = [
+        name for name in world.compartments
+        if ((choices and name != one["compartment"]) or not choices)
+        and (leading := {c for c, (to, _) in world.progressions.items() if name in to})
+        and not leading & susceptible
+    ]  # fmt: skip
+    if free:
+        name = str(rng.choice(free))
+        two = {"kind": "capacity", "compartment": name, "places": 1, "wait": True}
+        world.measures.insert(-1, two)
 
 
 def _add_tests(rng: np.random.Generator, world: World) -> None:
     """Tests at a rate, and of those who enter a compartment."""
     begin = float(world.times[0])
     reached = {s for s, _, _ in world.infections}
+    waits = {one["compartment"] for one in world.measures if one.get("wait") is True}
+    at_rate = [
+        name for name in world.compartments
+        if name not in reached and not waits & set(world.progressions.get(name, ({}, ()))[0])
+    ]  # fmt: skip
     tested = [name for name in world.compartments if name not in reached]
-    if not tested:
+    if not tested or not at_rate:
         return
     for rate in (round(float(rng.uniform(0.3, 1.5)), 2), None):
-        some = rng.choice(tested, int(rng.integers(1, len(tested) + 1)), replace=False)
+        among = tested if rate is None else at_rate
+        some = rng.choice(among, int(rng.integers(1, len(among) + 1)), replace=False)
         one: dict[str, Any] = {
             "kind": "testing",
             "sensitivity": {str(name): float(rng.choice([0.4, 0.9, 1.0])) for name in some},
@@ -134,6 +152,31 @@ def _add_tests(rng: np.random.Generator, world: World) -> None:
         if world.group is not None and rng.random() < 0.4:
             one["among"] = "group"
         world.measures.insert(-1, one)
+
+
+def _add_lines(rng: np.random.Generator, world: World) -> None:
+    """Tests of those who enter a compartment, a few in each period."""
+    begin, span = float(world.times[0]), float(world.times[-1] - world.times[0])
+    reached = {s for s, _, _ in world.infections}
+    tested = [name for name in world.compartments if name not in reached]
+    if not tested:
+        return
+    some = rng.choice(tested, int(rng.integers(1, len(tested) + 1)), replace=False)
+    one: dict[str, Any] = {
+        "kind": "testing",
+        "sensitivity": {str(name): float(rng.choice([0.0, 0.9, 1.0])) for name in some},
+        "fraction": float(rng.choice([0.7, 1.0])), "delay": float(rng.choice([0.0, 0.1])),
+        "isolation": float(rng.choice([0.6, np.inf])), "reduction": float(rng.choice([0.8, 1.0])),
+        "period": float(rng.choice([0.2, 0.5, 1.0])), "wait": bool(rng.random() < 0.8),
+        "capacity": int(rng.integers(0, 3)) if rng.random() < 0.6 else
+        ([begin, begin + round(0.3 * span, 2)], [int(n) for n in rng.integers(0, 3, 2)]),
+        "start": begin + float(rng.choice([-0.3, 0.0, 0.4])),
+    }  # fmt: skip
+    one["sensitivity"][str(some[0])] = 1.0
+    if one["wait"] and world.layers and rng.random() < 0.7:
+        by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
+        one["priority"] = "age" if rng.random() < 0.5 else {"risk": by_risk}
+    world.measures.insert(-1, one)
 
 
 def _add_stops(rng: np.random.Generator, world: World) -> None:
@@ -201,8 +244,9 @@ def measure_of(one: dict[str, Any]) -> Any:
         given["waning"] = ergode.Calendar(*one["waning"])
     if isinstance(one.get("priority"), dict):
         given["priority"] = ergode.ByAttribute(*next(iter(one["priority"].items())))
-    if isinstance(one.get("dose_rate"), tuple):
-        given["dose_rate"] = ergode.Calendar(*one["dose_rate"])
+    for name in ("dose_rate", "capacity"):
+        if isinstance(one.get(name), tuple):
+            given[name] = ergode.Calendar(*one[name])
     if "trigger" in one:
         given["start"] = ergode.Trigger(**one["trigger"])
     if isinstance(one.get("stop"), dict):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from epidemics_doses import given_doses
+from epidemics_lines import PlaceLines, TestLines
 from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
@@ -101,6 +102,8 @@ class _Run:
         self.next_test = np.full((count, max(m, 1)), np.inf)
         for k in range(m):
             self._propose_test(np.arange(count), k, self.clock)
+        self.lines = TestLines(self, count)
+        self.places = PlaceLines(self, count)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -204,16 +207,29 @@ class _Run:
             come = self.import_at[rows].min(axis=1)
             meet = np.append(self.moments, np.inf)[self.next_moment[rows]]
             test = self.next_test[rows].min(axis=1)
-            when = np.stack([due, detect, test, come, meet, self.next_contact[rows]])
+            line = self.lines.next(rows)
+            enter = self.places.next(rows)
+            when = np.stack([line, enter, due, detect, test, come, meet, self.next_contact[rows]])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
+            if self.places.admit(rows, time).any():  # they enter before all this
+                continue
             self._pull_triggers(rows, time)
             self._record(rows, time)
-            going = time <= self.horizon
+            going = tidy(time) <= self.horizon
             rows, kind, time = rows[going], kind[going], time[going]
             self.clock[rows] = time
             for k, work in enumerate(
-                (self._progress, self._detect, self._test, self._import, self._meet, self._contact)
+                (
+                    self.lines.refill,
+                    self.places.enter,
+                    self._progress,
+                    self._detect,
+                    self._test,
+                    self._import,
+                    self._meet,
+                    self._contact,
+                )
             ):
                 mine = kind == k
                 if mine.any():
@@ -223,7 +239,7 @@ class _Run:
     def _record(self, rows: np.ndarray, time: np.ndarray) -> None:
         times = self.world.times
         for g in range(times.size):
-            done = rows[(self.recorded[rows] == g) & (time > times[g])]
+            done = rows[(self.recorded[rows] == g) & (tidy(time) > times[g])]
             if done.size:
                 here = self.at[done][:, :, None] == np.arange(len(self.world.compartments))
                 self.counts[done, g] = np.einsum("rnc,ng->rcg", here, self.inside)
@@ -240,6 +256,8 @@ class _Run:
             if one["kind"] == "capacity":
                 inside = (self.at[over] == self.index[one["compartment"]]).sum(axis=1)
                 self.full[over, k] = inside >= one["places"]
+                if "instead" not in one:
+                    self.full[over, k] |= self.places.waits(over, k)
             begins, ends = one.get("trigger"), one.get("stop")
             ends = ends if isinstance(ends, dict) else None
             for _ in range(3 if ends else 1):
@@ -298,7 +316,8 @@ class _Run:
         for k, one in enumerate(world.measures):
             if one["kind"] == "isolation":
                 self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
-            if one["kind"] == "tracing" or (one["kind"] == "testing" and "rate" not in one):
+            at_entry = one["kind"] == "testing" and not {"rate", "period"} & set(one)
+            if one["kind"] == "tracing" or at_entry:
                 if one["kind"] == "tracing":
                     share = np.where(to == self.index[one["compartment"]], one["detection"], 0.0)
                     late = tidy(time - age + one["detection_delay"])
@@ -309,6 +328,8 @@ class _Run:
                 mine &= late >= self.begin
                 late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
+        if not age:
+            self.lines.ask(rows, node, to, time)
 
     def _who(self) -> list[tuple[str, np.ndarray]]:
         """Each compartment that nodes leave by themselves, for each set of nodes that do alike."""
@@ -352,7 +373,11 @@ class _Run:
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "capacity":
                 turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
-                to = np.where(turned, self.index[one["instead"]], to)
+                if "instead" in one:
+                    to = np.where(turned, self.index[one["instead"]], to)
+                elif turned.any():
+                    self.places.wait(rows[turned], k, node[turned], time[turned])
+                    rows, node, to, time = (each[~turned] for each in (rows, node, to, time))
         self._enter(rows, node, to, time)
 
     def _averted(

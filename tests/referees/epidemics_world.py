@@ -192,7 +192,9 @@ def _alike(world: World, family: str) -> bool:
     if family == "measures" and not (_spared(world) and world.own_factors):
         return False
     kinds = {m["kind"] for m in world.measures}
-    if family in ("measures", "meetings") and not {"testing", "capacity"} <= kinds:
+    waits = any(m["kind"] == "capacity" and m.get("wait") for m in world.measures)
+    full = any("instead" in m for m in world.measures)
+    if family in ("measures", "meetings") and not ("testing" in kinds and waits and full):
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
@@ -473,7 +475,7 @@ def _holding_time(law: tuple[Any, ...]) -> ergode.HoldingTime:
 
 def _with_instead(world: World, to: dict[str, float]) -> dict[str, float]:
     """Branches, and those that are taken only where a compartment is full."""
-    full = [one for one in world.measures if one["kind"] == "capacity" and one["compartment"] in to]
+    full = [one for one in world.measures if "instead" in one and one["compartment"] in to]
     return to | {one["instead"]: 0.0 for one in full if one["instead"] not in to}
 
 

@@ -2,7 +2,8 @@
 
 A result may be wrong only where it says so: a measurement marked as not to be trusted, a density
 that is not resolved, probability that was dropped.  What it says of the shift of a resolved density
-is held to as well: the mean is off by no more than twice as much, besides the error of the grid.
+is held to as well: mean and evidence are off by no more than twice as much, besides the error of
+the grid.
 Tolerances are the error of a grid of that many cells in a deviation, and six standard errors of
 whatever is drawn (family-wise error below 1e-6).
 """
@@ -138,7 +139,8 @@ def judge_linear(
         mean, covariance = np.max(errors, axis=0)
         evidence = float(np.abs(one["log_evidence"].values - exact.log_evidence).max())
         most, spread = tolerances(scheme, cells, pull, float(one["posterior_shift"].max()))
-        if not (mean < most and (told or (covariance < spread and evidence < most))):
+        surprise = most + 2.0 * float(one["evidence_shift"].max())
+        if not (mean < most and evidence < surprise and (told or covariance < spread)):
             wrong.append(
                 f"system {which}: mean {mean:.4f}, covariance {covariance:.4f}, evidence "
                 f"{evidence:.4f} off, {cells:.1f} cells, pull {pull:.1f}"
@@ -240,6 +242,10 @@ def judge_polynomial(seed: int, size: int, noisy: bool, device: str) -> tuple[li
         )  # fmt: skip
     wrong, counts = [], Counter()
     scarce = 1 / plain["effective"].min()
+    cells = min(
+        density_linear.deviation_in_cells(one, grid["width"].values, grid["axes"].values)
+        for one in plain["covariance"]
+    )
     tools = (
         ("grid", grid, 6 * np.sqrt(scarce) + 0.02, is_told(grid.expand_dims("trajectory"), 0)),
         (
@@ -251,6 +257,10 @@ def judge_polynomial(seed: int, size: int, noisy: bool, device: str) -> tuple[li
         counts["told" if told else "trusted"] += 1
         if told or scarce > 1e-3:
             continue
+        # A grid has an error of its own, as in linear systems.
+        own, own_spread = (
+            (0.0, 0.0) if name == "particles" else tolerances("split", cells, 0.0, 0.0)
+        )
         for k in range(case.times.size):
             away, spread = density_linear.apart(
                 found["mean"].values[k], found["covariance"].values[k], plain["mean"][k],
@@ -258,10 +268,10 @@ def judge_polynomial(seed: int, size: int, noisy: bool, device: str) -> tuple[li
             )  # fmt: skip
             # Tails of these densities may be heavy: the covariance's error is that of the fourth
             # moment.
-            if not (away < most * np.sqrt(size) and spread < 3 * most + 0.02):
+            if not (away < own + most * np.sqrt(size) and spread < own_spread + 3 * most + 0.02):
                 wrong.append(f"{name}, time {k}: mean {away:.4f}, covariance {spread:.4f}, {most}")
         evidence = np.abs(found["log_evidence"].values - plain["log_evidence"])
-        if not (evidence < 2 * most).all():
+        if not (evidence < own + 2 * most).all():
             wrong.append(f"{name}: evidence {evidence} off, {most}")
     return [f"seed {seed}, size {size}, noise {noisy}, {one}" for one in wrong], counts
 
@@ -297,6 +307,13 @@ def test_a_tail_that_was_smeared_while_the_density_was_thin_is_told():
 @pytest.mark.parametrize(("seed", "kernel"), [(452504502388, 11), (937579368849, 12)])
 def test_a_tail_that_was_displaced_across_the_measured_direction_is_told(seed, kernel):
     wrong, _ = judge_linear(seed, KERNELS[kernel], "cpu")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+def test_a_steep_tail_that_hides_how_far_it_was_displaced_is_told():
+    """Contracting to 2.9 cells: 0.7 deviations off, where the first order of the error is 0.3."""
+    wrong, _ = judge_linear(941557923729, KERNELS[8], "cpu")
     assert not wrong, "\n".join(wrong)
 
 

@@ -426,6 +426,43 @@ def _without_tests(monkeypatch):
     monkeypatch.setattr(transmission, "interventions_of", wrong)
 
 
+def _lines(monkeypatch, **changes):
+    """Lines of which some columns of the table are changed."""
+    right = transmission.lines_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        return table._replace(**{name: change(table) for name, change in changes.items()})
+
+    monkeypatch.setattr(transmission, "lines_of", wrong)
+
+
+def _tests_for_all(monkeypatch):
+    """Tests of which there are always enough."""
+    _lines(monkeypatch, tests=lambda table: table.tests + 99)
+
+
+def _nobody_waits_for_a_test(monkeypatch):
+    _lines(monkeypatch, waits=lambda table: table.places)
+
+
+def _late_periods(monkeypatch):
+    """Tests that come a fifth later."""
+    _lines(monkeypatch, moment=lambda table: 1.2 * table.moment)
+
+
+def _nobody_waits_for_a_place(monkeypatch):
+    """Who would wait enters although all places are taken."""
+    right = transmission.interventions_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        queued = np.isin(np.arange(table.kind.size), table.lines.measure[table.lines.places != 0])
+        return table._replace(compartment=np.where(queued, -1, table.compartment))
+
+    monkeypatch.setattr(transmission, "interventions_of", wrong)
+
+
 def _never_stopped(monkeypatch):
     """Measures that no count stops."""
     right = transmission.triggers_of
@@ -451,7 +488,9 @@ def _without_susceptibility(monkeypatch):
         (_without_waning, "measures"), (_never_stopped, "measures"),
         (_without_tests, "measures"), (_without_boosters, "measures"), (_last_first, "measures"),
         (_late_doses, "measures"), (_places_for_all, "measures"),
-        (_factors_of_another, "measures"),
+        (_factors_of_another, "measures"), (_tests_for_all, "measures"),
+        (_nobody_waits_for_a_test, "measures"), (_late_periods, "measures"),
+        (_nobody_waits_for_a_place, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -29,6 +29,7 @@ from ergode.core.status import Status
 from ergode.trajectories import Maximum, Mean, Minimum, TimeAbove, ZeroCrossing, integrate
 from ergode.trajectories.arrays import group
 from ergode.trajectories.arrays.past import recall
+from ergode.trajectories.arrays.step_log import log_inside
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import explicit, inside_step, observing, stepper
 
@@ -467,6 +468,8 @@ WATCHED_ARRAYS = {
     "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "rk4": ({"step": 0.002}, 2e-4),
     "tsit5 fixed": ({"step": 0.002}, 2e-4), "rkc2": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
     "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
+    "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
+    "rosenbrock23": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
 }  # fmt: skip
 
 
@@ -544,13 +547,20 @@ def _area_off(h, y0, f0, y1, f1):
     return 1.02 * h * (0.5 * (y0 + y1) + h * (f0 - f1) / 12.0)
 
 
+def _a_shorter_step(me, group, step, h, y, end, k, step_log):
+    """A polynomial that moves 0.1 % too little."""
+    log_inside(me, group, step, 0.999 * h, y, end, k, step_log)
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("mutant", ["a place", "a mean", "a tie"])
+@pytest.mark.parametrize("mutant", ["a place", "a mean", "a tie", "a step"])
 def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch, nothing_compiled):
     if mutant == "a place":
         monkeypatch.setattr(inside_step, "locate", _halfway)
     elif mutant == "a mean":
         monkeypatch.setattr(observing, "area", _area_off)
+    elif mutant == "a step":
+        monkeypatch.setattr(group, "log_inside", _a_shorter_step)
     else:
         monkeypatch.setattr(inside_step, "crosses", _falls_and_touches)
     assert array_fields.compare_watched(2, 0, {"tsit5": WATCHED_ARRAYS["tsit5"]}, "cpu")

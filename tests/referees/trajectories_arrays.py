@@ -297,6 +297,14 @@ def _delays(model, rng, count):
     return found
 
 
+def _flat(found, names, count):
+    """States [trajectory, time, unknown] of a result."""
+    times = found.sizes["time"]
+    return np.concatenate(
+        [found[name].values.reshape(count, times, -1) for name in names], axis=2
+    )  # fmt: skip
+
+
 def compare(structure, seed, options, device, is_late=False):
     """What is wrong with one random field, in words; methods that do not take it are left out."""
     model, rng = Model(structure, is_late), np.random.default_rng(seed)
@@ -324,9 +332,7 @@ def compare(structure, seed, options, device, is_late=False):
             field, times=GRID, initial=initial, parameters=rows, method=method, device=device,
             history=model.history(), **given,
         )  # fmt: skip
-        states = np.concatenate(
-            [found[name].values.reshape(count, GRID.size, -1) for name in model.names], axis=2
-        )
+        states = _flat(found, model.names, count)
         error = np.abs(states - truth).max()
         if (found["status"] != Status.DONE).any() or not error < allowed:
             wrong.append(f"{here}: status {found['status'].values}, states are {error:.1e} off")
@@ -447,35 +453,37 @@ def compare_watched(structure, seed, options, device, is_late=False):
         truths.append((states, kicks, hits, near, values[1], seen, acts and (turns & far).any()))
     for label, (given, allowed) in options.items():
         method = label.partition(" ")[0]
-        if METHODS[method].stiff or METHODS[method].why_unsupported(
-            field, given.get("step"), True
-        ):  # fmt: skip
+        if METHODS[method].why_unsupported(field, given.get("step"), True) is not None:
             continue
         here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
         bound = {} if "step" in given else {"max_step": 0.1}
         found = integrate(
             field, times=GRID, initial=dict(zip(model.names, start, strict=True)), record=200,
             parameters=rows, method=method, device=device, events=events,
-            history=model.history(), **bound,
+            history=model.history(), dense_output=True, **bound,
             observables=[Maximum(q, name="top"), Minimum(q, name="low"), Mean(q, name="mean"),
                          TimeAbove(q, 0.05, name="above")], **given,
         )  # fmt: skip
         if (found["status"] != Status.DONE).any():
             wrong.append(f"{here}: status {found['status'].values}")
             continue
-        states = np.concatenate(
-            [found[name].values.reshape(count, GRID.size, -1) for name in model.names], axis=2
-        )
+        states = _flat(found, model.names, count)
+        between = np.sort(rng.uniform(0.0, END, 20))
+        inside = _flat(found.ergode.solution(between), model.names, count)
         for i, truth in enumerate(truths):
             if truth is None or truth[-1]:
                 continue
             known, kicks, hits, near, values, seen, _ = truth
             one = found.isel(trajectory=i) if "trajectory" in found.dims else found
-            off = np.abs(states[i] - known(GRID))[[all(abs(t - k) > 1e-2 for k in kicks)
-                                                   for t in GRID]]  # fmt: skip
-            # A kick at a slightly wrong time leaves a wrong state behind.
-            if off.size and not off.max() < allowed * (1 + 30 * len(kicks)):
-                wrong.append(f"{here}: watched states of {i} are {off.max():.1e} off")
+            for what, times, path, factor in (
+                ("watched states", GRID, states[i], 1), ("states within steps", between, inside[i],
+                                                         5),
+            ):  # fmt: skip
+                far = [all(abs(t - k) > 1e-2 for k in kicks) for t in times]
+                off = np.abs(path - known(times))[far]
+                # A kick at a slightly wrong time leaves a wrong state behind.
+                if off.size and not off.max() < factor * allowed * (1 + 30 * len(kicks)):
+                    wrong.append(f"{here}: {what} of {i} are {off.max():.1e} off")
             wrong += [f"{here}, {i}: {text}" for text in _wrong_events(
                 one, {"kick": kicks} if acts else {}, hits, near, seen, allowed
             )]  # fmt: skip

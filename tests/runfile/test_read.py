@@ -367,18 +367,40 @@ kind = "testing"
 sensitivity = { E = 0.3, I = 0.9 }
 rate = 0.1
 delay = 1
+[[interventions]]
+kind = "testing"
+sensitivity = { I = 0.9 }
+capacity = { changes = [0, 30], factors = [100, 200] }
+priority = "age"
+[[interventions]]
+kind = "testing"
+sensitivity = { I = 0.9 }
+capacity = 50
+period = 7
+wait = false
+[[interventions]]
+kind = "capacity"
+compartment = "R"
+places = 5
+wait = true
 [[importations]]
 compartment = "I"
 rate = 0.5
 """,
         simulate=SIMULATE + "seed = 3",
     )
-    isolation, vaccination, testing = asked.request.options["interventions"]
+    isolation, vaccination, testing, *lines = asked.request.options["interventions"]
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
     stop = ergode.Trigger(["I", "R"], 2, delay=1, below=True)
     assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5), stop=stop)
     assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
     assert testing == ergode.Testing({"E": 0.3, "I": 0.9}, rate=0.1, delay=1)
+    table = ergode.Calendar([0, 30], [100, 200])
+    assert lines == [
+        ergode.Testing({"I": 0.9}, capacity=table, priority="age"),
+        ergode.Testing({"I": 0.9}, capacity=50, period=7, wait=False),
+        ergode.Capacity("R", 5, wait=True),
+    ]
     waning = (
         '{ distribution = "exponential", mean = 180 }',
         "{ changes = [0, 90], factors = [1, 0] }",

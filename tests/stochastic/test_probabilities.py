@@ -211,8 +211,8 @@ def test_other_refusals():
     explodes = ReactionNetwork({"X": 2}, [Reaction("2 X -> 3 X", rate_constant=1.0)])
     with pytest.raises(ergode.PlanError, match="more than 500 states .* at time 2.5"):
         solve(explodes, [0.0, 5.0], max_states=500)
-    with pytest.raises(ergode.PlanError, match="'alpha' has several values"):
-        solve(IMMIGRATION_DEATH, parameters=ergode.grid(alpha=[1.0, 2.0]))
+    with pytest.raises(ergode.PlanError, match="more than 60 states .*; at the point alpha = 40$"):
+        solve(IMMIGRATION_DEATH, parameters=ergode.grid(alpha=[10.0, 40.0]), max_states=60)
     for wrong in (0, 1.0, np.nan, "small"):
         with pytest.raises(ergode.PlanError, match="tolerance is .*1e-12 to 0.5"):
             solve(IMMIGRATION_DEATH, tolerance=wrong)
@@ -221,3 +221,33 @@ def test_other_refusals():
             solve(IMMIGRATION_DEATH, initial={"X": amount})
     with pytest.raises(ergode.PlanError, match="'time > 2', depends on time"):
         solve(IMMIGRATION_DEATH, stop="time > 2")
+
+
+def test_points_of_a_sweep_are_what_they_are_alone():
+    """Paired and crossed; rules that have no value in states of other points, and a condition."""
+    network = ReactionNetwork(
+        {"X": "n"},
+        [Reaction("0 -> X", rate="births"), Reaction("X -> 0", rate_constant=0.5)],
+        parameters={"births": 1.0, "n": 2.0, "most": 40.0},
+        rules={"left": "log(most - X)"},
+    )
+    paired = {"births": [0.5, 3.0, 1.0], "most": [40.0, 60.0, 50.0]}
+    swept = solve(network, [0.0, 1.0], parameters=paired, stop="X > 8")
+    assert swept["probability"].dims == ("point", "time", "species", "amount")
+    crossed = solve(network, [0.0, 1.0], parameters=ergode.grid(**paired), stop="X > 8")
+    assert crossed.sizes["births"] == crossed.sizes["most"] == 3
+    for k in range(3):
+        own = {name: values[k] for name, values in paired.items()}
+        alone = solve(network, [0.0, 1.0], parameters=own, stop="X > 8")
+        for found in (swept.isel(point=k), crossed.sel(own)):
+            for name in ("mean", "variance", "truncation_error", "stopped", "value_mean"):
+                np.testing.assert_allclose(found[name], alone[name], rtol=1e-12, err_msg=name)
+            both = found["probability"].sel(amount=alone["amount"])
+            np.testing.assert_allclose(both, alone["probability"], rtol=1e-12)
+            # States that are never reached at a point have no probability there.
+            assert (found["joint_probability"] > 0).sum() == (alone["joint_probability"] > 0).sum()
+    assert crossed.attrs["products"] > swept.attrs["products"]
+    many = solve(network, [0.0, 1.0], initial={"X": [0, 5]})
+    np.testing.assert_allclose(
+        many["mean"][:, 1, 0], np.array([0, 5]) * np.exp(-0.5) + 2 * (1 - np.exp(-0.5)), atol=1e-5
+    )

@@ -39,6 +39,15 @@ _Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
 ]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote.")]
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY.PATH=VALUE",
+        show_default=False,
+        help="Replace a value of the file, such as simulate.replicates=50; may be repeated.",
+    ),
+]
 _Folder = Annotated[
     Path, typer.Option("--output", "-o", help="The folder that the page and the data go to.")
 ]
@@ -90,15 +99,7 @@ def run(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers compute.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY.PATH=VALUE",
-            show_default=False,
-            help="Replace a value of the file, such as simulate.replicates=50; may be repeated.",
-        ),
-    ] = None,
+    settings: _Settings = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check everything and show the plan; compute nothing.")
     ] = False,
@@ -119,6 +120,34 @@ def run(
             command.check(asked, show)
         elif command.run(asked, show, scheduler):
             raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def plan(
+    file: Annotated[Path, typer.Argument(help="A run file (TOML).", show_default=False)],
+    device: Annotated[
+        str, typer.Option(help="A device of this machine, or H200, H100, A100, ...")
+    ] = "auto",
+    count: Annotated[int, typer.Option(min=1, help="Number of such devices.")] = 1,
+    time: Annotated[
+        bool, typer.Option("--time", help="Run a few members on a core here; estimate the time.")
+    ] = False,
+    price: Annotated[
+        float | None, typer.Option(min=0.0, help="Price of a device and hour, for the cost.")
+    ] = None,
+    replicates: _Replicates = None,
+    settings: _Settings = None,
+    json: _Json = False,
+) -> None:
+    """Show what a run would take on a device, which need not be here; write nothing."""
+    with _exit_codes(failure=WRONG_FILE):
+        from ergode.cli import plan as command
+        from ergode.runfile.read import read
+
+        options = {} if replicates is None else {"replicates": replicates}
+        asked = read(file, options=options, overwrite=True, settings=settings or ())
+        wanted = command.Wanted(device, count, price, time)
+        command.plan(asked, wanted, "json" if json else "text")
 
 
 @app.command()

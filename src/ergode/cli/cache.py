@@ -6,6 +6,7 @@ import json
 
 from ergode.core import kernel_cache
 from ergode.core.notebook import bytes_text
+from ergode.core.words import counted
 
 
 def show(*, clear: bool, as_json: bool) -> None:
@@ -26,7 +27,7 @@ def show(*, clear: bool, as_json: bool) -> None:
     if folder != folders.wanted:
         print(f"used by this process only; '{folders.wanted}' is read-only")
     if clear:
-        print(f"removed {count} kernels, {bytes_text(size)}")
+        print(f"removed {counted(count, 'kernel')}, {bytes_text(size)}")
     else:
-        print(f"{count} kernels, {bytes_text(size)} of at most {bytes_text(most)}")
+        print(f"{counted(count, 'kernel')}, {bytes_text(size)} of at most {bytes_text(most)}")
         print("`ergode cache --clear` removes them; ERGODE_CACHE_LIMIT sets the limit in megabytes")

@@ -70,8 +70,12 @@ def ask(
 
 def check(asked: RunFile, show: Show) -> None:
     """Check a run, and print its plan; nothing is computed or written."""
-    with _warnings_told():
-        facts = asked.plan()
+    with warnings_told():
+        show_plan(asked, asked.plan(), show)
+
+
+def show_plan(asked: RunFile, facts: Mapping[str, str], show: Show) -> None:
+    """Print the plan of a run."""
     outputs = {"dataset": asked.dataset, "figure": asked.figure, "store": asked.store}
     if show == "json":
         written = {name: str(path) if path else None for name, path in outputs.items()}
@@ -109,7 +113,7 @@ def run(asked: RunFile, show: Show, scheduler: str | None = None) -> bool:
     console = Console(highlight=False)
     if show == "text":
         _print_request(console, asked)
-    with _warnings_told(), _executor(scheduler) as executor:
+    with warnings_told(), _executor(scheduler) as executor:
         if executor is not None:
             asked = asked.divided(executor=executor)
         dataset = asked.execute(progress=show == "text")
@@ -127,7 +131,7 @@ def run(asked: RunFile, show: Show, scheduler: str | None = None) -> bool:
 
 
 @contextmanager
-def _warnings_told() -> Iterator[None]:
+def warnings_told() -> Iterator[None]:
     """Print the warnings of this block, a line each, at its end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

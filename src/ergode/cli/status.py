@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from ergode.core.store import Store, members_of
+from ergode.core.words import counted
 
 
 def show(path: Path, *, as_json: bool) -> None:
@@ -32,7 +33,10 @@ def show(path: Path, *, as_json: bool) -> None:
         return
     print(f"{run.engine}, ergode {run.version}")
     share = f"{100 * done // total} %"
-    print(f"{done:,} of {total:,} {members_of(run.dim)} ({share}) in {len(kept):,} parts")
+    print(
+        f"{done:,} of {total:,} {members_of(run.dim, total)} ({share}) in "
+        f"{counted(len(kept), 'part')}"
+    )
     for (first, stop), part in begun.items():
         which = f"{first:,}" if stop == first + 1 else f"{first:,} to {stop - 1:,}"
         print(f"checkpoint of {members_of(run.dim)} {which}: {100 * part:.0f} % of the time")

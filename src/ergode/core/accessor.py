@@ -34,7 +34,7 @@ class Accessor:
             raise ErgodeError(" ".join(failed.values()))
         return self._dataset
 
-    def solution(self, t: ArrayLike) -> xarray.DataArray:
+    def solution(self, t: ArrayLike) -> xarray.DataArray | xarray.Dataset:
         """States at any times, of a result of ``trajectories.integrate(..., dense_output=True)``.
 
         Parameters
@@ -44,9 +44,10 @@ class Accessor:
 
         Returns
         -------
-        xarray.DataArray
-            state(<swept dims>, time, variable), without the dim time of a single time. At the
-            moment of an event it is the state before it; after the last step it is NaN.
+        xarray.DataArray or xarray.Dataset
+            state(<swept dims>, time, variable), without the dim time of a single time; of arrays a
+            Dataset of all variables by name. At the moment of an event it is the state before it;
+            after the last step it is NaN.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from numbers import Number
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.columns import is_column, is_finite
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.foreign import on_host
 
 
 def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
@@ -134,10 +135,11 @@ def replicate_numbers(value: Any, most: int) -> range:
 def as_numbers(value: Any) -> np.ndarray | None:
     """Real numbers as float64 in their shape; None if `value` is anything else.
 
+    Arrays of a CUDA device are copied to the host.
     NumPy by itself would accept None as NaN, and text and dates as numbers.
     """
     try:
-        found = np.asarray(value)
+        found = on_host(value)
         if found.dtype.kind == "O" and all(isinstance(one, Number) for one in found.flat):
             found = found.astype(np.float64)
         return found.astype(np.float64) if found.dtype.kind in "biuf" else None
@@ -221,6 +223,38 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
 
 
 _NAMES_MOST = 10_000
+
+
+def names_in(kind: str, wanted: str | Iterable[str] | None, known: Iterable[Any]) -> list[str]:
+    """The names of a dataset that are wanted: one, several, or None for all.
+
+    Raises
+    ------
+    PlanError
+        The dataset has no such name; the message lists those of this kind that it has.
+    """
+    own = [str(name) for name in known]
+    chosen = own if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in chosen:
+        if name not in own:
+            raise PlanError(
+                f"the dataset has no {kind} '{name}'; it has {', '.join(own)}"
+                f"{did_you_mean(name, own)}"
+            )
+    return chosen
+
+
+def check_distinct(kind: str, names: Sequence[str]) -> None:
+    """Refuse one name for two things.
+
+    Raises
+    ------
+    ModelError
+        Two have one name; the message tells it.
+    """
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelError(f"two {kind} are called '{name}'; give them names")
 
 
 def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:

@@ -131,6 +131,12 @@ class SingleRun:
         """Whether there are checkpoints."""
         return self._path is not None
 
+    def restore(self, device: Device, arrays: Mapping[str, Any]) -> None:
+        """Copy a state that is kept into the arrays on the device."""
+        if self.state is not None:
+            for name, array in arrays.items():
+                device.copy(self.state[name], array)
+
     def boundary(self, state: Callable[[], State], share: float) -> None:
         """Write the state if it is time to.
 
@@ -182,6 +188,11 @@ class SingleRun:
         except (WriteError, OSError) as error:  # the run is worth more than its checkpoint
             warn(f"no checkpoint was written: {error}", ErgodeWarning)
         self._written = monotonic()
+
+
+def state_of(device: Device, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The state that arrays on a device are, for `SingleRun.boundary`."""
+    return {name: device.get(array) for name, array in arrays.items()}
 
 
 @contextmanager

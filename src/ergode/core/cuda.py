@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from importlib import import_module
 from itertools import accumulate
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
@@ -341,6 +342,54 @@ def index_of(array: Any) -> int:
     return index if isinstance(index, int) else 0
 
 
+def library() -> Any:
+    """CuPy.
+
+    Raises
+    ------
+    PlanError
+        It is not installed.
+    """
+    try:
+        return import_module("cupy")
+    except ImportError:
+        raise PlanError(
+            "keep_on_device on a CUDA device needs CuPy (pip install 'ergode[cuda]')"
+        ) from None
+
+
+@contextmanager
+def libraries(index: int) -> Iterator[None]:
+    """Within this block CuPy works on a device, in the stream of this module's kernels."""
+    select(index)
+    cupy = library()
+    with cupy.cuda.Device(index), cupy.cuda.Stream.null:
+        yield
+    select(index)
+
+
+def to_library(array: Any, copy: bool) -> Any:
+    """An array, of the host or the current device, as an array of CuPy; shared if on the device."""
+    if array.size == 0:
+        return library().empty(array.shape, array.dtype)
+    found = library().asarray(array)
+    if isinstance(array, np.ndarray):
+        synchronize()  # memory that is not pinned may still be on its way
+        return found
+    return found.copy() if copy else found
+
+
+def fetched(array: Any) -> np.ndarray:
+    """A copy in host memory of another library's array on any device."""
+    try:
+        cupy = import_module("cupy")
+    except ImportError:
+        return get(view(array))
+    with cupy.cuda.Device(index_of(array)):
+        found: np.ndarray = cupy.asnumpy(cupy.asarray(array))
+    return found
+
+
 def like(sample: Any, array: Any) -> Any:
     """Wrap a numba array as an array of `sample`'s library on the same memory."""
     _keep_no_block_of(array)
@@ -350,8 +399,6 @@ def like(sample: Any, array: Any) -> Any:
 
         return cupy.asarray(array)
     if library == "torch":
-        from importlib import import_module
-
         return import_module("torch").as_tensor(array, device=sample.device)
     return array
 

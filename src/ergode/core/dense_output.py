@@ -9,25 +9,44 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import as_numbers
 from ergode.core.errors import ErgodeError
 
+_ALL = "step_coefficient"  # of named variables; that of an array x is step_coefficient_x
 
-def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray:
+
+def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray | xarray.Dataset:
     """States at times `t` (see `Accessor.solution`)."""
-    if "step_coefficient" not in dataset:
+    if _ALL in dataset:
+        return _solution_of(dataset, t, "state")
+    arrays = [str(name)[len(_ALL) + 1 :] for name in dataset if str(name).startswith(f"{_ALL}_")]
+    if not arrays:
         raise ErgodeError("this Dataset has no dense output; integrate with dense_output=True")
+    return xarray.Dataset({name: _solution_of(dataset, t, name) for name in arrays})
+
+
+def _solution_of(dataset: xarray.Dataset, t: ArrayLike, name: str) -> xarray.DataArray:
+    """States of all named variables, or of one array."""
+    coefficients = dataset[_ALL if _ALL in dataset else f"{_ALL}_{name}"]
     times = _times_within(dataset, t)
     grid = dataset["time"].values
     sign = -1.0 if grid[-1] < grid[0] else 1.0
     swept = [str(dim) for dim in dataset["step_size"].dims if dim != "step"]
-    inner = ("step", "power", "variable")
-    if not {*inner} <= {*dataset["step_coefficient"].dims}:
+    of_state = [str(dim) for dim in dataset[name].dims if dim not in (*swept, "time")]
+    inner = ("step", "power", *of_state)
+    if not {*inner} <= {*coefficients.dims} or (name == "state" and not of_state):
         raise ErgodeError("steps or variables were selected; call solution(t) first, then select")
 
-    def values(name: str, *dims: str) -> np.ndarray:
-        array = dataset[name].transpose(*swept, *dims).values
-        return array.reshape(-1, *array.shape[len(swept) :])
+    def values(array: xarray.DataArray, *dims: str) -> np.ndarray:
+        found = array.transpose(*swept, *dims).values
+        return found.reshape(-1, *found.shape[len(swept) :])
 
-    ends, lengths = sign * values("step_time", "step"), values("step_size", "step")
-    states, rows = values("step_state", "step", "variable"), values("step_coefficient", *inner)
+    ends, lengths = (
+        sign * values(dataset["step_time"], "step"),
+        values(dataset["step_size"], "step"),
+    )
+    states = values(dataset[f"step_{name}"], "step", *of_state)
+    rows = values(coefficients, *inner)
+    lengths_of_state = states.shape[2:]
+    states = states.reshape(*states.shape[:2], -1)
+    rows = rows.reshape(*rows.shape[:3], -1)
     sizes, shape = rows.shape[1:], [dataset.sizes[dim] for dim in swept]
     # In the precision of the ends: the last time of a run is then the end of its last step.
     asked = (sign * times.ravel()).astype(ends.dtype)
@@ -45,12 +64,10 @@ def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray:
         found[me, here] = states[me, n - 1] + moved
         begin = number == 0
         found[me, begin] = states[me, 0]
-    coords = {
-        name: one for name, one in dataset.coords.items() if {*one.dims} <= {*swept, "variable"}
-    }
+    coords = {key: one for key, one in dataset.coords.items() if {*one.dims} <= {*swept, *of_state}}
     result = xarray.DataArray(
-        found.reshape(*shape, asked.size, sizes[2]), dims=(*swept, "time", "variable"),
-        coords={**coords, "time": times.ravel()}, name="state",
+        found.reshape(*shape, asked.size, *lengths_of_state), dims=(*swept, "time", *of_state),
+        coords={**coords, "time": times.ravel()}, name=name,
     )  # fmt: skip
     return result if times.ndim else result.isel(time=0)
 

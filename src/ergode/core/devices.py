@@ -11,7 +11,7 @@ import os
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -117,6 +117,31 @@ class Device(ABC):
     @abstractmethod
     def like(self, sample: Any, array: Any) -> Any:
         """Wrap a numba array as an array of `sample`'s library; the memory is shared."""
+
+    @abstractmethod
+    def libraries(self) -> AbstractContextManager[object]:
+        """Within this block `to_library` and `full`, and what uses their arrays, work here.
+
+        Raises
+        ------
+        PlanError
+            This is a CUDA device, and CuPy is not installed.
+        """
+
+    @abstractmethod
+    def to_library(self, array: Any, *, copy: bool = False) -> Any:
+        """An array of the host or this device as one of NumPy (CPU) or CuPy, on this device.
+
+        It is a copy if `copy`, and if the array is elsewhere.
+        """
+
+    @abstractmethod
+    def full(self, shape: tuple[int, ...], value: float, dtype: Any) -> Any:
+        """An array of NumPy (CPU) or CuPy on this device, filled with a value."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything launched here has ended."""
 
     @abstractmethod
     def copy(self, source: Any, target: Any) -> None:
@@ -265,6 +290,18 @@ class CPU(Device):
     def like(self, sample: Any, array: Any) -> Any:
         return array
 
+    def libraries(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def to_library(self, array: Any, *, copy: bool = False) -> Any:
+        return np.array(array) if copy else np.asarray(array)
+
+    def full(self, shape: tuple[int, ...], value: float, dtype: Any) -> Any:
+        return np.full(shape, value, dtype)
+
+    def synchronize(self) -> None:
+        """Nothing: `run` returns when all is done."""
+
     def copy(self, source: Any, target: Any) -> None:
         if source is not target:
             target[...] = source
@@ -373,6 +410,18 @@ class CUDA(Device):
 
     def like(self, sample: Any, array: Any) -> Any:
         return _door().like(sample, array)
+
+    def libraries(self) -> AbstractContextManager[object]:
+        return _door().libraries(self.index)
+
+    def to_library(self, array: Any, *, copy: bool = False) -> Any:
+        return self._here.to_library(array, copy)
+
+    def full(self, shape: tuple[int, ...], value: float, dtype: Any) -> Any:
+        return self._here.library().full(shape, value, dtype)
+
+    def synchronize(self) -> None:
+        self._here.synchronize()
 
     def copy(self, source: Any, target: Any) -> None:
         _door().copy_to(target, source)
@@ -518,16 +567,6 @@ def several(device: Any) -> list[Device]:
     if not device:
         raise PlanError("device is an empty list; expected one or more devices")
     return [resolve(one) for one in device]
-
-
-def is_on_cuda(array: Any) -> bool:
-    """Whether another library's array is on a CUDA device."""
-    return hasattr(array, "__cuda_array_interface__")
-
-
-def holding(array: Any) -> Device:
-    """The CUDA device that another library's array is on."""
-    return resolve(f"cuda:{_door().index_of(array)}")
 
 
 def present() -> list[Device]:

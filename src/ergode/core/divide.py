@@ -14,17 +14,30 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast
 
-from ergode.core import checkpoint, devices, errors, log, parts, progress, whole
-from ergode.core.arguments import integer, number, replicate_numbers
+from ergode.core import (
+    checkpoint,
+    devices,
+    errors,
+    log,
+    parts,
+    progress,
+    resident,
+    sample,
+    whole,
+)
+from ergode.core.arguments import check_switch, integer, number, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
+from ergode.core.keywords import suggesting
 from ergode.core.launch import warn
+from ergode.core.resident import KEEP
 from ergode.core.status import Status
 from ergode.core.store import Manifest, Store, kind_of, members_of
 from ergode.core.tasks import Done, Finished, Part, Plan, run_by, run_here, run_on_devices
 from ergode.core.whole import MEMBERS
+from ergode.core.words import counted
 
 if TYPE_CHECKING:
     import xarray
@@ -34,7 +47,7 @@ Executor = futures.Executor
 StorePath = str | os.PathLike[str]
 
 _OWN = ("executor", "store", "chunk", "checkpoint")
-_WITHOUT_EFFECT = (*_OWN, "device", "progress", "compile")
+_WITHOUT_EFFECT = (*_OWN, KEEP, "device", "progress", "compile")
 """Arguments that do not change a result."""
 _USUAL_PARTS = 64
 _SAID = 4  # warnings of one category
@@ -114,20 +127,77 @@ def divisible(
         signature = inspect.signature(call)
         own = [name for name in _OWN if name in signature.parameters]
 
+        @suggesting
         @wraps(call)
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
+            named = cast(Any, resident.host_arguments(named))
             several = "executor" in own and _is_several(named.get("device"))
+            wanted = sample.take()
+            if wanted is not None:
+                bound = signature.bind(*given, **named)
+                bound.apply_defaults()
+                few = _first_members(wanted, axis_of, bound.arguments, own)
+                return cast(Any, call)(**few)
+            if KEEP in named and _is_kept(call.__name__, signature, named, several):
+                device = named.get("device", "auto")
+                with whole.outside(), checkpoint.outside(), resident.staying(device):
+                    return call(*given, **named)
             if not several and all(named.get(name) is None for name in own):
-                with whole.outside(), checkpoint.outside():
+                with whole.outside(), checkpoint.outside(), resident.outside():
                     return call(*given, **named)
             bound = signature.bind(*given, **named)
             bound.apply_defaults()
-            with whole.outside(), checkpoint.outside():
+            with whole.outside(), checkpoint.outside(), resident.outside():
                 return _Division(engine, call, axis_of, merge_of, bound.arguments).result()
 
         return public
 
     return decorate
+
+
+def _first_members(
+    wanted: sample.Sample, axis_of: AxisOf, arguments: dict[str, Any], own: Sequence[str]
+) -> dict[str, Any]:
+    """Arguments of a call for its first members; tells how many there are.
+
+    Raises
+    ------
+    PlanError
+        It has no members.
+    """
+    axis = axis_of(arguments)
+    if axis.dim == ALONE:
+        raise PlanError("the time is estimated for ensembles; this run has no members")
+    numbers = axis.numbers
+    wanted.total = len(numbers)
+    stop = min(numbers.start + wanted.size, numbers.stop)
+    return {**arguments, **dict.fromkeys(own), **axis.cut(numbers.start, stop)}
+
+
+def _is_kept(
+    owner: str, signature: inspect.Signature, named: Mapping[str, Any], several: bool
+) -> bool:
+    """Whether the result of a call stays on the device.
+
+    Raises
+    ------
+    PlanError
+        The call cannot do this, or has other options that bring the result to the host.
+    """
+    if KEEP not in signature.parameters:
+        raise PlanError(f"{owner} has no {KEEP}: its results are made on the host")
+    check_switch(owner, KEEP, named[KEEP])
+    if not named[KEEP]:
+        return False
+    for name in _OWN:
+        if named.get(name) is not None:
+            raise PlanError(
+                f"{KEEP} is given with {name}, which collects the result on the host; expected one "
+                "of them"
+            )
+    if several:
+        raise PlanError(f"{KEEP} is for one device, and device names several")
+    return True
 
 
 def _is_several(device: Any) -> bool:
@@ -233,14 +303,15 @@ class _Division:
         axis, numbers = self._axis, self._axis.numbers
         unit = members_of(axis.dim)
         size = self._size or -(-len(numbers) // _USUAL_PARTS)
-        told = f"{len(numbers):,} {unit} in parts of {size:,}"
+        told = f"{len(numbers):,} {members_of(axis.dim, len(numbers))} in parts of {size:,}"
         if self._store is not None and self._store.exists:
             if log.is_plan_only():
                 self._store.check(self._manifest())
             done = sum(stop - start for start, stop in self._store.parts())
             told += f", {done:,} {unit} are done"
             begun = len(self._store.checkpoints())
-            told += f", {begun:,} parts go on from a checkpoint" if begun else ""
+            verb = "goes" if begun == 1 else "go"
+            told += f", {counted(begun, 'part')} {verb} on from a checkpoint" if begun else ""
         log.tell("parts", told)
         log.checked()
         log.computes()

@@ -186,20 +186,20 @@ def is_own_store(path: Path) -> bool:
 
         if MARK not in zarr.open_group(str(path), mode="r").attrs:
             return False
-        return all(_is_of_store(folder, entry) for folder, entry in _entries(path))
+        return all(_is_of_store(entry) for entry in _entries(path))
     except Exception:  # opening a folder that is no store raises many kinds of errors
         return False
 
 
-def _entries(path: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
+def _entries(path: Path) -> Iterator[os.DirEntry[str]]:
     with os.scandir(path) as found:
         for entry in found:
-            yield path, entry
+            yield entry
             if entry.is_dir(follow_symlinks=False):
                 yield from _entries(Path(entry.path))
 
 
-def _is_of_store(folder: Path, entry: os.DirEntry[str]) -> bool:
+def _is_of_store(entry: os.DirEntry[str]) -> bool:
     if entry.is_symlink():
         return False
     if entry.name in _METADATA:

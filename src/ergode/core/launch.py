@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import log, progress, whole
+from ergode.core import log, progress, resident, whole
 from ergode.core.buffers import release
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import InterruptionWarning, PlanError
@@ -18,6 +18,7 @@ from ergode.core.interruption import deferred, listening
 from ergode.core.kernels import Kernel
 from ergode.core.notebook import bytes_text
 from ergode.core.status import Status
+from ergode.core.words import counted, singular
 
 
 def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> int:
@@ -38,9 +39,9 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
     PlanError
         Not even one fits.
     """
-    room = device.available_bytes()
+    room = _room(device)
     if bytes_each > room and release():  # kept networks are dropped; a later call copies them anew
-        room = device.available_bytes()
+        room = _room(device)
     if bytes_each > room:
         raise PlanError(
             f"{what} needs {bytes_each / 1e9:.2f} GB, but {device.name} has {room / 1e9:.2f} GB "
@@ -52,8 +53,16 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
     return room // max(bytes_each, 1)
 
 
+def _room(device: Device) -> int:
+    """Memory for one purpose: where results stay, half is for them, and half for computing."""
+    stays = resident.device() is not None and device.is_cuda
+    return device.available_bytes() // (2 if stays else 1)
+
+
 def check_room(needed: int, what: str, remedy: str) -> None:
-    """Raise an error before allocating more than the free memory of this machine.
+    """Raise an error before allocating more than the free memory for results.
+
+    They are in the memory of this machine, or on the device if they stay there.
 
     Parameters
     ----------
@@ -67,8 +76,10 @@ def check_room(needed: int, what: str, remedy: str) -> None:
     PlanError
         The memory does not suffice.
     """
-    if needed > _ALWAYS_FITS and not whole.is_rehearsal():  # a part needs less
-        count_that_fits(resolve("cpu"), needed, what, remedy)
+    if log.is_elsewhere():
+        log.tell("host memory", f"{what} needs {bytes_text(needed)}")
+    elif needed > _ALWAYS_FITS and not whole.is_rehearsal():  # a part needs less
+        count_that_fits(resident.device() or resolve("cpu"), needed, what, remedy)
 
 
 _ALWAYS_FITS = 1 << 20  # bytes; querying the free memory is slower than allocating these
@@ -125,7 +136,7 @@ def chunks(
 ) -> Iterator[tuple[int, int]]:
     """Yield the chunks of `run_chunks`; Ctrl-C is raised before each."""
     size = max(size, 1)
-    log.tell("chunks", f"{total:,} {unit}, at most {min(size, total):,} at once")
+    log.tell("chunks", f"{counted(total, singular(unit))}, at most {min(size, total):,} at once")
     log.computes()
     count, start = min(least or size, size), 0
     while start < total:

@@ -24,6 +24,7 @@ class Planned(BaseException):
 
 @dataclass
 class _Plan:
+    is_elsewhere: bool = False
     facts: dict[str, str] = field(default_factory=dict)
     is_checked: bool = False
 
@@ -33,9 +34,12 @@ _is_hushed: ContextVar[bool] = ContextVar("ergode_is_hushed", default=False)
 
 
 @contextmanager
-def plan_only() -> Iterator[dict[str, str]]:
-    """Within this block a call ends where it would begin to compute; yields what it told."""
-    plan = _Plan()
+def plan_only(elsewhere: bool = False) -> Iterator[dict[str, str]]:
+    """Within this block a call ends where it would begin to compute; yields what it told.
+
+    `elsewhere` means that the run is for another machine.
+    """
+    plan = _Plan(elsewhere)
     with held(_plan, plan), suppress(Planned):
         yield plan.facts
 
@@ -72,6 +76,12 @@ def checked() -> None:
 def is_plan_only() -> bool:
     """Whether the call ends before it computes."""
     return _plan.get() is not None
+
+
+def is_elsewhere() -> bool:
+    """Whether the call is only planned, for another machine."""
+    plan = _plan.get()
+    return plan is not None and plan.is_elsewhere
 
 
 def computes() -> None:

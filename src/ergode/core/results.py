@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ergode.core import files, log
+from ergode.core import files, log, resident
 from ergode.core.errors import FailureWarning, PlanError, ReadError
+from ergode.core.foreign import is_on_cuda
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures, flags
 from ergode.core.stopwatch import Stopwatch
@@ -99,7 +101,7 @@ def names(engine: str, output: str) -> frozenset[str]:
 def dataset(
     engine: str,
     output: str,
-    values: Mapping[str, np.ndarray],
+    values: Mapping[str, Any],
     *,
     coords: Mapping[str, Any],
     attrs: Mapping[str, Any],
@@ -110,7 +112,11 @@ def dataset(
     has_warned: bool = False,
     own: Sequence[Variable] = (),
 ) -> xarray.Dataset:
-    """Build a Dataset of registered variables.
+    """Build a Dataset of registered variables; a `DeviceResult` if results stay on a device.
+
+    Values are arrays of the host, or of the device where results stay. A value may be a function
+    without arguments that returns an array of the host: results that stay call it when the variable
+    is read.
 
     In every engine, values that were not computed are NaN, so a mean over replicates skips them.
     Integer variables become float64 only if a value is missing.  A warning says how many failed,
@@ -148,27 +154,40 @@ def dataset(
         if name not in known and not _dims_of(name, given) <= {*swept}:
             raise TypeError(f"{engine}/{output}: the coordinate '{name}' is not declared")
     several = {SWEPT: swept, STRATA: strata, PLACES: places}
+    place = resident.device()
+
+    def checked(variable: Variable, dims: tuple[str, ...], given: Any) -> Any:
+        value = given() if callable(given) else given
+        value = value if is_on_cuda(value) else np.asarray(value)
+        if value.ndim != len(dims) or not np.issubdtype(value.dtype, getattr(np, variable.dtype)):
+            raise TypeError(
+                f"{engine}/{output}: '{variable.name}' is {value.dtype}{value.shape}, declared "
+                f"{variable.dtype}{dims}"
+            )
+        if computed_rows is not None and "time" in dims:
+            value = _only_computed(value, dims, computed_rows)
+        return value
+
     arrays = {}
     for name, variable in declared.items():
         if name not in values:
             continue
-        value = np.asarray(values[name])
-        kind = getattr(np, variable.dtype)
-        dims = [name for dim in variable.dims for name in several.get(dim, (dim,))]
-        if value.ndim != len(dims) or not np.issubdtype(value.dtype, kind):
-            raise TypeError(
-                f"{engine}/{output}: '{name}' is {value.dtype}{value.shape}, declared "
-                f"{variable.dtype}{tuple(dims)}"
-            )
-        if computed_rows is not None and "time" in dims:
-            value = _only_computed(value, dims, computed_rows)
+        dims = tuple(name for dim in variable.dims for name in several.get(dim, (dim,)))
         notes: dict[str, Any] = {"units": variable.unit, "long_name": variable.meaning}
+        value: Any = partial(checked, variable, dims, values[name])
+        if place is None or not callable(values[name]):
+            value = value()
         if name == "status":
             notes |= flags()
             if not has_warned:
                 _warn_of_failures(value, dims, int(attrs.get("first_replicate", 0)))
-        arrays[name] = xarray.Variable(dims, value, notes)
-    return xarray.Dataset(arrays, coords=_coordinates(coords), attrs=dict(attrs))
+        arrays[name] = dims, value, notes
+    labels = _coordinates(coords)
+    if place is not None:
+        place.synchronize()
+        return cast("xarray.Dataset", resident.DeviceResult(place, arrays, labels, attrs))
+    variables = {name: xarray.Variable(*each) for name, each in arrays.items()}
+    return xarray.Dataset(variables, coords=labels, attrs=dict(attrs))
 
 
 def _dims_of(name: str, coordinate: Any) -> set[str]:
@@ -221,7 +240,7 @@ _SHORT = 10_000  # values
 _KEPT = 16
 
 
-def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> np.ndarray:
+def _only_computed(value: Any, dims: Sequence[str], rows: np.ndarray) -> Any:
     """`value` with NaN from the first missing time on; `rows` says how many times were reached."""
     time = list(dims).index("time")
     if time != rows.ndim:
@@ -229,10 +248,7 @@ def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> 
     if (rows >= value.shape[time]).all():
         return value
     beyond = np.arange(value.shape[time]) >= rows[..., None]
-    floating = np.issubdtype(value.dtype, np.floating)
-    missing = value.dtype.type(np.nan) if floating else np.nan
-    # Several times faster than assignment, which matters when a large run is interrupted.
-    return np.where(beyond.reshape(*beyond.shape, *(1,) * (value.ndim - time - 1)), missing, value)
+    return resident.with_missing(value, beyond)
 
 
 def _warn_of_failures(codes: np.ndarray, dims: Sequence[str], first_replicate: int) -> None:

@@ -7,6 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from ergode.core.words import counted
+
 
 class Status(IntEnum):
     """Codes in the variable `status`, each with the sentence a user reads."""
@@ -51,11 +53,6 @@ def flags() -> dict[str, object]:
     }
 
 
-def plural(item: str) -> str:
-    """Name of several items: replicates, trajectories."""
-    return f"{item[:-1]}ies" if item.endswith("y") else f"{item}s"
-
-
 def failures(
     codes: np.ndarray, dims: Sequence[str] = (), first_replicate: int = 0
 ) -> dict[Status, str]:
@@ -72,7 +69,6 @@ def failures(
     """
     counts = np.bincount(np.ravel(codes))
     what = dims[0] if len(dims) == 1 else "run"
-    several = plural(what)
     sentences = {}
     for code in np.flatnonzero(counts).tolist():
         if Status(code).is_error:
@@ -83,6 +79,6 @@ def failures(
             where = tuple(int(k) + start for k, start in zip(at, starts, strict=True))
             first = f", first {what} {where[0] if len(where) == 1 else where}" if where else ""
             sentences[Status(code)] = (
-                f"{counts[code]} of {np.size(codes)} {several}{first}: {Status(code).sentence}"
+                f"{counts[code]} of {counted(np.size(codes), what)}{first}: {Status(code).sentence}"
             )
     return sentences

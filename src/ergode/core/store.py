@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from ergode.core import checkpoint, files
 from ergode.core.errors import PlanError, ReadError
-from ergode.core.status import plural
 from ergode.core.tasks import Done, Part, part_name
+from ergode.core.words import plural
 
 if TYPE_CHECKING:
     import xarray
@@ -256,9 +256,11 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def members_of(dim: str) -> str:
-    """Name of the members along a dim."""
+def members_of(dim: str, count: int = 0) -> str:
+    """Name of so many members along a dim."""
     known = ("replicate", "trajectory", "zone", "point", "run")
+    if count == 1 and dim in known:
+        return dim
     return plural(dim) if dim in known else f"values of '{dim}'"
 
 

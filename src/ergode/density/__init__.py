@@ -1,5 +1,6 @@
 """Probability densities transported by a vector field, on sparse grids."""
 
+from ergode.core.keywords import suggest_all
 from ergode.density.files import write_cells
 from ergode.density.propagate import propagate
 from ergode.density.regions import credible_region, quantiles, surface
@@ -16,6 +17,8 @@ __all__ = [
     "cells_at", "credible_region", "entropy", "highest_density", "marginal", "propagate",
     "quantiles", "region_probability", "samples", "surface", "write_cells",
 ]  # fmt: skip
+
+suggest_all(globals(), __all__)
 
 
 def __dir__() -> list[str]:

@@ -87,6 +87,11 @@ results.register(
             "above 0.1 the posterior and the evidence may be wrong",
         ),
         Variable(
+            "evidence_shift", (SWEPT, "measurement"), "floating", "1",
+            "what the log evidence of a measurement could be off by, because transport smears "
+            "tails: above 0.25 it may be wrong",
+        ),
+        Variable(
             "posterior_cells_in_deviation", (SWEPT, "measurement", "axis"), "floating", "1",
             "standard deviation of the density's features just after a measurement, in cells: "
             "below 0.85 the posterior and the evidence are not to be trusted",
@@ -262,9 +267,9 @@ def propagate(
         mean(time, variable), ``covariance(time, variable, variable_)``, mass_lost(time),
         cell_count(time) and the mass balance; for each measurement the evidence, the moments
         before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
-        ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
-        `ergode.density.cells_at`). ``unreliable_from`` is the time of the first measurement after
-        which the density may be wrong: the alarm is cautious, and its ``posterior_shift`` is what
+        ``evidence_shift``, ``posterior_cells_in_deviation``); and the cells of all times, end to
+        end (see `ergode.density.cells_at`). ``unreliable_from`` is the time of the first
+        measurement after which the density may be wrong: the alarm is cautious, and a shift is what
         the error could be, not what it is. The grid's centre, width and axes, and the threshold.
         Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.

@@ -14,7 +14,7 @@ from ergode.density.moments import Summary
 
 _OF_MEASUREMENTS = (
     "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",
-    "posterior_cells_in_deviation",
+    "evidence_shift", "posterior_cells_in_deviation",
 )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ class Record:
             "prior_covariance": (count, n, n),
             "posterior_cut": (count,),
             "posterior_shift": (count,),
+            "evidence_shift": (count,),
             "posterior_cells_in_deviation": (count, n),
             "cell_count": (size,),
             "time_reached": (),
@@ -88,9 +89,12 @@ class Record:
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 
-    def after_measurement(self, index: int, summary: Summary, missing: float, shift: float) -> None:
+    def after_measurement(
+        self, index: int, summary: Summary, missing: float, shift: float, evidence: float
+    ) -> None:
         """Record the posterior of a measurement and its reliability; see `tail`."""
         self.values["posterior_shift"][index] = shift
+        self.values["evidence_shift"][index] = evidence
         self.values["posterior_cut"][index] = missing
         self.values["posterior_cells_in_deviation"][index] = summary.sharpness
 

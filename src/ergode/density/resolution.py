@@ -150,12 +150,17 @@ def resolving_width(
     if thin.size:
         least = np.fmin(least, np.fmin.reduce(thin, axis=None))
     scale = min(1.0, least / _CELLS_WANTED) if least < SHARPEST else 1.0
-    cut, shift = (np.nan_to_num(found[name]) for name in ("posterior_cut", "posterior_shift"))
+    cut, shift, evidence = (
+        np.nan_to_num(found[name])
+        for name in ("posterior_cut", "posterior_shift", "evidence_shift")
+    )
     if (cut > tail.CUT_MOST).any() or scale <= 0:
         return ""
-    worst = shift.max(initial=0.0)
-    if worst > tail.SHIFT_MOST:
-        scale = min(scale, 0.9 * (tail.SHIFT_MOST / worst) ** (1.0 / METHODS[scheme].shift_order))
+    worst = max(
+        shift.max(initial=0.0) / tail.SHIFT_MOST, evidence.max(initial=0.0) / tail.EVIDENCE_MOST
+    )
+    if worst > 1.0:
+        scale = min(scale, 0.9 * worst ** (-1.0 / METHODS[scheme].shift_order))
     width = np.min([one.width for one in lattices], axis=0) * scale
     return f", such as width={_written(width)}" if scale < 1 else ""
 

@@ -201,7 +201,9 @@ class Run:
             missing = max(shown, tail.pulled_over(cut, pull))
             journey = self._journeys[which]
             journey.correct(before[which], after[which])
-            record.after_measurement(index, after[which], missing, evolution.method.shift(journey))
+            shift = evolution.method.shift(journey)
+            beside = tail.evidence_shift(journey, shift, evolution.method.shift_order + 1)
+            record.after_measurement(index, after[which], missing, shift, beside)
             self._cut[which] = missing
         self._lost += np.where(goes_on, dropped, 0.0)
         evolution.prune(self.may_lose)

@@ -227,7 +227,12 @@ def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
     """
     values = {
         name: np.stack([one.values[name] for one in solver.records])
-        for name in ("posterior_cut", "posterior_shift", "posterior_cells_in_deviation")
+        for name in (
+            "posterior_cut",
+            "posterior_shift",
+            "evidence_shift",
+            "posterior_cells_in_deviation",
+        )
     }
     said = []
     faults = _faults(values)
@@ -243,6 +248,10 @@ def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
                 "{:.2g} deviations, in many cases by far less", f"use smaller widths{smaller}",
             ),
             (
+                "lies in a tail that transport has smeared: its log evidence could be off by up to "
+                "about {:.2g}", f"use smaller widths{smaller}",
+            ),
+            (
                 "leaves a density thinner than a cell, {:.2g} cells in a deviation: it lies far "
                 "from the density, or its noise is narrower than the cells",
                 f"use smaller widths{smaller}",
@@ -254,7 +263,7 @@ def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
             who = f" of {bad.any(axis=1).sum()} of {len(bad)} densities" if len(bad) > 1 else ""
             worst = size[bad].min() if "thinner" in why else size[bad].max()
             said.append(f"the measurement at time {time:g}{who} {why.format(worst)} - {what}")
-    surely = faults[0][0].any() or faults[2][0].any()  # a shift is what could be
+    surely = faults[0][0].any() or faults[-1][0].any()  # a shift is what could be
     return "; ".join(said) and (
         f"{'; '.join(said)}. Its evidence and later results {'are' if surely else 'may be'} "
         "unreliable; or use an ensemble (ergode.particles)"
@@ -263,11 +272,15 @@ def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
 
 def _faults(values: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Where a posterior was cut, smeared or too thin, and the measure of each fault."""
-    cut, shift = values["posterior_cut"], values["posterior_shift"]
+    cut, shift, evidence = (
+        values[name] for name in ("posterior_cut", "posterior_shift", "evidence_shift")
+    )
     sharp = np.fmin.reduce(values["posterior_cells_in_deviation"], axis=-1)
     return [
         (cut > tail.CUT_MOST, cut),
         (shift > tail.SHIFT_MOST, shift),
+        # A shift of the mean says that the evidence may be wrong too.
+        ((evidence > tail.EVIDENCE_MOST) & (shift <= tail.SHIFT_MOST), evidence),
         (sharp < THINNEST, sharp),
     ]
 

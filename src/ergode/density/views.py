@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean, integer
+from ergode.core.arguments import integer, names_in
 from ergode.core.errors import PlanError
+from ergode.core.words import counted
 from ergode.density.grid.lattice import Lattice
 
 if TYPE_CHECKING:
@@ -103,12 +104,7 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
     known = [str(name) for name in cells["variable"].values]
     if not names:
         raise PlanError("variables is empty; expected at least one name")
-    for name in names:
-        if name not in known:
-            raise PlanError(
-                f"there is no variable '{name}'; expected one of {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
+    names_in("variable", names, known)
     columns = [known.index(name) for name in names]
     width = widths_along(cells)[columns]
     centre = np.asarray(cells.attrs["centre"], float)[columns]
@@ -216,7 +212,7 @@ def _one_each(
     if found.shape != (len(points),) or np.isnan(found).any():
         raise PlanError(
             f"{name} returned shape {found.shape}, or NaN; expected one number for each of "
-            f"{len(points)} points"
+            f"{counted(len(points), 'point')}"
         )
     return found
 
@@ -281,5 +277,5 @@ def _index(dataset: xarray.Dataset, time: Any, index: int | None) -> int:
         return int(found[0])
     where = size - 1 if index is None else int(index)
     if not -size <= where < size:
-        raise PlanError(f"index is {index}, and the dataset has {size} times")
+        raise PlanError(f"index is {index}, and the dataset has {counted(size, 'time')}")
     return where % size

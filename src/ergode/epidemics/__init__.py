@@ -1,5 +1,6 @@
 """Contagion on contact networks: exact by default, or by tau-leaping on request."""
 
+from ergode.core.keywords import suggest_all
 from ergode.epidemics.analysis import percolation
 from ergode.epidemics.analysis.files import write_line_list, write_transmission_tree
 from ergode.epidemics.analysis.line_list import (
@@ -27,6 +28,8 @@ __all__ = [
     "reproduction_number", "scaled_to", "serial_interval", "simulate", "states", "summary",
     "transmission_tree", "write_line_list", "write_transmission_tree",
 ]  # fmt: skip
+
+suggest_all(globals(), __all__)
 
 
 def __dir__() -> list[str]:

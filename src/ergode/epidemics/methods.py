@@ -24,9 +24,9 @@ from ergode.models.epidemic.interventions import (
     Capacity,
     ContactTracing,
     Isolation,
-    Testing,
     Trigger,
 )
+from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.holding_times.families import Exponential
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from ergode.core import results
+from ergode.core import resident, results
 from ergode.core.errors import PlanError
 from ergode.core.launch import check_room
+from ergode.core.resident import beside
 from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.statistics import CountStatistics
 from ergode.core.status import Status
@@ -131,8 +132,8 @@ class _Counts:
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._rows: list[np.ndarray] = []
-        self._chunks: list[np.ndarray] = []
-        self._cases: list[np.ndarray] = []
+        self._chunks: list[Any] = []  # arrays of the host, or of the device where results stay
+        self._cases: list[Any] = []
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
         counts = ensemble.count(found, first)
@@ -156,13 +157,13 @@ class _Counts:
             swept=shape.swept, strata=_strata(coords), computed_rows=rows,
         )  # fmt: skip
 
-    def _all(self, chunks: list[np.ndarray], shape: Shape) -> np.ndarray:
+    def _all(self, chunks: list[Any], shape: Shape) -> Any:
         """Chunks of replicates as one array; a single one is not copied."""
         values = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
         rows = np.concatenate(self._rows)
         if rows.size < shape.total or (np.diff(rows) < 0).any():
-            ordered = np.zeros((shape.total, *values.shape[1:]), values.dtype)
-            ordered[rows] = values
+            ordered = np.zeros_like(values, order="C", shape=(shape.total, *values.shape[1:]))
+            ordered[beside(values, rows)] = values
             values = ordered
         return values.reshape(*shape.points, shape.replicates, *values.shape[1:])
 
@@ -283,7 +284,8 @@ def collector(
     Raises
     ------
     PlanError
-        The output or a level is unknown, or memory is short.
+        The output or a level is unknown, or memory is short, or the host makes the output and it
+        should stay on the device.
     """
     contacts = scenario.contacts
     columns = compartment_count * len(scenario.strata)
@@ -298,6 +300,10 @@ def collector(
             "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
         return _Counts(shape)
+    if resident.device() is not None:
+        raise PlanError(
+            f"keep_on_device is for output='counts'; output={output!r} is made on the host"
+        )
     check_room(
         shape.total * _BYTES_OF_STATUS,
         f"an array for {shape.total:,} epidemics (replicates of all points)",

@@ -19,8 +19,8 @@ from ergode.models.epidemic.interventions import (
     ContactTracing,
     Importation,
     Intervention,
-    Testing,
 )
+from ergode.models.epidemic.testing import Testing
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts

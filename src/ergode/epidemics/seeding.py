@@ -475,24 +475,26 @@ _NEVER_CASES_OF_OWN_SEEDS = kernels.for_each(
 )
 
 
+def _drawn_group(seeding, rank):
+    """Group of the drawn seed with this rank."""
+    group = 0
+    while rank >= seeding.drawn_end[group]:
+        group += 1
+    return group
+
+
 def seed_age(seeding, index):
     """Age of seed number `index` in its initial compartment."""
     if index < seeding.named_count:
         return seeding.named_age[index]
-    group = 0
-    while index - seeding.named_count >= seeding.drawn_end[group]:
-        group += 1
-    return seeding.drawn_age[group]
+    return seeding.drawn_age[_drawn_group(seeding, index - seeding.named_count)]
 
 
 def seed_compartment(seeding, index):
     """The compartment that seed number `index` starts in."""
     if index < seeding.named_count:
         return seeding.named_compartment[index]
-    group = 0
-    while index - seeding.named_count >= seeding.drawn_end[group]:
-        group += 1
-    return seeding.drawn_compartment[group]
+    return seeding.drawn_compartment[_drawn_group(seeding, index - seeding.named_count)]
 
 
 def initial_compartment(seeding, node, node_count, seed, replicate):
@@ -508,8 +510,5 @@ def initial_compartment(seeding, node, node_count, seed, replicate):
                 node - below, node_count - seeding.named_count, seed, replicate, SEEDING
             )
         if rank < seeding.drawn_count:
-            group = 0
-            while rank >= seeding.drawn_end[group]:
-                group += 1
-            return seeding.drawn_compartment[group]
+            return seeding.drawn_compartment[_drawn_group(seeding, rank)]
     return np.int32(-1)

@@ -57,6 +57,7 @@ def simulate(
     seed: int = 0,
     method: MethodName = "auto",
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     output: Output = "counts",
     quantiles: Sequence[float] = (0.025, 0.25, 0.5, 0.75, 0.975),
     precision: Precision | Literal["auto"] = "auto",
@@ -135,6 +136,10 @@ def simulate(
           models within the limits of "renewal-leap"
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. For ``"counts"``.
+        Not with `executor`, `store` or several devices.
     output : {"counts", "statistics", "line_list"}
         ``"counts"``: count(replicate, time, compartment) and cases(replicate, time).
         ``"statistics"``: mean, variance

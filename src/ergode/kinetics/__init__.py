@@ -1,5 +1,6 @@
 """Stiff thermonuclear and chemical kinetics in many zones."""
 
+from ergode.core.keywords import suggest_all
 from ergode.kinetics.burn import Burned, burn
 from ergode.kinetics.conditions import Trajectory, daylight
 from ergode.kinetics.ignition import ignition_delay
@@ -17,6 +18,8 @@ __all__ = [
     "equation_of_state", "equilibrium_distance", "ignition_delay", "integrate", "neutrino_losses",
     "nuclear_equilibrium", "plug_flow", "reaction_rates",
 ]  # fmt: skip
+
+suggest_all(globals(), __all__)
 
 
 def __dir__() -> list[str]:

@@ -13,11 +13,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, kernels
+from ergode.core import devices, foreign, kernels
 from ergode.core.arguments import check_switch, integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures
+from ergode.core.words import counted
 from ergode.kinetics.block.launch import zones_at_once
 from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.conditions import HEATING, Zones
@@ -200,7 +201,7 @@ def burn(
         _limit("minimum_density", minimum_density),
     )
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
-    there = [name for name, a in given.items() if devices.is_on_cuda(a)]
+    there = [name for name, a in given.items() if foreign.is_on_cuda(a)]
     if there and len(there) < len(given):
         here = next(name for name in given if name not in there)
         raise PlanError(f"{there[0]} is on a CUDA device and {here} is not; expected all on one")
@@ -238,7 +239,7 @@ def _check_shapes(network: ReactionNetwork, given: dict[str, Any]) -> tuple[int,
         if tuple(given[name].shape) != shape:
             raise ModelError(
                 f"{name} has shape {tuple(given[name].shape)}; expected {shape}, for temperature "
-                f"has {cells} and the network {len(network.species)} species"
+                f"has {cells} and the network {counted(len(network.species), 'species')}"
             )
     if not all(cells):
         raise ModelError("temperature has no cells")
@@ -382,7 +383,7 @@ def _on_device(
     least: tuple[float, float],
 ) -> Burned:
     cells = _check_shapes(network, given)
-    device = devices.holding(given["temperature"])
+    device = foreign.holding(given["temperature"])
     arrays = {}
     for name, value in given.items():
         arrays[name] = device.view(value)

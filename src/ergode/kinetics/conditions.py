@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
+from ergode.core.words import counted
 from ergode.kinetics.compositions import composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
@@ -234,8 +235,8 @@ def zones_of(
         if size not in (1, count):
             longest = max(sizes, key=lambda key: sizes[key])
             raise ModelError(
-                f"{name} has {size} values and {longest} has {count}; expected one for all zones, "
-                "or one for each"
+                f"{name} has {counted(size, 'value')} and {longest} has {count}; expected one for "
+                "all zones, or one for each"
             )
     times = _common_times(histories, grid)
     check_room(

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.core import devices
+from ergode.core import devices, resident
 from ergode.core.errors import AccuracyWarning, InterruptionWarning
 from ergode.core.launch import warn
 from ergode.core.status import Status
@@ -52,13 +52,14 @@ def estimated_errors(
         options, runner=method.runner, rtol=rtol, max_steps=method.max_steps,
         atol=tuple(_PART * one for one in given),
     )  # fmt: skip
-    exact = empty_outcome(zones, grid)
     try:
-        run_zones(mechanism, zones, grid, options, device, exact, lambda _: None)
+        with resident.outside():
+            exact = empty_outcome(zones, grid)
+            run_zones(mechanism, zones, grid, options, device, exact, lambda _: None)
     except KeyboardInterrupt:
         warn("interrupted: the error was not estimated", InterruptionWarning)
         return np.full(zones.count, np.nan)
-    return _errors_of(mechanism, outcome, exact)
+    return _errors_of(mechanism, outcome.on_host(), exact)
 
 
 def _errors_of(mechanism: Mechanism, found: Outcome, exact: Outcome) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, log, results
+from ergode.core import devices, log, resident, results
 from ergode.core.arguments import check_switch, integer, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import (
@@ -16,6 +16,7 @@ from ergode.core.errors import (
     AccuracyWarning,
     ModelError,
 )
+from ergode.core.foreign import on_host
 from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -71,6 +72,7 @@ def integrate(
     conservation_tolerance: float = 1e-2,
     max_steps: int | None = None,
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     progress: bool = False,
     executor: Executor | None = None,
     store: StorePath | None = None,
@@ -169,6 +171,12 @@ def integrate(
         methods is 100,000.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not with `executor`,
+        `store` or several devices. Mass fractions and concentrations stay. The host derives
+        energies, pressures, rules and concentrations at constant pressure from a copy of the
+        amounts: for zones that heat themselves in the call, otherwise when one of them is read.
     progress : bool
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
@@ -334,7 +342,9 @@ def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: fl
 
 def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_tolerance: float) -> None:
     """Warn where energy released and internal energy differ."""
-    worst = float(result["energy_error"].max()) if "energy_error" in result else 0.0
+    if "energy_error" not in result:
+        return
+    worst = float(np.nanmax(np.append(on_host(result["energy_error"]), 0.0)))
     if worst > conservation_tolerance:
         warn(
             f"{chosen.name}: energy released and internal energy gained differ by up to "
@@ -395,9 +405,10 @@ def _run(
 
     # One chunk: runners split the zones themselves.
     run_chunks("zones", zones.count, zones.count, work, unit="zones", show=show)
-    missing = outcome.status == Status.NOT_RUN
-    if missing.any():
+    missing = np.flatnonzero(outcome.status == Status.NOT_RUN)
+    if missing.size:
         nothing = empty_outcome(zones, grid)
         for array, empty in zip(outcome, nothing, strict=True):
-            array[missing] = empty[missing]
+            here = resident.beside(array, missing)
+            array[here] = empty[here]
     return outcome

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import kernels, resident
 from ergode.core.devices import Device
 from ergode.core.status import Status
 from ergode.kinetics.block.launch import Launch, run_on_device
@@ -129,8 +129,9 @@ def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
 
 def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
     """An outcome before the run: NaN after the first time, and the status `NOT_RUN`."""
-    amounts = np.full((zones.count, grid.size, zones.amounts.shape[1]), np.nan)
-    amounts[:, 0] = zones.amounts
+    shape = zones.count, grid.size, zones.amounts.shape[1]
+    amounts = resident.full(shape, np.nan, np.float64)
+    amounts[:, 0] = resident.beside(amounts, zones.amounts)
     return Outcome(
         amounts,
         np.full(zones.count, Status.NOT_RUN, np.uint8),

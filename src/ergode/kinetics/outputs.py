@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import results
+from ergode.core import resident, results
+from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.kinetics.compositions import molar_masses
@@ -22,7 +23,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.neutrinos import losses_at
-from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, Outcome
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
@@ -134,14 +135,14 @@ def dataset_of(
 ) -> xarray.Dataset:
     """The result: amounts and what follows from them, with labels."""
     swept = () if layout is None else layout.dims
-    shape = (-1,) if layout is None else (*layout.shape, zones.count // layout.count)
+    shape = (zones.count,) if layout is None else (*layout.shape, zones.count // layout.count)
     count = len(network.species)
-    amounts = outcome.amounts[:, :, :count]
     # Values that a zone did not reach keep their initial NaN.
-    rows = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2).cumprod(axis=1).sum(axis=1)
+    finite = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2)
+    rows = on_host(finite).cumprod(axis=1).sum(axis=1)
     rows[outcome.status == Status.NOT_RUN] = 0
     temperature = _temperatures(zones, grid, outcome, count)
-    values = {
+    values: dict[str, Any] = {
         "temperature": temperature,
         "step_count": outcome.taken,
         "repeated_count": outcome.repeated,
@@ -156,40 +157,97 @@ def dataset_of(
         "time": grid,
         "species": list(mechanism.names),
     }
+    amounts = outcome.amounts[:, :, :count]
+
+    def derive() -> dict[str, np.ndarray]:
+        here = outcome.on_host().amounts[:, :, :count], on_host(temperature)
+        if mechanism.nuclear:
+            return _shaped(_of_nuclei(mechanism, zones, grid, options, *here), shape)
+        return _shaped(_of_others(network, mechanism, zones, grid, parameters, *here), shape)
+
+    derived = resident.Deferred(derive)
     if mechanism.nuclear:
+        output = "nuclei"
         coords["mass_number"] = ("species", mechanism.mass.astype(np.int64))
         coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
-        change = amounts[:, :1] - amounts
-        density = linear_at(grid, zones.history.times, zones.history.density)
-        charge = mechanism.thermo.charge
-        state = options.state
-        if zones.heating == PRESSURE:
-            density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
-        values["density"] = density
-        warn_of_pairs(state, temperature, density, amounts @ charge)
-        values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
-        if zones.heating == PRESSURE:
-            thermal += values["pressure"] / density  # the enthalpy
-        values["energy_released"] = change @ mechanism.thermo.mass_excess
+        values["mass_fraction"] = amounts * resident.beside(amounts, mechanism.mass)
+        names = ["density", "pressure", "energy_released", "near_equilibrium"]
         if options.neutrinos:
-            values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
-            values["neutrino_energy"] = values["energy_released"] - (thermal - thermal[:, :1])
-        elif zones.heating != FIXED:
-            values["energy_error"] = nuclear_energy_error(thermal, values["energy_released"])
-        fractions = amounts * mechanism.mass
-        values["mass_fraction"] = fractions
-        values["near_equilibrium"] = near_equilibrium(
-            mechanism, temperature[:, -1], density[:, -1], fractions[:, -1]
-        )
-        return results.dataset(
-            "kinetics", "nuclei", _shaped(values, shape), coords=coords, attrs=attrs, swept=swept,
-            computed_rows=rows.reshape(shape),
-        )  # fmt: skip
+            names += ["neutrino_loss", "neutrino_energy"]
+    else:
+        output = "concentrations"
+        names = ["density", "pressure"] if mechanism.molecular else []
+        if network.rules:
+            coords["rule"] = list(network.rules)
+            names.append("quantity")
+        if zones.heating == PRESSURE:
+            names.append("concentration")
+        else:
+            contiguous = amounts.flags.c_contiguous
+            values["concentration"] = amounts if contiguous else amounts.copy()
+    if zones.heating != FIXED and not options.neutrinos and _keeps_energy(zones):
+        names.append("energy_error")
     if zones.flow == STIRRED:
         values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
     elif zones.flow == PLUG:
         values["age"] = outcome.amounts[:, :, count + 1].copy()
-    elif zones.heating != FIXED and not zones.isothermal:
+    if options.state != "ideal":
+        derived.now()
+    values = _shaped(values, shape) | {name: derived[name] for name in names}
+    return results.dataset(
+        "kinetics", output, values, coords=coords, attrs=attrs, swept=swept,
+        computed_rows=rows.reshape(shape),
+    )  # fmt: skip
+
+
+def _keeps_energy(zones: Zones) -> bool:
+    """Whether a zone that heats itself exchanges no heat."""
+    return zones.flow == CLOSED and not zones.isothermal
+
+
+def _of_nuclei(
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    options: Options,
+    amounts: np.ndarray,
+    temperature: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Variables of nuclei that follow from the amounts [zone, time, species]."""
+    change = amounts[:, :1] - amounts
+    density = linear_at(grid, zones.history.times, zones.history.density)
+    charge, state = mechanism.thermo.charge, options.state
+    if zones.heating == PRESSURE:
+        density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
+    warn_of_pairs(state, temperature, density, amounts @ charge)
+    pressure, thermal = matter_at(state, temperature, density, amounts, charge)
+    if zones.heating == PRESSURE:
+        thermal += pressure / density  # the enthalpy
+    released = change @ mechanism.thermo.mass_excess
+    values = {"density": density, "pressure": pressure, "energy_released": released}
+    if options.neutrinos:
+        values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
+        values["neutrino_energy"] = released - (thermal - thermal[:, :1])
+    elif zones.heating != FIXED:
+        values["energy_error"] = nuclear_energy_error(thermal, released)
+    values["near_equilibrium"] = near_equilibrium(
+        mechanism, temperature[:, -1], density[:, -1], amounts[:, -1] * mechanism.mass
+    )
+    return values
+
+
+def _of_others(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    parameters: Mapping[str, np.ndarray],
+    amounts: np.ndarray,
+    temperature: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Variables of molecules and others that follow from the amounts [zone, time, species]."""
+    values = {}
+    if zones.heating != FIXED and _keeps_energy(zones):
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE
         )
@@ -197,20 +255,16 @@ def dataset_of(
         pressure = zones.history.density[:, :1]
         total = amounts.sum(axis=2)
         amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
+        values["concentration"] = np.ascontiguousarray(amounts)
     if mechanism.molecular:
         values["density"] = amounts @ molar_masses(network)
         values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
-    values["concentration"] = np.ascontiguousarray(amounts)
     if network.rules:
-        coords["rule"] = list(network.rules)
         values["quantity"] = _quantities(network, grid, amounts, parameters)
-    return results.dataset(
-        "kinetics", "concentrations", _shaped(values, shape), coords=coords, attrs=attrs,
-        swept=swept, computed_rows=rows.reshape(shape),
-    )  # fmt: skip
+    return values
 
 
-def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> np.ndarray:
+def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> Any:
     """Temperatures of all zones at all times; NaN where none was given."""
     if zones.heating != FIXED:
         return outcome.amounts[:, :, count].copy()
@@ -219,11 +273,9 @@ def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) 
     return linear_at(grid, zones.history.times, zones.history.temperature)
 
 
-def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
     """Values with the dimensions of a sweep in front of the zones."""
-    return {
-        name: np.reshape(value, (*shape, *np.shape(value)[1:])) for name, value in values.items()
-    }
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
 
 
 def _quantities(

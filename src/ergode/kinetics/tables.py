@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.core.foreign import on_host
+
 NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
 """Mask that tells the compiler that an index is not negative."""
 
@@ -57,7 +59,8 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     amounts : ndarray of float64, shape [zone_count, time_count, variable_count]
-        Specific amounts [mol/g], and the temperature [K] where it is a variable.
+        Specific amounts [mol/g], and the temperature [K] where it is a variable. They are on the
+        device where results stay.
     status : ndarray of uint8, shape [zone_count]
     taken, repeated : ndarray of int64, shape [zone_count]
         Steps that were accepted, and steps that were repeated.
@@ -67,12 +70,16 @@ class Outcome(NamedTuple):
         Time when the temperature rose fastest.
     """
 
-    amounts: np.ndarray
+    amounts: Any
     status: np.ndarray
     taken: np.ndarray
     repeated: np.ndarray
     defect: np.ndarray
     fastest_heating: np.ndarray
+
+    def on_host(self) -> Outcome:
+        """The same, with the amounts on the host."""
+        return self._replace(amounts=on_host(self.amounts))
 
     def copied(self) -> Outcome:
         """Copies, to which running kernels do not write.

@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core.arguments import as_numbers, did_you_mean
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
+from ergode.core.words import counted
 
 TRAJECTORY = "trajectory"
 """Dimension of paired values, for ensembles of equations."""
@@ -141,7 +142,7 @@ def lay_out(
     def side_by_side(name: str, dim: str, size: int) -> None:
         if sizes.setdefault(dim, size) != size:
             raise ModelError(
-                f"'{name}' has {size} values and '{first[dim]}' has {sizes[dim]}; "
+                f"'{name}' has {counted(size, 'value')} and '{first[dim]}' has {sizes[dim]}; "
                 "paired arrays must have equal length - use ergode.grid to cross them"
             )
         first.setdefault(dim, name)

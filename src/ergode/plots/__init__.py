@@ -1,5 +1,6 @@
 """Figures of results, one file per engine. Matplotlib is imported when a figure is drawn."""
 
+from ergode.core.keywords import suggest_all
 from ergode.plots.density import (
     comparison,
     density,
@@ -21,6 +22,8 @@ __all__ = [
     "epidemic_curves", "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane",
     "realizations", "save_epidemic_curves", "trajectories",
 ]  # fmt: skip
+
+suggest_all(globals(), __all__)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
+from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.plots.frame import COLOURS, DPI, new_axes, new_figure, quiet
 
@@ -100,12 +100,7 @@ def density_strip(
             f"the dataset has several densities; choose one, as by isel({several[0]}=0)"
         )
     names = [str(name) for name in dataset["variable"].values]
-    name = names[0] if variable is None else variable
-    if name not in names:
-        raise PlanError(
-            f"the dataset has no variable '{name}'; it has {', '.join(names)}"
-            f"{did_you_mean(name, names)}"
-        )
+    name = names_in("variable", variable, names)[0]
     ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
     time, mean, deviation, _ = _both_sides(dataset, k)
@@ -204,12 +199,7 @@ def density_over_time(
     from ergode.density import regions, views
 
     names = [str(name) for name in dataset["variable"].values]
-    name = names[0] if variable is None else variable
-    if name not in names:
-        raise PlanError(
-            f"the dataset has no variable '{name}'; it has {', '.join(names)}"
-            f"{did_you_mean(name, names)}"
-        )
+    name = names_in("variable", variable, names)[0]
     time = dataset["time"].values
     if time.size < 2:
         raise PlanError("a strip over time needs two times or more")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers, did_you_mean
+from ergode.core.arguments import as_numbers, names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.models.epidemic.dates import dates_of
@@ -109,13 +109,7 @@ def epidemic_curves(
             raise PlanError("the statistics are by stratum; choose one with .sel(stratum=...)")
         dataset = dataset.sum("stratum", keep_attrs=True)
     known = [str(name) for name in dataset["compartment"].values]
-    chosen = known if compartments is None else list(compartments)
-    for name in chosen:
-        if name not in known:
-            raise PlanError(
-                f"the dataset has no compartment '{name}'; it has {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
+    chosen = names_in("compartment", compartments, known)
     curves, levels, caption = _curves(dataset)
     middle = levels.index(0.5) if 0.5 in levels else None
     # Dates, where there are any, say more than days.

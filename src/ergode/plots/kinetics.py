@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
+from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
@@ -65,10 +65,7 @@ def abundances(
     'concentration'
     """
     name, values, names = _amounts(dataset, zone)
-    chosen = names if species is None else list(species)
-    for one in chosen:
-        if one not in names:
-            raise PlanError(f"the dataset has no species '{one}'{did_you_mean(one, names)}")
+    chosen = names_in("species", species, names)
     ax = ax or new_axes()
     time = np.asarray(dataset["time"], float) - float(dataset["time"][0])
     shown = time > 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import files
-from ergode.core.arguments import did_you_mean, integer, is_finite_number
+from ergode.core.arguments import integer, is_finite_number, names_in
 from ergode.core.errors import PlanError
 from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, time_index
 
@@ -171,12 +171,7 @@ def _chosen(dataset: xarray.Dataset, species: str, replicate: int | None) -> xar
     swept = set(shown.dims) - {"replicate", "time", "species", *_AXES}
     if swept:
         raise PlanError(f"the dataset is swept over {', '.join(map(str, swept))}; select one point")
-    names = dataset["species"].values.tolist()
-    if species not in names:
-        raise PlanError(
-            f"the dataset has no species {species!r}; it has {', '.join(names)}"
-            f"{did_you_mean(species, names)}"
-        )
+    names_in("species", [species], dataset["species"].values)
     shown = shown.sel(species=species)
     if "replicate" in shown.dims:
         numbers = dataset["replicate"].values.tolist()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers, did_you_mean
+from ergode.core.arguments import as_numbers, names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
@@ -328,11 +328,4 @@ def _say_what_is_missing(dataset: xarray.Dataset, ax: Axes) -> None:
 def _species(dataset: xarray.Dataset, wanted: Sequence[str] | None) -> list[str]:
     if "species" not in dataset.coords:
         raise PlanError("the dataset has no amounts of species to draw")
-    known = [str(name) for name in dataset["species"].values]
-    for name in wanted or ():
-        if name not in known:
-            raise PlanError(
-                f"the dataset has no species '{name}'; it has {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
-    return list(wanted) if wanted else known
+    return names_in("species", wanted or None, dataset["species"].values)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
+from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.plots.frame import COLOURS, new_axes, quiet, time_label
@@ -66,13 +66,7 @@ def trajectories(
     if "state" not in dataset:
         raise PlanError("the dataset has no variable 'state'; expected one from trajectories")
     known = [str(name) for name in dataset["variable"].values]
-    chosen = list(phase or variables or known)
-    for name in chosen:
-        if name not in known:
-            raise PlanError(
-                f"the dataset has no variable '{name}'; it has {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
+    chosen = names_in("variable", list(phase or variables or known), known)
     well = ~np.array([Status(code).is_error for code in dataset["status"].values.ravel()])
     states = dataset["state"].values.reshape(-1, dataset.sizes["time"], len(known))[well]
     if not len(states):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ErgodeError, ReadError
+from ergode.core.words import counted
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
@@ -228,7 +229,8 @@ class _Mechanism:
         ranges = _list(thermo.get("temperature-ranges"), f"{what}: temperature-ranges")
         if len(ranges) != len(data) + 1:
             raise ReadError(
-                f"{what} has {len(ranges)} temperature-ranges and {len(data)} rows of data; "
+                f"{what} has {counted(len(ranges), 'temperature-range')} and {len(data)} rows of "
+                "data; "
                 f"expected {len(data) + 1}"
             )
         hot = [units.temperature_of(one, what) for one in ranges]

@@ -155,7 +155,7 @@ class Reactions:
         orders = self._orders(entry, equation, what)
         order = sum((equation.left | orders).values())
         if kind in ("three-body", *_FALLOFFS):
-            partners, collider = self._partners(entry, equation, kind, what)
+            partners, collider = self._partners(entry, equation, what)
             if collider:  # the collision partner is an ordinary species: mass action
                 efficiency = partners.of(collider)
         rate = _rate(entry, kind, equation, units, order, partners, efficiency, what)
@@ -253,7 +253,7 @@ class Reactions:
                 )
 
     def _partners(
-        self, entry: Mapping[str, Any], equation: _Equation, kind: str, what: str
+        self, entry: Mapping[str, Any], equation: _Equation, what: str
     ) -> tuple[_Partners, str]:
         """Collision partners; and the name of the partner, if it is a species on both sides."""
         given = entry.get("efficiencies") or {}
@@ -393,7 +393,7 @@ def _rate(
     if kind == "Chebyshev":
         return _chebyshev(entry, order, units, what)
     if kind == "pressure-dependent-Arrhenius":
-        return _pressure_log(entry, order, units, what, negative)
+        return _pressure_log(entry, order, units, what)
     assert partners is not None
     if kind == "three-body":
         if equation.body:
@@ -442,9 +442,7 @@ def _broadening(
     return None, None
 
 
-def _pressure_log(
-    entry: Mapping[str, Any], order: float, units: Units, what: str, negative: bool
-) -> PressureLog:
+def _pressure_log(entry: Mapping[str, Any], order: float, units: Units, what: str) -> PressureLog:
     rows = entry.get("rate-constants")
     if not isinstance(rows, list) or not all(isinstance(one, Mapping) for one in rows) or not rows:
         raise ReadError(f"{what} has the rate-constants {short(rows)}; expected a list of mappings")

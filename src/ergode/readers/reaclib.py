@@ -12,6 +12,7 @@ from typing import Any
 
 from ergode.core.errors import AccuracyWarning, ReadError
 from ergode.core.launch import warn
+from ergode.core.words import counted
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import Reaclib
 from ergode.models.reactions.reaction import Reaction
@@ -97,7 +98,7 @@ def read_reaclib(
         elif (left, right) not in tabulated:
             sets.setdefault(key, []).append(numbers)
     if crowds:
-        warn(f"left out {len(crowds)} reactions of four nuclei", AccuracyWarning)
+        warn(f"left out {counted(len(crowds), 'reaction')} of four nuclei", AccuracyWarning)
     return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
 
 

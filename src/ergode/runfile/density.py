@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode import density, plots
+from ergode.core.words import counted
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
@@ -72,7 +73,7 @@ class DensityRun:
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
-        return f"{dataset.attrs['cell_steps']:,} cell-steps"
+        return counted(dataset.attrs["cell_steps"], "cell-step")
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result: each variable over time."""

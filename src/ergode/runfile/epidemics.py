@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from ergode import epidemics, plots
+from ergode.core.words import counted
 from ergode.epidemics.outputs import Output
 from ergode.epidemics.points import ModelFunction
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -94,7 +95,7 @@ class EpidemicRun:
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
         points = math.prod(np.size(one) for one in self.options.get("parameters", {}).values())
-        return f"{points * dataset.attrs['replicates']:,} epidemics"
+        return counted(points * dataset.attrs["replicates"], "epidemic")
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ergode import kinetics, plots
+from ergode.core.words import totals
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import figure_of
 from ergode.runfile.reaction_networks import reaction_network
@@ -69,9 +70,7 @@ class KineticRun:
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
         network = self.network
-        return {
-            "network": f"{len(network.species):,} species, {len(network.reactions):,} reactions"
-        }
+        return {"network": totals(species=len(network.species), reaction=len(network.reactions))}
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Integrate."""
@@ -79,7 +78,7 @@ class KineticRun:
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
-        return f"{dataset['status'].size:,} zones, {int(dataset['step_count'].sum()):,} steps"
+        return totals(zone=dataset["status"].size, step=int(dataset["step_count"].sum()))
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result: of the first zone."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ergode.core import files, log, results
+from ergode.core.absent import Absent
+from ergode.core.devices import Device
 from ergode.core.errors import PlanError, ReadError
 from ergode.plots import check_figure_path
 from ergode.readers.bounded import text_of
@@ -143,9 +145,16 @@ class RunFile:
 
     def plan(self) -> dict[str, str]:
         """What a run would do: everything is checked, and nothing computed or written."""
-        with log.plan_only() as facts:
+        device = self.request.options.get("device")
+        with log.plan_only(elsewhere=isinstance(device, Absent)) as facts:
             self.execute(progress=False)
         return facts
+
+    def on(self, device: Device | str, **options: Any) -> RunFile:
+        """The same run on a device, with other options of the engine's call."""
+        request: Any = self.request
+        more = {**request.options, **options, "device": device}
+        return replace(self, request=replace(request, options=more))
 
 
 def read(

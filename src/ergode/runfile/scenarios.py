@@ -9,6 +9,7 @@ from ergode.models.epidemic import interventions
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.interventions import Importation, Intervention, Trigger
+from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 from ergode.runfile.models import by_attribute, calendar, holding_time
 from ergode.runfile.tables import Table
@@ -18,7 +19,7 @@ MEASURES = {
     "vaccination": Vaccination,
     "isolation": interventions.Isolation,
     "contact-tracing": interventions.ContactTracing,
-    "testing": interventions.Testing,
+    "testing": Testing,
     "capacity": interventions.Capacity,
 }
 TABLES = ("interventions", "importations", "layer_factors")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from ergode import plots, stochastic
+from ergode.core.words import totals
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.plots.frame import figure_of
@@ -55,7 +56,7 @@ class SpaceRun:
         )
         network = self.space.network
         return {
-            "network": f"{len(network.species)} species, {len(network.reactions)} reactions",
+            "network": totals(species=len(network.species), reaction=len(network.reactions)),
             "space": f"{' x '.join(map(str, self.space.shape))} voxels",
             "replicates": some,
         }
@@ -66,7 +67,7 @@ class SpaceRun:
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
-        return f"{dataset.attrs['firings']:,} firings"
+        return totals(firing=dataset.attrs["firings"])
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result: the first species at the last time."""

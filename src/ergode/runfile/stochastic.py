@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
+from ergode.core.words import totals
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import figure_of
 from ergode.runfile import space
@@ -76,7 +77,7 @@ class StochasticRun:
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
         network, given = self.network, self.options.get("replicates", 1)
-        found = {"network": f"{len(network.species)} species, {len(network.reactions)} reactions"}
+        found = {"network": totals(species=len(network.species), reaction=len(network.reactions))}
         if self._of_realizations:
             found["replicates"] = (
                 f"{given.start:,} to {given.stop - 1:,}"
@@ -113,11 +114,11 @@ class StochasticRun:
             found["firings"] = float(np.nansum(dataset["firing_count"].values))
             dataset = usable(dataset)
         else:
-            found["probability left out"] = float(dataset["truncation_error"][-1])
+            found["probability left out"] = float(dataset["truncation_error"].isel(time=-1).max())
         for k, name in enumerate(dataset["species"].values if "species" in dataset else ()):
             if "mean" in dataset and dataset["mean"].ndim == 2:
                 found[f"mean final {name}"] = float(dataset["mean"].values[-1, k])
-            elif "amount" in dataset:
+            elif "amount" in dataset.data_vars:
                 last = dataset["amount"].values[..., k]
                 last = last[..., -1] if "time" in dataset["amount"].dims else last
                 found[f"mean final {name}"] = average(last)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ergode import plots, trajectories
+from ergode.core.words import counted
 from ergode.models.fields.vector_field import VectorField
 from ergode.plots.frame import figure_of
 from ergode.runfile.fields import vector_field
@@ -65,7 +66,7 @@ class TrajectoryRun:
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
-        return f"{dataset.attrs['trajectories']:,} trajectories"
+        return counted(dataset.attrs["trajectories"], "trajectory")
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result."""

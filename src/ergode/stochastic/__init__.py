@@ -1,5 +1,6 @@
 """Stochastic simulation of reaction networks: exact by default, or approximate on request."""
 
+from ergode.core.keywords import suggest_all
 from ergode.stochastic.correlation import autocorrelation
 from ergode.stochastic.distribution import probabilities
 from ergode.stochastic.sensitivity import sensitivities
@@ -7,6 +8,8 @@ from ergode.stochastic.simulate import simulate
 from ergode.stochastic.simulate_space import simulate_space
 
 __all__ = ["autocorrelation", "probabilities", "sensitivities", "simulate", "simulate_space"]
+
+suggest_all(globals(), __all__)
 
 
 def __dir__() -> list[str]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ergode.core import results
-from ergode.core.arguments import did_you_mean, number
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.arguments import names_in, number
+from ergode.core.errors import PlanError
 from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
+from ergode.core.words import counted
 
 if TYPE_CHECKING:
     import xarray
@@ -62,11 +63,9 @@ def autocorrelation(
 
     Raises
     ------
-    ModelError
-        The dataset has no such species.
     PlanError
-        The dataset has no trajectories, fewer than two times from `start` on, or times that are
-        not equally spaced.
+        The dataset has no such species, no trajectories, fewer than two times from `start` on, or
+        times that are not equally spaced.
 
     Examples
     --------
@@ -88,7 +87,7 @@ def autocorrelation(
     """
     if "amount" not in getattr(dataset, "data_vars", ()) or "time" not in dataset["amount"].dims:
         raise PlanError("the dataset has no trajectories; simulate with output='trajectories'")
-    names = _names(dataset, species)
+    names = names_in("species", species or None, dataset["species"].values)
     times, spacing = _regular(dataset["time"].values, start)
     most = times.size // 2 if max_lag is None else _lags(max_lag, spacing, times.size)
     amounts = dataset["amount"].isel(time=slice(-times.size, None))
@@ -125,24 +124,13 @@ _KEPT = (
 )
 
 
-def _names(dataset: xarray.Dataset, species: Sequence[str] | None) -> list[str]:
-    known = [str(name) for name in dataset["species"].values]
-    for name in species or ():
-        if name not in known:
-            raise ModelError(
-                f"the dataset has no species '{name}'; it has {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
-    return list(species) if species else known
-
-
 def _regular(times: np.ndarray, start: float | None) -> tuple[np.ndarray, float]:
     """Times that are used, and the interval between them."""
     used = times if start is None else times[times >= number("start", start)]
     if used.size < 2:
         raise PlanError(
-            f"there are {used.size} times to use, of {times.size} in the dataset; expected two or "
-            "more"
+            f"the dataset has {counted(used.size, 'time')} to use, of {times.size}; expected two "
+            "or more"
         )
     steps = np.diff(used)
     spacing = float((used[-1] - used[0]) / (used.size - 1))

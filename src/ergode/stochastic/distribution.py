@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,12 @@ from ergode.core.arguments import integer, is_finite_number, time_grid
 from ergode.core.errors import ModelError, PerformanceWarning, PlanError
 from ergode.core.launch import check_room
 from ergode.core.progress import track
-from ergode.core.results import Variable
+from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.sweep import Layout
 from ergode.stochastic.master_equation.rates import Rates
 from ergode.stochastic.simulate import sweep_of
 from ergode.stochastic.to_tables import check_amounts
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
     from ergode.stochastic.master_equation.uniformisation import Evolution
 
-_MOMENT, _RULE = ("time", "species"), ("time", "rule")
+_TIME = (SWEPT, "time")
+_MOMENT, _RULE = (*_TIME, "species"), (*_TIME, "rule")
 results.register(
     "stochastic",
     "probabilities",
@@ -36,15 +40,15 @@ results.register(
         Variable(
             "probability", (*_MOMENT, "amount"), "float64", "1", "probability of an amount"
         ),
-        Variable("joint_probability", ("time", "state"), "float64", "1", "probability of a state"),
+        Variable("joint_probability", (*_TIME, "state"), "float64", "1", "probability of a state"),
         Variable("state_amount", ("state", "species"), "int64", "1", "molecules in a state"),
         Variable("mean", _MOMENT, "float64", "1", "mean of the amount"),
         Variable("variance", _MOMENT, "float64", "1", "variance of the amount"),
         Variable(
-            "truncation_error", ("time",), "float64", "1",
+            "truncation_error", _TIME, "float64", "1",
             "probability that was left out; no probability is too small by more",
         ),
-        Variable("stopped", ("time",), "float64", "1", "probability that `stop` has held", True),
+        Variable("stopped", _TIME, "float64", "1", "probability that `stop` has held", True),
         Variable("value_mean", _RULE, "float64", "1", "mean of a rule's value", True),
         Variable("value_variance", _RULE, "float64", "1", "variance of a rule's value", True),
     ],
@@ -81,8 +85,9 @@ def probabilities(
         Of few molecules or few species: the work grows with the number of states.
     times : array_like, shape [time_count]
         Ascending grid [time]; the initial amounts are those at the first time.
-    initial, parameters : mapping of str to float
-        Values that replace initial amounts, parameters and compartments of the network.
+    initial, parameters : mapping of str to float, array_like or ergode.grid
+        Values that replace initial amounts, parameters and compartments of the network. Arrays of
+        one length are swept together, as points; those of a grid are crossed.
     stop : str, optional
         A condition on amounts, such as ``"X > 100"``. Nothing happens any more in states where it
         holds; ``stopped`` is the distribution function of the first time at which it does.
@@ -101,6 +106,8 @@ def probabilities(
         ``joint_probability`` (time, state) with ``state_amount`` (state, species); ``mean`` and
         ``variance`` (time, species), and of rules (time, rule); ``truncation_error`` (time). Means
         and variances are those of the states kept, whose probabilities are divided by their sum.
+        With a sweep, all but ``state_amount`` have its dims in front (``point``, or the names in a
+        grid), and states are those of all points.
 
     Raises
     ------
@@ -109,7 +116,8 @@ def probabilities(
         molecules that are not there, in a state that can be reached.
     PlanError
         The network has events or delays, or rates that depend on time otherwise than by comparing
-        it with constants; or more than `max_states` states have a probability that matters.
+        it with constants; or more than `max_states` states have a probability that matters. With a
+        sweep, the message names the point.
 
     Warns
     -----
@@ -149,27 +157,87 @@ def probabilities(
     if condition is not None:
         network.check_formula(condition, "stop")
     layout = sweep_of(network, parameters, initial, results.names("stochastic", "probabilities"))
-    if layout.dims:
-        raise PlanError(
-            f"'{next(iter(layout.coords))}' has several values; probabilities takes one value of "
-            "each: call it for each of them"
-        )
-    values = {name: float(layout.rows[name][0]) for name in parameters or {}}
-    rates = Rates(network, values, condition)
-    start = _start(network, rates, {name: layout.rows[name][0] for name in initial or {}})
+    points = [
+        _point(network, layout, which, parameters, initial, condition)
+        for which in range(layout.count)
+    ]
     place, method = devices.resolve("cpu"), "finite-state-projection"
     reason = f"the only method; it keeps at most {most:,} states and bounds what it leaves out"
     log.tell_choice(method, reason, place.name, place.model)
     door()
     log.computes()
-    found, evolution = _solve(rates, start, grid, float(tolerance), most, progress)
+    found, works = [], []
+    with track("probabilities", _PARTS, unit="%", show=progress) as advanced:
+        watch = _Watch(advanced, _PARTS / layout.count)
+        for which, (rates, start) in enumerate(points):
+            with _at_point(layout, which):
+                one, evolution = _solve(rates, start, grid, float(tolerance), most, watch)
+            found += one
+            works.append((evolution.largest, evolution.products))
     attrs = results.provenance(
         stopwatch, engine="stochastic", method=method, method_reason=reason, exact=1,
         device=place.name, device_model=place.model, device_reason="the only one for probabilities",
-        tolerance=float(tolerance), max_states=most, states=evolution.largest,
-        products=evolution.products, model_digest=network.digest,
+        tolerance=float(tolerance), max_states=most, states=max(one for one, _ in works),
+        products=sum(one for _, one in works), model_digest=network.digest,
     )  # fmt: skip
-    return _dataset(rates, grid, found, attrs)
+    return _dataset([rates for rates, _ in points], layout, grid, found, attrs)
+
+
+@contextmanager
+def _at_point(layout: Layout, which: int) -> Iterator[None]:
+    """Within this block errors name the point of the sweep."""
+    try:
+        yield
+    except (ModelError, PlanError) as error:
+        if not layout.dims:
+            raise
+        here = ", ".join(f"{name} = {layout.rows[name][which]:g}" for name in layout.coords)
+        raise type(error)(f"{error}; at the point {here}") from None
+
+
+def _point(
+    network: ReactionNetwork,
+    layout: Layout,
+    which: int,
+    parameters: Mapping[str, Any] | None,
+    initial: Mapping[str, Any] | None,
+    stop: Expression | None,
+) -> tuple[Rates, np.ndarray]:
+    """Rates and initial amounts at a point of the sweep."""
+    values, given = (
+        {name: float(layout.rows[name][which]) for name in names or {}}
+        for names in (parameters, initial)
+    )
+    with _at_point(layout, which):
+        rates = Rates(network, values, stop)
+        return rates, _start(network, rates, given)
+
+
+@dataclass
+class _Watch:
+    """Progress of a call, and a warning if it takes long."""
+
+    advanced: Callable[[int], None]
+    share: float  # of the whole, of one point
+    shown: float = 0.0
+    has_warned: bool = False
+
+    def report(self, done: float, evolution: Evolution, span: float, many: bool) -> None:
+        """`done` is the fraction of a point; `many`: products with the matrix are dear."""
+        self.shown += self.share * done
+        if self.shown >= 1:
+            self.advanced(int(self.shown))
+            self.shown -= int(self.shown)
+        count = evolution.space.count
+        work = evolution.fastest * span * count
+        if many and work > _MUCH_WORK and not self.has_warned:
+            self.has_warned = True
+            launch.warn(
+                f"the fastest state is left {evolution.fastest:.2g} times per unit of time, and"
+                f" {count:,} states are followed over {span:g}: this takes long; "
+                "ergode.stochastic.simulate may be faster",
+                PerformanceWarning,
+            )
 
 
 def _start(network: ReactionNetwork, rates: Rates, given: Mapping[str, Any]) -> np.ndarray:
@@ -185,7 +253,7 @@ def _start(network: ReactionNetwork, rates: Rates, given: Mapping[str, Any]) -> 
 
 
 def _solve(
-    rates: Rates, start: np.ndarray, grid: np.ndarray, tolerance: float, most: int, progress: bool
+    rates: Rates, start: np.ndarray, grid: np.ndarray, tolerance: float, most: int, watch: _Watch
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], Evolution]:
     """States and their probabilities at each time of the grid."""
     # These load SciPy, for which `simulate` should not wait.
@@ -200,45 +268,30 @@ def _solve(
     space = StateSpace(rates, start, float(middle[0]), most)
     evolution = Evolution(space, float(grid[0]), tolerance / max(span, 1e-300))
     found = [(space.states, evolution.p)]
-    has_warned = False
-    with track("probabilities", _PARTS, unit="%", show=progress) as advanced:
-        shown = 0.0
 
-        def report(step: float) -> None:
-            nonlocal shown, has_warned
-            shown += _PARTS * step / span
-            if shown >= 1:
-                advanced(int(shown))
-                shown -= int(shown)
-            work = evolution.fastest * span * space.count
-            if space.count > FEW and work > _MUCH_WORK and not has_warned:
-                has_warned = True
-                launch.warn(
-                    f"the fastest state is left {evolution.fastest:.2g} times per unit of time, and"
-                    f" {space.count:,} states are followed over {span:g}: this takes long; "
-                    "ergode.stochastic.simulate may be faster",
-                    PerformanceWarning,
-                )
+    def report(step: float) -> None:
+        watch.report(step / span, evolution, span, space.count > FEW)
 
-        piece = 0
-        for before, stop in pairwise(stops):
-            while edges[piece + 1] <= before:
-                piece += 1
-                evolution.take_rates_of(float(middle[piece]))
-            evolution.advance(float(stop), report)
-            if stop in grid:
-                found.append((space.states, evolution.p))
+    piece = 0
+    for before, stop in pairwise(stops):
+        while edges[piece + 1] <= before:
+            piece += 1
+            evolution.take_rates_of(float(middle[piece]))
+        evolution.advance(float(stop), report)
+        if stop in grid:
+            found.append((space.states, evolution.p))
     return found, evolution
 
 
 def _dataset(
-    rates: Rates,
+    points: Sequence[Rates],
+    layout: Layout,
     grid: np.ndarray,
     found: list[tuple[np.ndarray, np.ndarray]],
     attrs: Mapping[str, Any],
 ) -> xarray.Dataset:
-    """The result, of states and their probabilities at each time."""
-    network = rates.network
+    """The result, of states and their probabilities at each time of each point."""
+    network, rows = points[0].network, len(points) * grid.size
     names = [member.name for member in network.species]
     # States in which no probability has arrived are not shown.
     found = [(states[p > 0], p[p > 0]) for states, p in found]
@@ -248,12 +301,12 @@ def _dataset(
     places = np.split(place.ravel(), np.cumsum([len(p) for _, p in found])[:-1])
     amounts = np.unique(np.concatenate([_range(column) for column in states.T]))
     check_room(
-        8 * grid.size * (len(states) + len(names) * amounts.size),
-        f"an array of the probabilities of {len(states):,} states at {grid.size:,} times",
+        8 * rows * (len(states) + len(names) * amounts.size),
+        f"an array of the probabilities of {len(states):,} states at {rows:,} times",
         "use fewer times, or a larger tolerance",
     )
-    joint = np.zeros((grid.size, len(states)))
-    shape = (grid.size, len(names), amounts.size)
+    joint = np.zeros((rows, len(states)))
+    shape = (rows, len(names), amounts.size)
     marginals = np.zeros(shape)
     for k, ((here, p), index) in enumerate(zip(found, places, strict=True)):
         joint[k, index] = p
@@ -270,18 +323,29 @@ def _dataset(
     }
     values["mean"], values["variance"] = _moments(weights, states.astype(np.float64))
     coords: dict[str, Any] = {"time": grid, "species": names, "amount": amounts}
-    if rates.stop is not None:
-        values["stopped"] = joint @ rates.stopped(states, float(grid[0])).astype(np.float64)
+    each = [(rates, float(time)) for rates in points for time in grid]
+    if points[0].stop is not None:
+        holds = [rates.stopped(states, float(grid[0])) for rates in points]
+        values["stopped"] = (joint * np.repeat(holds, grid.size, axis=0)).sum(axis=1)
     if network.rules:
         coords["rule"] = list(network.rules)
         parts = []
-        for time, weight in zip(grid, weights, strict=True):
-            known = rates.known(states, float(time))
-            rows = [np.broadcast_to(known[name], len(states)) for name in network.rules]
-            parts.append(_moments(weight[None], np.array(rows).T))
+        for (rates, time), weight in zip(each, weights, strict=True):
+            held = weight > 0  # a rule may have no value in states of other points
+            known = rates.known(states[held], time)
+            ruled = [np.broadcast_to(known[name], held.sum()) for name in network.rules]
+            parts.append(_moments(weight[None, held], np.array(ruled).T))
         values["value_mean"] = np.concatenate([mean for mean, _ in parts])
         values["value_variance"] = np.concatenate([variance for _, variance in parts])
-    return results.dataset("stochastic", "probabilities", values, coords=coords, attrs=attrs)
+    shaped = {
+        name: value if name == "state_amount"
+        else value.reshape((*layout.shape, grid.size, *value.shape[1:]))
+        for name, value in values.items()
+    }  # fmt: skip
+    return results.dataset(
+        "stochastic", "probabilities", shaped, coords=coords | layout.coords, attrs=attrs,
+        swept=layout.dims,
+    )  # fmt: skip
 
 
 def _range(amounts: np.ndarray) -> np.ndarray:

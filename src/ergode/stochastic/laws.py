@@ -278,7 +278,7 @@ def _falling(node: ast.expr) -> tuple[str, float]:
 # ---- time in formulas
 
 
-def breaks_of(expression: Expression, naming: Naming) -> tuple[list[Expression], bool]:
+def breaks_of(expression: Expression) -> tuple[list[Expression], bool]:
     """Times at which comparisons with ``time`` change, and whether time has no other effect.
 
     Returns

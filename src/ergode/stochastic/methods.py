@@ -16,6 +16,7 @@ from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.core.compiler.source import Target
 from ergode.core.devices import Device
+from ergode.core.words import counted
 from ergode.stochastic.algorithms import (
     composition_rejection,
     direct,
@@ -234,7 +235,7 @@ def _suits_small(tables: Tables) -> str | None:
         return None
     count = tables.reaction_count
     small = not tables.time_dependent and count <= _DIRECT_MOST
-    return f"{count} reactions: one search over all" if small else None
+    return f"{counted(count, 'reaction')}: one search over all" if small else None
 
 
 def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> str | None:
@@ -248,7 +249,10 @@ def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> st
     if pairs is not None and (_needs_pairs(tables, False) is None) != pairs:
         return None
     kind = " of mass action" if pairs else ""
-    return f"{tables.reaction_count:,} reactions{kind}, {followed:,.0f} of which a firing changes"
+    return (
+        f"{counted(tables.reaction_count, 'reaction')}{kind}, {followed:,.0f} of which a "
+        "firing changes"
+    )
 
 
 def _suits_time(tables: Tables) -> str | None:

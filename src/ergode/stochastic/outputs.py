@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import results
+from ergode.core import resident, results
 from ergode.core.arguments import choice
 from ergode.core.errors import PlanError
+from ergode.core.foreign import on_host
 from ergode.core.launch import check_room
+from ergode.core.resident import beside
 from ergode.core.results import SWEPT, Variable
 from ergode.core.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
@@ -83,6 +85,8 @@ class Collector:
     wanted: Wanted
     takes_long = False
     """Whether collecting a chunk takes about as long as simulating it."""
+    stays = True
+    """Whether the output can stay on a device."""
 
     def __init__(
         self,
@@ -130,7 +134,7 @@ class Collector:
         """Index of the point for each realization of a chunk."""
         return np.arange(first, first + count) // self.replicates
 
-    def amounts_of(self, chunk: Mapping[str, np.ndarray]) -> np.ndarray:
+    def amounts_of(self, chunk: Mapping[str, Any]) -> Any:
         """Amounts [realization, time, species] of a chunk."""
         found = chunk["amounts"][..., : self.tables.species_count]
         return found.astype(np.int64, copy=False) if self.whole else found
@@ -171,7 +175,7 @@ class Trajectories(Collector):
             f"an array of amounts of {shape[0]:,} realizations at {shape[1]:,} times",
             "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
-        self._amounts: np.ndarray | None = None
+        self._amounts: Any = None  # on the host, or on the device where results stay
         self._shape = shape
         self._values = np.full((*shape[:2], rules), np.nan) if rules else None
         self.takes_long = bool(rules)
@@ -181,11 +185,11 @@ class Trajectories(Collector):
         rows = slice(first, first + len(part))
         if self._amounts is None:
             whole = len(part) == self.total
-            self._amounts = part if whole else np.zeros(self._shape, part.dtype)
+            self._amounts = part if whole else np.zeros_like(part, order="C", shape=self._shape)
         if len(part) < self.total:
             self._amounts[rows] = part
         if self._values is not None:
-            self._values[rows] = self.rule_values(chunk["amounts"], first)
+            self._values[rows] = self.rule_values(on_host(chunk["amounts"]), first)
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         assert self._amounts is not None
@@ -201,6 +205,7 @@ class Statistics(Collector):
     """Means and variances over realizations."""
 
     wanted = Wanted(statistics=True)
+    stays = False
 
     def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
         super().__init__(*arguments, whole=whole)
@@ -260,45 +265,51 @@ class Histogram(Collector):
         self._edges = None if bins is None else _edges(bins)
         width = 1 if self._edges is None else self._edges.size - 1
         self._counts = self._empty(width)
-        self._below, self._above = (np.zeros(self._counts.shape[:3], np.int64) for _ in range(2))
+        shape = self._counts.shape[:3]
+        self._below, self._above = (
+            np.zeros_like(self._counts, order="C", shape=shape) for _ in range(2)
+        )
 
-    def _empty(self, width: int) -> np.ndarray:
+    def _empty(self, width: int) -> Any:
         shape = (self.layout.count, self.grid.size, self.tables.species_count, width)
         if np.prod(shape, dtype=object) > _VALUES_MOST:
             raise PlanError(
                 f"a histogram of {width:,} bins for each of {shape[0]} points, {shape[1]} times and"
                 f" {shape[2]} species is too large; give fewer bins"
             )
-        return np.zeros(shape, np.int64)
+        return resident.full(shape, 0, np.int64)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         amounts = self.amounts_of(chunk)
         points = self.points_of(first, len(amounts))
         # Times that were not reached are zero in this array; they belong to no bin.
-        unreached = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
+        reached = beside(amounts, np.arange(amounts.shape[1]) < chunk["rows"][:, None])
         if self._edges is None:
-            most = int(amounts.max(initial=0)) + 1
+            most = 1 + max(0, int(amounts.max())) if amounts.size else 1
             if most > self._counts.shape[3]:
                 larger = self._empty(most)
                 larger[..., : self._counts.shape[3]] = self._counts
                 self._counts = larger
         width = self._counts.shape[3]
-        for point in np.unique(points):
-            part, missing = amounts[points == point], unreached[points == point]
+        for point in range(points[0], points[-1] + 1):
+            here = slice(*np.searchsorted(points, [point, point + 1]))
+            part, there = amounts[here], reached[here][:, :, None]
             if self._edges is None:
                 where = np.floor(part).astype(np.int64)
             else:
-                where = np.searchsorted(self._edges, part, side="right") - 1
+                edges = beside(amounts, self._edges)
+                real = part.astype(np.float64, copy=False)
+                where = np.searchsorted(edges, real, side="right") - 1
                 where[part == self._edges[-1]] = width - 1
             cells = part.shape[1] * part.shape[2]
-            there = ~missing[:, :, None]
             self._below[point] += ((where < 0) & there).sum(axis=0)
             self._above[point] += ((where >= width) & there).sum(axis=0)
-            inside = (where >= 0) & (where < width) & there
-            inside = inside.reshape(len(part), cells)
-            index = where.reshape(len(part), cells) + np.arange(cells) * width
-            counts = np.bincount(index[inside].astype(np.int64), minlength=cells * width)
-            self._counts[point] += counts.reshape(self._counts.shape[1:])
+            inside = ((where >= 0) & (where < width) & there).reshape(len(part), cells)
+            offsets = beside(amounts, np.arange(cells) * width)
+            index = (where.reshape(len(part), cells) + offsets)[inside]
+            if index.size:
+                counts = np.bincount(index.astype(np.int64), minlength=cells * width)
+                self._counts[point] += counts.reshape(self._counts.shape[1:])
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         counts = self._counts
@@ -319,7 +330,7 @@ class Final(Collector):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._parts: list[np.ndarray] = []
+        self._parts: list[Any] = []
         check_room(
             16 * self.total * self.tables.species_count,  # for the chunks and for the whole result
             f"an array of amounts of {self.total:,} realizations", "use fewer replicates",
@@ -331,11 +342,10 @@ class Final(Collector):
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         amounts = np.concatenate(self._parts)
         if len(amounts) < self.total:
-            missing = np.zeros((self.total - len(amounts), amounts.shape[1]), amounts.dtype)
-            amounts = np.concatenate([amounts, missing])
+            shape = (self.total - len(amounts), amounts.shape[1])
+            amounts = np.concatenate([amounts, np.zeros_like(amounts, order="C", shape=shape)])
         if (reached == 0).any():
-            amounts = amounts.astype(np.float64)
-            amounts[reached == 0] = np.nan
+            amounts = resident.with_missing(amounts, reached == 0)
         shape = (*self.layout.shape, self.replicates, amounts.shape[1])
         return "final", {"amount": amounts.reshape(shape)}, {"drop": ["time"]}
 
@@ -363,6 +373,7 @@ class Events(Collector):
     """Every firing: its reaction and its time."""
 
     wanted = Wanted(log_first=True)
+    stays = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -438,9 +449,15 @@ def collector(
     Raises
     ------
     PlanError
-        `bins` are given for an output without bins, or the output does not fit in memory.
+        `bins` are given for an output without bins, or the output does not fit in memory, or the
+        host makes the output and it should stay on the device.
     """
     chosen = kind(output).collector
+    if resident.device() is not None and not chosen.stays:
+        stay = ", ".join(repr(name) for name, one in OUTPUTS.items() if one.collector.stays)
+        raise PlanError(
+            f"keep_on_device is for the outputs {stay}; output={output!r} is made on the host"
+        )
     if bins is not None and chosen is not Histogram:
         raise PlanError(f"bins are given, but output {output!r} has none")
     return chosen(tables, grid, layout, replicates, bins=bins, whole=whole)

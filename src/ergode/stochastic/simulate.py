@@ -51,6 +51,7 @@ def simulate(
     seed: int = 0,
     method: methods.MethodName = "auto",
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     output: Output = "trajectories",
     parameters: Mapping[str, Any] | None = None,
     initial: Mapping[str, Any] | None = None,
@@ -107,6 +108,11 @@ def simulate(
           real amounts; for many molecules
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not for
+        ``"statistics"`` and ``"events"``, nor with `executor`, `store` or several devices. Values
+        of rules are computed on the host.
     output : {"trajectories", "statistics", "histogram", "final", "first-passage", "events"}
         Amounts of every realization; means and variances over realizations; counts of realizations
         in each of `bins`; amounts at the last time; the first time at which `stop` holds; every

@@ -16,6 +16,7 @@ from ergode.core.errors import ModelError
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
+from ergode.core.words import counted
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.models.sweep import REPLICATES_MOST, replicates_apart
 from ergode.stochastic.runners.chunks import simulate_chunks
@@ -40,6 +41,7 @@ def simulate_space(
     replicates: int | range = 1,
     seed: int = 0,
     device: str | Device = "auto",
+    keep_on_device: bool = False,
     output: Output = "trajectories",
     parameters: Mapping[str, Any] | None = None,
     max_firings: int = 10**12,
@@ -70,6 +72,10 @@ def simulate_space(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A core simulates one
         realization at a time. On a GPU each thread does, slower than a core, so ``"auto"`` takes
         it only for 4,096 realizations and more.
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not for
+        ``"statistics"``, nor with `executor`, `store` or several devices.
     output : {"trajectories", "statistics", "final"}
         Amounts in every voxel of every realization; means and variances over realizations; amounts
         at the last time.
@@ -161,7 +167,7 @@ def simulate_space(
     )  # fmt: skip
     shape = (times_of.size, len(space.network.species), *space.shape)
     collect = Collector(output, layout, len(numbers), shape)
-    why = f"{space.voxel_count:,} voxels: first the voxel, then what happens in it"
+    why = f"{counted(space.voxel_count, 'voxel')}: first the voxel, then what happens in it"
     log.tell_choice(METHOD, why, place.name, place.model)
     door()
     if not log.is_plan_only():

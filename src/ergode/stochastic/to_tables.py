@@ -231,7 +231,7 @@ class _Programs:
         expression = self.naming.inline(value)
         moves = False
         if what is not None:
-            found, all_of_it = breaks_of(expression, self.naming)
+            found, all_of_it = breaks_of(expression)
             # A time that moves between firings is no break: the condition is located in a step.
             still = [new for new in found if not self.naming.flows(new)]
             self.breaks += [new for new in still if new not in self.breaks]

@@ -1,5 +1,6 @@
 """Ensembles of ordinary, delay and stochastic differential equations."""
 
+from ergode.core.keywords import suggest_all
 from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram, poincare_section
 from ergode.trajectories.analysis.fit import fit
 from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
@@ -14,6 +15,8 @@ __all__ = [
     "bifurcation_diagram", "fit", "integrate", "lyapunov_spectrum", "poincare_section",
     "sensitivities",
 ]  # fmt: skip
+
+suggest_all(globals(), __all__)
 
 
 def __dir__() -> list[str]:

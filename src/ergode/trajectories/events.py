@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_switch, check_text, is_finite_number
+from ergode.core.arguments import check_distinct, check_switch, check_text, is_finite_number
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -107,21 +107,7 @@ def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
             check_function(
                 event.effect, arguments, field.variables, f"effect of event '{event.name}'"
             )
-    check_names(events)
-
-
-def check_names(events: Sequence[ZeroCrossing]) -> None:
-    """Refuse two events of one name.
-
-    Raises
-    ------
-    ModelError
-        There are two.
-    """
-    names = [event.name for event in events]
-    for name in names:
-        if names.count(name) > 1:
-            raise ModelError(f"two events are called '{name}'; give them names")
+    check_distinct("events", [event.name for event in events])
 
 
 def bindings_of_events(

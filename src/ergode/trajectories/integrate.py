@@ -48,7 +48,7 @@ from ergode.trajectories.backward import (
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
-from ergode.trajectories.labels import dataset
+from ergode.trajectories.labels import check_step_labels, dataset
 from ergode.trajectories.methods import MethodName, choose
 from ergode.trajectories.observables import check_observables
 from ergode.trajectories.runs import (
@@ -103,6 +103,7 @@ def integrate(
     seed: int = 0,
     noise_per_step: int = 1,
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     precision: Precision = "float64",
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
@@ -144,8 +145,9 @@ def integrate(
         gives the reason. For up to 16 variables SymPy derives the Jacobian of a method for stiff
         equations; if it cannot, finite differences approximate it. For more variables, and for
         variables that are arrays, the Rosenbrock methods use finite differences, and do not support
-        delays, events and observables. Several trajectories of up to 256 unknowns then run in a
-        compiled kernel on every device. Others run on a CPU in float64, one after the other.
+        delays. Several trajectories of up to 256 unknowns, or one with events or observables, then
+        run in a compiled kernel on every device. Others run on a CPU in float64, one after the
+        other, without events and observables.
         Symplectic methods take fixed steps and need a separable system: derivatives of positions
         depend on momenta alone, those of momenta on positions and time. The positions are
         identified from the field. Between two steps the state is a cubic polynomial.
@@ -239,6 +241,10 @@ def integrate(
         this number has the same noise path.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not with `executor`,
+        `store` or several devices. Hits of events and logs of steps come from the host.
     precision : {"float32", "float64"}
         Type of the state and all arithmetic.
     compile : {"auto", "now", "never"}
@@ -273,8 +279,10 @@ def integrate(
         step, variable), NaN after a trajectory's last step; with `dense_output` also
         step_size(<swept dims>, step) and step_coefficient(<swept dims>, step, power, variable).
         Variables that are arrays are separate variables of the result, with their own dims after
-        time; their state at hits is event_<name>(<swept dims>, event, hit, ...). ``attrs`` record
-        version, method and its reason, device, model, and the work done.
+        time; their state at hits is event_<name>(<swept dims>, event, hit, ...), and their steps
+        are step_<name>(<swept dims>, step, ...) and step_coefficient_<name>(<swept dims>, step,
+        power, ...). ``attrs`` record version, method and its reason, device, model, and the work
+        done.
 
     Raises
     ------
@@ -325,16 +333,15 @@ def integrate(
         check_events(events, field)
         check_observables(observables, field)
     else:
-        for what, given in (("every_step", every_step), ("dense_output", dense_output)):
-            if given:
-                field.refuse_arrays(what)
+        if every_step or dense_output:
+            check_step_labels(field, dense_output)
         field.arrays.also(check_watched(field, events, observables)).check_times(grid)
     model, way = field, 1.0
     if descends(grid):
         field, way = reversed_field(field), -1.0
         if field.arrays is None:  # the functions of arrays are reversed where they are called
             events, observables = reversed_events(events), reversed_observables(observables, model)
-    layout = _layout(field, initial, {} if parameters is None else parameters, grid)
+    layout = _layout(field, initial, {} if parameters is None else parameters)
     attrs: dict[str, Any] = {}
     if field.diffusion is not None and layout.dims:
         attrs["common_random_numbers"] = int(common_random_numbers)
@@ -384,11 +391,11 @@ def integrate(
     log.tell_choice(chosen.method.name, chosen.reason, place.name, place.model)
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
-            found = follow_arrays(problem, chosen, control)
+            found = follow_arrays(problem, chosen, control, every_step or dense_output)
         elif chosen.is_fixed:
             found = follow_together(problem, chosen, control)
         elif chosen.is_wide:
-            found = follow_wide(problem, chosen, control)
+            found = follow_wide(problem, chosen, control, every_step or dense_output)
         else:
             found = follow_apart(problem, chosen, control, every_step or dense_output)
         run.ends_with(found.status)
@@ -398,7 +405,7 @@ def integrate(
 
 
 def _layout(
-    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any], grid: np.ndarray
+    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> Layout:
     """Values of variables and parameters of every trajectory."""
     if field.arrays is None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
+from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -85,9 +87,36 @@ results.register(
         Variable(
             "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
         ),
+        Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
+        Variable(
+            "step_size", (SWEPT, "step"), "floating", "time", "size of the step that ends here",
+            True,
+        ),
     ],
     coords=["time"],
-)
+)  # fmt: skip
+
+
+def check_step_labels(field: VectorField, dense: bool) -> None:
+    """Refuse variables that are arrays whose labels in a log of steps are not distinct.
+
+    Raises
+    ------
+    ModelError
+        Two variables of the result would have one name.
+    """
+    if field.arrays is None:
+        return
+    labels = ["step", *(["step_coefficient"] if dense else [])]
+    taken = {*field.variables, *results.names("trajectories", "arrays")}
+    for name in field.variables:
+        for label in labels:
+            if f"{label}_{name}" in taken:
+                raise ModelError(
+                    f"variable '{name}' would be '{label}_{name}' in the result, a name that is "
+                    "already used there; give the variable another name"
+                )
+            taken.add(f"{label}_{name}")
 
 
 def _method_attributes(chosen: Choice, work: Mapping[str, Any], count: int) -> dict[str, Any]:
@@ -178,12 +207,21 @@ def _of_arrays(
         Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time")
         for name, dims in zip(arrays.names, arrays.dims, strict=True)
     ]
-    if "event_state" in values:
-        hits = arrays.views(values.pop("event_state"))
-        for one, here in zip(own.copy(), hits, strict=True):
-            name, dims = f"event_{one.name}", (SWEPT, "event", "hit", *one.dims[2:])
-            own.append(Variable(name, dims, "floating", "1", "state at the last hits", True))
-            values[name] = here
+    for state, label, dims, meaning in (
+        ("event_state", "event", ("event", "hit"), "state at the last hits"),
+        ("step_state", "step", ("step",), "state after a step"),
+        ("step_coefficient", "step_coefficient", ("step", "power"), "coefficients of the step's "
+         "polynomial, from power 1 of the fraction of the step on"),
+    ):  # fmt: skip
+        if state not in values:
+            continue
+        parts = arrays.views(values.pop(state))
+        for name, inner, part in zip(arrays.names, arrays.dims, parts, strict=True):
+            named = Variable(
+                f"{label}_{name}", (SWEPT, *dims, *inner), "floating", "1", meaning, True
+            )
+            own.append(named)
+            values[named.name] = part
     _leave_out_failed(values)
     return results.dataset(
         "trajectories", "arrays", values,
@@ -192,11 +230,12 @@ def _of_arrays(
     )  # fmt: skip
 
 
-def _computed_rows(states: np.ndarray) -> np.ndarray:
+def _computed_rows(states: Any) -> np.ndarray:
     """Number of times of the grid up to the first state that is not finite, per trajectory."""
     rows = np.full(states.shape[:-2], states.shape[-2])
-    if not np.isfinite(states).all():
-        missing = ~np.isfinite(states).all(axis=-1)
+    finite = np.isfinite(states)
+    if not finite.all():
+        missing = ~on_host(finite.all(axis=-1))
         rows = np.where(missing.any(-1), missing.argmax(-1), rows)
     return rows
 

@@ -144,8 +144,6 @@ class Method(methods.Method):
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
             if field.delays and (self.stiff or self.stabilised):
                 return "does not support delays of variables that are arrays; choose 'tsit5'"
-            if apart and self.stiff:
-                return "does not support events and observables for variables that are arrays yet"
             if apart and step is None and not self.adapts:
                 return "does not estimate its error; give a step, or choose 'tsit5'"
             return None
@@ -165,10 +163,10 @@ class Method(methods.Method):
                     f"writes out equations of up to {_STIFF_VARIABLES} variables, and the field "
                     f"has {count}; choose 'rodas5p'"
                 )
-            if apart or field.delays:
+            if field.delays:
                 return (
-                    "supports delays, events, observables, every_step and dense_output for up to "
-                    f"{_STIFF_VARIABLES} variables, and the field has {count}"
+                    f"supports delays for up to {_STIFF_VARIABLES} variables, and the field has "
+                    f"{count}"
                 )
         return None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_text, did_you_mean, integer
+from ergode.core.arguments import check_distinct, check_text, did_you_mean, integer
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -234,21 +234,7 @@ def check_observables(observables: Sequence[Any], model: VectorField) -> None:
                 f"observables has {one!r}; expected ergode.trajectories.Maximum, Minimum, Mean, "
                 "TimeAbove or Observable"
             )
-    check_names_of_observables(observables)
-
-
-def check_names_of_observables(observables: Sequence[Any]) -> None:
-    """Refuse two observables of one name.
-
-    Raises
-    ------
-    ModelError
-        There are two.
-    """
-    names = [one.name for one in observables]
-    for name in names:
-        if names.count(name) > 1:
-            raise ModelError(f"two observables are called '{name}'; give them names")
+    check_distinct("observables", [one.name for one in observables])
 
 
 def bindings_of_observables(observables: Sequence[Any], model: VectorField) -> dict[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,13 @@ from ergode.models.sweep import Layout, stacked
 from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
-from ergode.trajectories.arrays.stiff import follow_stiff, suited, with_arrays
+from ergode.trajectories.arrays.stiff import (
+    follow_stiff,
+    suited,
+    watched_with_arrays,
+    why_unwatched,
+    with_arrays,
+)
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.fixed.refinement import Refinement
@@ -50,7 +56,7 @@ class Problem(NamedTuple):
 class Found(NamedTuple):
     """Results of all trajectories."""
 
-    states: np.ndarray  # [time, variable, trajectory]
+    states: Any  # [time, variable, trajectory], on the device where results stay
     status: np.ndarray  # [trajectory]
     work: dict[str, Any]  # attributes of the result
     values: dict[str, np.ndarray]  # further results by name, swept dimensions first
@@ -105,7 +111,7 @@ def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found
     return Found(out, status, work | _equations(ensemble.formulation), {})
 
 
-def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
+def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
     """Integrate variables that are arrays."""
     field, layout, precision = problem.field, problem.layout, problem.precision
     grid, count = problem.grid, layout.count
@@ -129,7 +135,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
     check_apart(grid, precision)
     if chosen.method.stiff:
-        return follow_wide(problem, chosen, control)
+        return follow_wide(problem, chosen, control, every_step)
     Outcome.check_room(grid.size, field.size, control, count, precision)
     if chosen.method.scheme:
         options["paths"] = problem.paths
@@ -141,12 +147,18 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
         steps = {"steps": plan_steps(span, min([control.step, *taus]), count, [], [])}
     initial, parameters = _columns(problem)
     may_be_stiff = (
-        chosen.otherwise is not None and problem.device.target == "cpu" and not control.is_watched
+        chosen.otherwise is not None
+        and problem.device.target == "cpu"
+        and why_unwatched(field, chosen.otherwise, control) is None
+        and not every_step
     )
     most = min(control.max_steps, EXPLICIT_STEPS) if may_be_stiff else control.max_steps
-    outcome = ArrayRunner(field, chosen.method, replace(control, max_steps=most), **options).run(
-        initial, parameters, show=problem.show, **steps
-    )
+
+    def follow(control: Control) -> Outcome:
+        runner = ArrayRunner(field, chosen.method, control, **options)
+        return runner.run(initial, parameters, show=problem.show, **steps)
+
+    outcome = _logged(follow, replace(control, max_steps=most), problem, every_step)
     found = _found(outcome, control, layout)
     if not may_be_stiff:
         return found
@@ -160,21 +172,45 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
     return found._replace(work=found.work | work)
 
 
-def follow_wide(problem: Problem, chosen: Choice, control: Control) -> Found:
+def follow_wide(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
     """Integrate arrays, or many named variables, by an implicit method."""
     check_apart(problem.grid, problem.precision)
-    outcome = _follow_stiff(problem, chosen.method, control, *_columns(problem))
-    return _found(outcome, control, problem.layout)
+    chosen.method.refuse(why_unwatched(problem.field, chosen.method, control))
+    columns = _columns(problem)
+
+    def run(control: Control) -> Outcome:
+        return _follow_stiff(problem, chosen.method, control, *columns)
+
+    return _found(_logged(run, control, problem, every_step), control, problem.layout)
+
+
+def _logged(
+    run: Callable[[Control], Outcome], control: Control, problem: Problem, every_step: bool
+) -> Outcome:
+    """An outcome with every step where that is wanted; a first run counts the steps."""
+    if not every_step:
+        return run(control)
+    outcome = run(replace(control, step_log=1))
+    if (outcome.status == Status.NOT_RUN).any():
+        outcome.step_log = outcome.step_log[:0]
+        return outcome
+    again = replace(control, step_log=int(outcome.taken.max()) + 1)
+    if len(outcome.step_log) < again.step_log:
+        sizes = problem.grid.size, problem.field.size
+        Outcome.check_room(*sizes, again, problem.layout.count, problem.precision)
+        outcome = run(again)
+    return outcome
 
 
 def _follow_stiff(
     problem: Problem, method: Method, control: Control, initial: np.ndarray, parameters: np.ndarray
 ) -> Outcome:
     field = problem.field
+    if field.arrays is None:
+        control, field = watched_with_arrays(field, control), with_arrays(field)
     return follow_stiff(
-        with_arrays(field) if field.arrays is None else field, method, control, initial,
-        parameters, times=problem.grid, device=problem.device, precision=problem.precision,
-        show=problem.show,
+        field, method, control, initial, parameters, times=problem.grid, device=problem.device,
+        precision=problem.precision, show=problem.show,
     )  # fmt: skip
 
 
@@ -205,39 +241,38 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     check_apart(grid, problem.precision)
     Outcome.check_room(*sizes, control, count, problem.precision)
     initial, parameters = _columns(problem)
-    first = replace(control, step_log=int(every_step))
-    patience = None if chosen.otherwise is None else EXPLICIT_STEPS
+    otherwise = chosen.otherwise
+    if otherwise is not None and otherwise.is_wide(field):
+        otherwise = None if why_unwatched(field, otherwise, control) else otherwise
+    patience = None if otherwise is None else EXPLICIT_STEPS
     options: dict[str, Any] = {
         "times": grid, "device": problem.device, "precision": problem.precision,
         "history": problem.history, "paths": problem.paths, "when": problem.compile,
     }  # fmt: skip
-    runner = Runner(field, chosen.method, first, **options, patience=patience)
-    outcome = runner.integrate(initial, parameters, show=problem.show)
-    if every_step and runner.interrupted:
-        outcome.step_log = outcome.step_log[:0]
-    elif every_step:  # the first run counted the steps
-        step_log = int(outcome.taken.max()) + 1
-        logged = replace(control, step_log=step_log)
-        Outcome.check_room(*sizes, logged, count, problem.precision)
-        again = replace(first, step_log=step_log)
-        runner = Runner(field, chosen.method, again, **options, patience=patience)
-        outcome = runner.integrate(initial, parameters)
+    runners: list[Runner] = []
+
+    def run(control: Control) -> Outcome:
+        runners.append(Runner(field, chosen.method, control, **options, patience=patience))
+        return runners[-1].integrate(initial, parameters, show=problem.show)
+
+    outcome = _logged(run, control, problem, every_step)
+    runner = runners[-1]
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
     used = [runner.formulation]
-    if chosen.otherwise is not None:
+    if otherwise is not None:
         failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
         slow = np.flatnonzero(failed)
         if runner.interrupted:
             outcome.leave_out(failed)
         elif slow.size and not every_step:
             some = initial[:, slow], parameters[:, slow]
-            if chosen.otherwise.is_wide(field):
-                outcome.put(slow, _follow_stiff(problem, chosen.otherwise, control, *some))
+            if otherwise.is_wide(field):
+                outcome.put(slow, _follow_stiff(problem, otherwise, control, *some))
             else:
-                runner = Runner(field, chosen.otherwise, control, **options)
+                runner = Runner(field, otherwise, control, **options)
                 outcome.put(slow, runner.integrate(*some, slow))
                 used.append(runner.formulation)
-        work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
+        work |= {"stiff_method": otherwise.name, "stiff_trajectories": slow.size}
     work = {
         "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,
         **_equations(*used),

@@ -233,7 +233,7 @@ MESSAGES = [
     (lambda: Deterministic(0), r"Deterministic: value is 0\.0"),
     (lambda: Deterministic(None), r"Deterministic: value is None; expected a number"),
     (lambda: Empirical([1, 2], [0, 0.5, 1]), r"times has 2 values and cdf 3; expected equal"),
-    (lambda: Empirical([1], [1]), r"the table has 1 rows; expected at least 2"),
+    (lambda: Empirical([1], [1]), r"the table has 1 row; expected at least 2"),
     (lambda: Empirical([-1, 2], [0, 1]), r"times\[0\] is -1; a holding time is not negative"),
     (lambda: Empirical([1, 3, 2], [0, 0.5, 1]), r"times\[2\] is 2, below times\[1\] = 3"),
     (lambda: Empirical([1, 2, 3], [0, 0.5, 0.2]), r"cdf\[2\] is 0\.2, below cdf\[1\] = 0\.5"),

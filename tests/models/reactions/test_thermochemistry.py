@@ -13,7 +13,7 @@ def test_laws_refuse_what_is_not_a_number():
 
 
 def test_nuclei_refuse_partition_functions_that_cannot_be():
-    with pytest.raises(ergode.ModelError, match="1 temperatures and 0 values"):
+    with pytest.raises(ergode.ModelError, match="1 temperature and 0 values"):
         ergode.Nucleus(1.0, temperatures=(1e9,))
     with pytest.raises(ergode.ModelError, match="more than 0"):
         ergode.Nucleus(1.0, temperatures=(1e9,), partition=(0.0,))

@@ -181,6 +181,41 @@ def test_several_starts_find_a_frequency():
             assert (ends >= low).all() and (ends <= high).all()
 
 
+@pytest.mark.parametrize("sweep", ["one", "paired", "crossed"])
+def test_searches_that_advance_together_are_those_of_each_start(sweep):
+    """To the last bit, though some searches end early and one start has no solution."""
+    times = np.linspace(0, 1, 6)
+    first = {"one": 1.0, "paired": np.array([0.9, 1.0]), "crossed": np.array([0.9, 1.0])}[sweep]
+    initial = ergode.grid(x=first) if sweep == "crossed" else {"x": first}
+    factor = np.multiply.outer(np.atleast_1d(first), 0.95 * times)
+    data = (np.atleast_1d(first)[:, None] / (1 - factor)).reshape((*np.shape(first), 6))
+    call = {
+        "times": times, "data": {"x": data + 0.01 * np.cos(9 * data)}, "initial": initial,
+        "estimate": ["k"], "max_steps": 500, "device": "cpu", "compile": "never",
+        "method": "tsit5",
+    }  # fmt: skip
+    found = fit(BURST, **call, parameters={"k": 0.5}, starts=6)
+    ends = found["start_estimate"].values[:, 0]
+    assert np.isnan(ends).any() and np.isfinite(ends).sum() > 2
+    assert found["start_point"].values[0, 0] == 0.5
+    for place, end, cost in zip(
+        found["start_point"].values[:, 0], ends, found["start_cost"].values, strict=True
+    ):
+        own = call | {"parameters": {"k": float(place)}}
+        if np.isnan(end):
+            with pytest.raises(PlanError, match="where the search begins"):
+                fit(BURST, **own)
+            continue
+        alone = fit(BURST, **own)
+        assert float(alone["estimate"][0]) == end
+        assert alone.attrs["cost"] == cost
+    assert found["state"].dims == {
+        "one": ("time", "variable"), "paired": ("trajectory", "time", "variable"),
+        "crossed": ("x", "time", "variable"),
+    }[sweep]  # fmt: skip
+    np.testing.assert_allclose(found["state"].values[..., 0], data, rtol=0.05)
+
+
 @pytest.mark.exhaustive
 def test_several_starts_leave_a_local_minimum():
     """Ten periods, guessed at 80 % of the truth: the nearest minimum is a wrong one."""

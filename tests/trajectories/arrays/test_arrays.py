@@ -388,8 +388,8 @@ REFUSED = {
         "method": "kvaerno5"
     },
     "method 'verlet' is not made yet": {"method": "verlet", "step": 0.1},
-    "does not support events": {
-        "events": [ergode.trajectories.ZeroCrossing(crossing)], "method": "rodas5p"
+    "has no events and observables without a matrix": {
+        "events": [ergode.trajectories.ZeroCrossing(crossing)], "method": "rodas5p-krylov"
     },
     "history is given, but the vector field has no delays": {"history": crossing},
     "initial of 'x' has shape (39,); expected a number, (40,)": {"initial": {"x": np.ones(39)}},

@@ -183,6 +183,27 @@ def test_observables_of_delayed_values_that_jump_do_not_overshoot():
     np.testing.assert_allclose(seen, [1.0, -1.0, (1.75 - 0.25) / 2.0], atol=1e-12)
 
 
+@pytest.mark.parametrize("how", [{"method": "rk4", "step": 0.17}, {"method": "tsit5"}])
+def test_what_is_watched_reads_the_step_that_a_delayed_value_is_in(how):
+    """The delayed value is 0, from 0.5 on 1, and from 1 on the time: lines with a jump and a kink.
+
+    The function of the event is above zero from the jump on.  The line after the kink, continued
+    backward, is zero at 0.9.
+    """
+    field = ergode.VectorField(
+        component=lambda i, t, y, yd, p: yd[0][i], variables=("x", 2), parameters=["tau"],
+        delays=[("x", "tau")],
+    )  # fmt: skip
+    found = integrate(
+        field, times=[0.0, 1.5], initial={"x": [1.0, 1.0]}, history=lambda i, t: 0.0, **how,
+        parameters={"tau": 0.5}, device="cpu",
+        observables=[Mean(lambda t, y, yd, p: yd[0][1], name="mean")],
+        events=[ZeroCrossing(lambda t, y, yd, p: yd[0][1] - 0.5 * t - 0.45, name="above")],
+    )  # fmt: skip
+    np.testing.assert_allclose(found["observed"].values, 0.75, rtol=1e-12)
+    np.testing.assert_allclose(found["event_time"].values.ravel(), [0.5], rtol=1e-12)
+
+
 def test_breaking_points_are_sums_of_delays():
     runner = Runner(
         ring_of(1), METHODS["rk4"], delayed_control(), times=np.array([1.0, 2.0]),
@@ -260,7 +281,6 @@ BAD_RUNS = {
     "effect of event 'kick': effects are not made yet for variables that are arrays with delays": {
         "events": [ZeroCrossing(lambda t, y, yd, p: y[0], effect=kick, name="kick")]
     },
-    "every_step takes fields of single variables": {"every_step": True},
 }
 
 

@@ -103,8 +103,6 @@ def test_what_many_named_variables_are_refused():
     field, names = chain(30)
     usual = {"times": [0.0, 1.0], "initial": dict.fromkeys(names, 1.0), "device": "cpu",
              "parameters": {"back": 1.0}}  # fmt: skip
-    with pytest.raises(ergode.PlanError, match="up to 16 variables, and the field has 30"):
-        integrate(field, method="rodas5p", every_step=True, **usual)
     with pytest.raises(ergode.PlanError, match="has 30; choose 'rodas5p'"):
         integrate(field, method="kvaerno5", **usual)
 

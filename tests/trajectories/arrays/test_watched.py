@@ -424,9 +424,6 @@ REFUSED = [
     ({"observables": [Maximum(7)]}, "observable 'maximum of function' is 7; expected a function"),
     ({"observables": [Observable(third, third, third, name="own")]}, "where variables are arrays"),
     ({"observables": [Mean(lambda t, y, p: y[0]), Mean(lambda t, y, p: y[1])]}, "two observables"),
-    ({"every_step": True}, "every_step takes fields of single variables"),
-    ({"dense_output": True}, "dense_output takes fields of single variables"),
-    ({"events": [ZeroCrossing(third)], "method": "rodas5p"}, "does not support events"),
     ({"events": [ZeroCrossing(third)], "method": "rk4"}, "does not estimate its error"),
     ({"initial": {"x": np.zeros(39)}}, "39"),
 ]

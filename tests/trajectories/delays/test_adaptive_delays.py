@@ -206,6 +206,25 @@ def test_an_event_one_rounding_after_the_end_of_a_cell(device):
     np.testing.assert_allclose(result["state"].sel(variable="echo")[:, -1], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("taus", [0.5, np.linspace(0.5, 0.58, 9)], ids=["shared", "free"])
+def test_an_event_occurs_where_a_delayed_value_jumps(taus):
+    """The delayed value jumps from 0 to 1 at tau; then it rises, and is above 1.2 one tau later."""
+    field = ergode.VectorField(
+        lambda t, y, yd, p: (yd[0],), variables=["x"], parameters=["tau"], delays=[("x", "tau")]
+    )
+    found = ergode.trajectories.integrate(
+        field, times=[0.0, 2.0], initial={"x": np.ones(9)}, history=lambda t: (0.0,),
+        parameters={"tau": taus}, device="cpu", events=[
+            ZeroCrossing(lambda t, y, yd, p: yd[0] - 0.5, name="jump"),
+            ZeroCrossing(lambda t, y, yd, p: yd[0] - 1.2, name="rise"),
+        ],
+    )  # fmt: skip
+    np.testing.assert_array_equal(found["event_count"].values, 1)
+    times = np.nanmax(found["event_time"].values.reshape(9, 2, -1), axis=2)
+    np.testing.assert_allclose(times[:, 0], np.broadcast_to(taus, 9), rtol=1e-12)
+    np.testing.assert_allclose(times[:, 1], 2 * np.broadcast_to(taus, 9) + 0.2, rtol=1e-9)
+
+
 def test_samples_of_a_history():
     times = np.linspace(-0.5, 0.0, 401)
     shape = np.log(smooth_past(times))

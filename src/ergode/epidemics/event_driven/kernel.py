@@ -26,11 +26,14 @@ import numpy as np
 
 from ergode.core.compiler.language import no_refcount, real
 from ergode.epidemics.event_driven.measures import (
+    ask_for_test,
     await_detection,
+    await_period,
     detect,
     left_by_quarantine,
     pull_triggers,
     put_in_quarantine,
+    test_line,
 )
 from ergode.epidemics.event_driven.queue import (
     clear,
@@ -41,6 +44,7 @@ from ergode.epidemics.event_driven.queue import (
     node_of,
     pop,
     push,
+    rank_of,
     stay_of,
     with_room,
 )
@@ -52,6 +56,7 @@ from ergode.epidemics.event_driven.state import (
     NEVER,
     NOT_YET,
     PROGRESS,
+    QUARANTINE,
     SEED,
     Event,
     Move,
@@ -74,9 +79,20 @@ from ergode.epidemics.shared.importation import (
     imported,
     imported_node,
 )
+from ergode.epidemics.shared.lines import (
+    admitted_to,
+    begin_line_counts,
+    enter_place,
+    join,
+    line_of,
+    new_lines,
+    nobody_waits,
+)
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_INTERVENTIONS,
+    HAS_LINES,
+    HAS_QUEUES,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -114,7 +130,9 @@ def sellke_cpu(
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
-        np.empty(compartment_count + 1, np.int64), np.empty(2 * plan_size, real), np.empty(1, real),
+        np.empty(compartment_count + 1, np.int64), np.empty(3 * plan_size, real),
+        new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
+        np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
@@ -137,9 +155,13 @@ def _sizes(contacts, tables, seed_count):
     announced = seed_count + tables.importations.rate.size
     if tables.stages.kind[tables.base] >= 0:
         announced += node_count
+    room = 2 * most + _ROOM
+    if HAS_LINES:
+        # All who wait may be isolated, or get places, at once.
+        room += 2 * node_count
     return (
         node_count, tables.stages.order.size, tables.interventions.kind.size,
-        np.int64(2 * most + _ROOM), np.int64(announced),
+        np.int64(room), np.int64(announced),
     )  # fmt: skip
 
 
@@ -195,6 +217,12 @@ def _begin(queue, tables, nodes, cases, run):
         cases.count[run.row] = 0
         for node in range(compartment.size):
             nodes.case[node] = -1
+    if HAS_LINES:
+        for node in range(compartment.size):
+            nobody_waits(nodes.lines, node)
+        begin_line_counts(tables.interventions, nodes.lines, 0, starts)
+        for line in range(tables.interventions.lines.measure.size):
+            await_period(queue, tables, nodes, np.int64(line), run)
     _announce(
         queue, tables.seeding, tables.importations,
         compartment.size if tables.stages.kind[base] >= 0 else 0, compartment.size, tables.end, run,
@@ -240,12 +268,21 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             return False
         slot = pop(queue)
         if slot < 0:
+            if HAS_QUEUES and pull_triggers(queue, tables, nodes, tables.end, run):
+                continue
             return True
         nodes.work[0] += 1
         event = _event_at(queue, slot, nodes)
         # After all moves of a moment, so that their order does not matter.
         if HAS_TRIGGERS and decided[0] < event.time:
-            pull_triggers(tables.interventions, nodes.starts, nodes.population, decided, event.time)
+            rank = rank_of(queue, slot)
+            if pull_triggers(queue, tables, nodes, event.time, run):
+                nodes.work[0] -= 1  # others enter places before
+                push(
+                    queue, run.per_time, event.time, event.kind, event.node, event.arc, event.stay,
+                    event.key, rank,
+                )  # fmt: skip
+                continue
         kind, node = event.kind, event.node
         ends_with_stay = kind == CONTACT or kind == PROGRESS
         if ends_with_stay and stays[node] != event.stay and not event.is_over:
@@ -255,6 +292,11 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             move = _transmit(event, contacts, tables, nodes, run)
         elif kind == PROGRESS:
             move = _progress(event, tables, nodes, run)
+            if HAS_QUEUES and move.compartment < 0:
+                _wait(event, -2 - move.compartment, tables, nodes)
+                here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
+                _seek_contacts(queue, event, here, contacts, tables, nodes, run)
+                continue
         elif kind == SEED:
             seeding = tables.seeding
             compartment = np.int64(seed_compartment(seeding, event.arc))
@@ -268,11 +310,13 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         elif HAS_TRACING:
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
-            else:
+            elif kind == QUARANTINE:
                 lasts = tables.interventions.traced[event.arc, 2]
                 put_in_quarantine(
                     nodes.quarantine, tables.moments, event.arc, node, event.time, lasts
                 )
+            elif HAS_LINES:
+                test_line(queue, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             _note_move(event, move, entry, tables, nodes, cases, run)
@@ -332,11 +376,27 @@ def _transmit(event, contacts, tables, nodes, run):
 def _progress(event, tables, nodes, run):
     """The move of a node at the end of its stay."""
     left = np.int64(nodes.compartment[event.node])
+    if HAS_QUEUES:
+        line = admitted_to(tables.interventions, nodes.lines, event.node)
+        if line >= 0:
+            enter_place(nodes.lines, line, event.node)
+            plan = tables.interventions
+            into = np.int64(plan.compartment[plan.lines.measure[line]])
+            return Move(event.node, into, _NOBODY, False)
     compartment = destination_of_stay(
         tables, nodes.starts, left, stay_index(left, event.stay - 1), event.time, run.seed,
         run.replicate, event.node,
     )  # fmt: skip
     return Move(event.node, np.int64(compartment), _NOBODY, False)
+
+
+def _wait(event, line, tables, nodes):
+    """A node waits for a place, in its compartment."""
+    node, time, state = event.node, event.time, nodes.lines
+    nodes.until[node] = NEVER
+    nodes.opened[node] = max(nodes.opened[node], just_before(time))
+    state.since[line, node] = time
+    join(tables.interventions, state, np.int64(0), line, np.int64(0), node)
 
 
 def _import_case(event, tables, nodes, run):
@@ -442,6 +502,8 @@ def _enter(queue, event, move, entry, tables, nodes, run):
         )  # fmt: skip
     if HAS_TRACING:
         await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
+    if HAS_LINES:
+        ask_for_test(tables.interventions, nodes, node, stays[node], compartment, real(entry), run)
 
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
@@ -461,7 +523,10 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
         # The next contact after this one, or the contacts of the stay that begins.
         after, last = (event.time, event.key) if is_next else (opened[move.node], NO_KEY)
         # If the target is not at risk, contacts before its next move have no effect.
-        if at_risk[nodes.compartment[target]] == 0 and until[target] > event.time:
+        skips = at_risk[nodes.compartment[target]] == 0 and until[target] > event.time
+        if HAS_QUEUES:  # of those who wait it is not known
+            skips = skips and line_of(tables.interventions, nodes.lines, target) < 0
+        if skips:
             after, last = max(after, just_before(until[target])), NO_KEY
         before = min(until[source], end)
         of_stay = nodes.stay[source]

@@ -1,35 +1,84 @@
-"""Triggers, quarantine and detection in the event-driven kernel."""
+"""Triggers, quarantine, detection and lines in the event-driven kernel."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ergode.core.compiler.language import real
+from ergode.core.math.elementary import next_up
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import push
-from ergode.epidemics.event_driven.state import DETECTION, NEVER, QUARANTINE
+from ergode.epidemics.event_driven.state import DETECTION, NEVER, PERIOD, PROGRESS, QUARANTINE
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.detection import next_detection
-from ergode.epidemics.shared.options import HAS_SCREENING, LAYERED
-from ergode.epidemics.shared.transmission import TRACING_KIND, detects
-from ergode.epidemics.shared.triggers import decide
+from ergode.epidemics.shared.lines import (
+    admit,
+    asks_for_test,
+    begin_period,
+    empty_line,
+    is_positive,
+    join,
+    next_period,
+    next_tested,
+    spend,
+    spent_from,
+)
+from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED
+from ergode.epidemics.shared.transmission import TRACING_KIND, detects, looks_for_cases
+from ergode.epidemics.shared.triggers import decide, places_for_line
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 
 
-def pull_triggers(plan, starts, population, decided, time):
+_ONLY = np.int64(0)  # a thread has one replicate
+
+
+def pull_triggers(queue, tables, nodes, time, run):
     """Start and stop measures after the moves of all moments before a time.
 
-    `decided` [1] is the next moment after whose moves a measure may start or stop.
+    `nodes.decided` [1] is the next moment after whose moves a measure may start or stop.  Returns
+    whether nodes that waited have got places, which they enter at the next moment.
     """
+    plan, starts, decided = tables.interventions, nodes.starts, nodes.decided
     while decided[0] < time:
         moment = real(decided[0])
         following = real(NEVER)
+        admitted = False
         for k in range(plan.kind.size):
-            following = min(following, decide(plan, starts, k, population, moment))
+            if HAS_QUEUES:
+                some, all_taken = _admit_waiting(queue, tables, nodes, k, moment, run)
+                admitted = admitted or some
+                if all_taken:
+                    continue
+            following = min(following, decide(plan, starts, k, nodes.population, moment))
         decided[0] = following
+        if admitted:
+            return True
+    return False
+
+
+def _admit_waiting(queue, tables, nodes, k, moment, run):
+    """Give free places to the first in the line; whether to some, and whether none is left."""
+    plan, state = tables.interventions, nodes.lines
+    line = np.int64(plan.lines.of[k])
+    if line < 0 or plan.lines.places[line] == 0 or state.size[_ONLY, line] == 0:
+        return False, False
+    free = places_for_line(plan, nodes.starts, k, nodes.population, moment)
+    some = False
+    time = real(next_up(moment))
+    while free > 0 and state.size[_ONLY, line] > 0:
+        node = admit(plan, state, _ONLY, line, _ONLY)
+        nodes.until[node] = time
+        if time < tables.end:
+            push(
+                queue, run.per_time, time, np.int64(PROGRESS), node, np.int64(-1),
+                nodes.stay[node], np.uint32(0), np.int64(0),
+            )  # fmt: skip
+        some = True
+        free -= 1
+    return some, some and free == 0
 
 
 def put_in_quarantine(quarantine, moments, k, node, time, lasts):
@@ -127,3 +176,54 @@ def _trace(queue, contacts, tables, node, k, stay, time, run):
         met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
         if met and uniform(w0, w1) <= plan.traced[k, 0]:
             _queue_quarantine(queue, tables, target, k, time + plan.traced[k, 1], run)
+
+
+# ---- a number of tests in each period
+
+
+def ask_for_test(plan, nodes, node, stay, compartment, time, run):
+    """A node that entered a compartment asks for a test: it is tested, or waits."""
+    starts, state = nodes.starts, nodes.lines
+    for line in range(plan.lines.measure.size):
+        k = np.int64(plan.lines.measure[line])
+        asks = plan.lines.asks[line, compartment] != 0 and time >= 0.0
+        asks = asks and looks_for_cases(plan, starts, k, time)
+        if asks and asks_for_test(plan, line, compartment, node, stay, run.seed, run.replicate):
+            if time < starts[spent_from(plan, k)]:
+                state.left[_ONLY, line] -= np.int32(1)
+                if state.left[_ONLY, line] <= 0:
+                    spend(starts, plan, k, time)
+            elif plan.lines.waits[line] != 0 and state.since[line, node] < 0.0:
+                state.since[line, node] = time
+                join(plan, state, _ONLY, line, _ONLY, node)
+
+
+def await_period(queue, tables, nodes, line, run):
+    """Queue the beginning of the next period of a line."""
+    moment = real(next_period(tables.interventions, nodes.lines, _ONLY, line))
+    if moment < tables.end:
+        push(
+            queue, run.per_time, moment, np.int64(PERIOD), _ONLY, line, np.int32(0), np.uint32(0),
+            np.int64(0),
+        )  # fmt: skip
+
+
+def test_line(queue, tables, nodes, line, time, run):
+    """A period begins: the first in the line are tested, and isolated if they are positive."""
+    plan, starts, state = tables.interventions, nodes.starts, nodes.lines
+    k = np.int64(plan.lines.measure[line])
+    begin_period(plan, state, _ONLY, line, starts)
+    if not looks_for_cases(plan, starts, k, time):
+        empty_line(state, _ONLY, line, _ONLY)
+    node = next_tested(plan, state, _ONLY, line, _ONLY, starts)
+    while node >= 0:
+        period = state.period[_ONLY, line]
+        if is_positive(plan, line, period, nodes.compartment[node], node, run.seed, run.replicate):
+            if plan.traced[k, 4] > 0.0:
+                _queue_quarantine(queue, tables, node, k, time + plan.traced[k, 4], run)
+            else:
+                put_in_quarantine(
+                    nodes.quarantine, tables.moments, k, node, time, plan.traced[k, 2]
+                )  # fmt: skip
+        node = next_tested(plan, state, _ONLY, line, _ONLY, starts)
+    await_period(queue, tables, nodes, line, run)

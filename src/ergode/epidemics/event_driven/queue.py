@@ -148,6 +148,11 @@ def key_of(queue, slot):
     return np.uint32(queue.item[slot, 2] & 0xFFFFFFFF)
 
 
+def rank_of(queue, slot):
+    """Rank of an event among those of its time and kind."""
+    return (queue.item[slot, 0] >> 32) & 0xFFFFFF
+
+
 def stay_of(queue, slot):
     """Stay of an event's node."""
     return np.int32(queue.item[slot, 2] >> 32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 # Kinds of events, in the order of simultaneous events.
-SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, IMPORT, CONTACT = range(7)
+PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, IMPORT, CONTACT = range(8)
 NEVER = float("inf")
 NOT_YET = float("nan")
 
@@ -32,7 +32,8 @@ class Nodes(NamedTuple):
     stay: Any  # number of earlier stays, int32 [node]
     quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 3]
     population: Any  # nodes in each compartment and, at the end, cases: int64 [compartments + 1]
-    starts: Any  # of interventions, and then their stops, real [2 x intervention]
+    starts: Any  # of interventions, see `shared.transmission.is_in_force`
+    lines: Any  # see `shared.lines`
     decided: Any  # the next moment after whose moves a measure may start or stop, real [1]
     moves: Any  # by grid time: int32 [time_count + 1, (compartment + cases) x stratum]
     case: Any  # case number of each node, int64 [node]
@@ -54,7 +55,7 @@ class Event(NamedTuple):
     time: Any
     kind: Any
     node: Any
-    arc: Any  # or the seed, the plan of importations, the intervention
+    arc: Any  # or the seed, the plan of importations, the intervention, the line
     stay: Any  # of the node
     key: Any  # of the contact, or the number of the importation
     is_over: Any  # whether an infection of the same moment ended the stay

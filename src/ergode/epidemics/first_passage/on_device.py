@@ -12,6 +12,7 @@ from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
 from ergode.core.launch import run_from_first
+from ergode.core.resident import fetch
 from ergode.epidemics.first_passage.cuda import SEGMENT, THREADS
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.models.networks.computed import ComputedNetwork
@@ -147,15 +148,15 @@ class OnCUDA:
         self._device.launch(self._search, blocks, THREADS, *arguments, tile, *scratch)
         return words, self._device.get(scratch[-1])
 
-    def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray:
-        """Counts of a shape [replicate, time, column]."""
+    def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+        """Counts of a shape [replicate, time, column]; on the device if results stay there."""
         moves = self._scratch.array("moves", shape, self._count_type, zero=True)
         across = max(1, min(-(-self._node_count // 1024), 8 * self._device.core_count // shape[0]))
         blocks = across, min(shape[0], 65535)
         self._device.launch(self._count, blocks, 256, words, *arguments, moves)
         at_first = arguments[-1].at_first
         self._device.run(RUNNING_SUMS, shape[0] * shape[2], moves, at_first)
-        return self._device.get(moves)
+        return fetch(self._device, moves)
 
 
 class OnCUDAComputed(OnCUDA):

@@ -16,6 +16,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_kept, put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.resident import beside
 from ergode.epidemics.first_passage.computed_cuda import search_computed_cuda
 from ergode.epidemics.first_passage.counts import Grid, count_on_grid_cpu, count_on_grid_cuda
 from ergode.epidemics.first_passage.cuda import search_cuda
@@ -192,7 +193,7 @@ class FirstPassageEnsemble(Ensemble):
         )
         if self.stratum_count == 1:
             spared = spared[:, 0]
-        return (everybody - left - spared[:, None]).astype(self.count_type)
+        return (everybody - left - beside(counts, spared)[:, None]).astype(self.count_type)
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate and node."""

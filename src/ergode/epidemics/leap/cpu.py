@@ -149,7 +149,7 @@ def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, 
             )  # fmt: skip
 
 
-def tick(nodes, clock, rules, schedule, factors, mode, counts, work):
+def tick(nodes, clock, rules, schedule, factors, counts, work):
     """Store the counts at a grid time and set the length of the next step; False at the end.
 
     `counts` [time, column] and `work` are the replicate's own.
@@ -536,7 +536,7 @@ def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
             nodes, clock, work[row], outgoing, rules, stages, schedule, seeding, mode, seed,
             replicate,
         )  # fmt: skip
-        while tick(nodes, clock, rules, schedule, factors, mode, counts[row], work[row]):
+        while tick(nodes, clock, rules, schedule, factors, counts[row], work[row]):
             decide(
                 0, nodes, clock, lanes, incoming, rules, stages, probabilities, schedule,
                 factors.vaccines, seed, replicate,
@@ -582,6 +582,6 @@ def between_cpu(
     """The serial part of a step: `tick` before a step, `advance` within it."""
     for _ in range(start, stop):
         if before != 0:
-            going[0] = np.int64(tick(nodes, clock, rules, schedule, factors, mode, counts, work))
+            going[0] = np.int64(tick(nodes, clock, rules, schedule, factors, counts, work))
         else:
             advance(nodes, clock, rules, mode, work)

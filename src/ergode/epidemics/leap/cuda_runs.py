@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ergode.core import checkpoint, kernels
 from ergode.core.buffers import Scratch
 from ergode.core.errors import PlanError
+from ergode.core.resident import fetch
 from ergode.epidemics.leap import options, plan
 from ergode.epidemics.leap.cuda import leap_cuda
 from ergode.epidemics.leap.gather import HUB, SEGMENT, Hubs
@@ -123,7 +125,7 @@ class CudaRuns:
     def prepare(self) -> None:
         """Do nothing: `run` compiles the kernel to find the size of its grid."""
 
-    def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
+    def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[Any, np.ndarray]:
         """Counts and work of `count` replicates, or of those completed before Ctrl-C."""
         if not self._resumes:
             return self._run(first_replicate, count, seeding, _at_once)
@@ -139,7 +141,7 @@ class CudaRuns:
 
     def _run(
         self, first_replicate: int, count: int, seeding: Any, follow: Follow
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Any, np.ndarray]:
         layout, device, threads = self._layout, self._layout.device, self._threads
         array = self._scratch.array
         moves = array("moves", (count, layout.time_count, layout.column_count), np.int32, True)
@@ -174,16 +176,14 @@ class CudaRuns:
 
         follow(launch, {**store._asdict(), **_told(signals), "moves": moves, "work": work})
         device.run(RUNNING_SUMS, count * layout.column_count, moves, self._at_first)
-        return device.get(moves), device.get(work)
+        return fetch(device, moves), device.get(work)
 
     def _in_launches(self, launch: Callable[[int], None], arrays: dict[str, Any]) -> None:
         """Run a replicate; `arrays` are its state."""
         device, last = self._layout.device, self._layout.tables.schedule.grid_tick
         end = max(1, int(device.get(last)[-1]))
         with checkpoint.single_run("tau-leaping", device) as single:
-            if single.state is not None:
-                for name, array in arrays.items():
-                    device.copy(single.state[name], array)
+            single.restore(device, arrays)
             while True:
                 (clock,) = device.get(arrays["clock"])
                 if clock[STAGE] == OVER:
@@ -191,9 +191,7 @@ class CudaRuns:
                 launch(single.steps())
                 (clock,) = device.get(arrays["clock"])
                 share = 1.0 if clock[STAGE] == OVER else min(clock[START] / end, 0.999)
-                single.boundary(
-                    lambda: {name: device.get(array) for name, array in arrays.items()}, share
-                )
+                single.boundary(partial(checkpoint.state_of, device, arrays), share)
 
     def _store(self, count: int) -> Store:
         """Allocate the nodes of `count` replicates."""

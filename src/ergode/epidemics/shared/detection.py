@@ -7,7 +7,7 @@ import numpy as np
 from ergode.core.compiler.language import real
 from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
 from ergode.epidemics.shared.clock import at_moment
-from ergode.epidemics.shared.options import HAS_SCREENING
+from ergode.epidemics.shared.options import HAS_LINES, HAS_SCREENING
 
 # The option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -39,6 +39,10 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
     if number > 0:
         return real(_NEVER)
     w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)
+    if HAS_LINES:
+        # Those who do not ask for a test; `detects` leaves out those who wait for one.
+        if plan.lines.of[k] >= 0 and (uniform(w2, w3) > plan.fraction[k] or last < 0.0):
+            return real(_NEVER)
     if uniform(w0, w1) <= positive:
         return real(at_moment(tables.moments, last + plan.delay[k]))
     return real(_NEVER)

@@ -39,19 +39,7 @@ def queue_of(one: Vaccination, contacts: ContactNetwork, where: str) -> Queue:
     eligible = np.arange(contacts.node_count)
     if one.among is not None:
         eligible = np.flatnonzero(attribute(contacts, one.among, where) != 0)
-    urgency = np.zeros(contacts.node_count)
-    if isinstance(one.priority, ByAttribute):
-        urgency = np.asarray(one.priority.entries, float)[
-            entry_of_nodes(one.priority.division, contacts)
-        ]
-    elif one.priority is not None:
-        given = attribute(contacts, one.priority, where)
-        if given.dtype.kind not in "biuf" or not np.isfinite(given).all():
-            raise ModelError(
-                f"{where}: priority '{one.priority}' has values that are no finite numbers; "
-                "expected numbers, or an ergode.ByAttribute with a number for each value"
-            )
-        urgency = np.asarray(given, float)
+    urgency = urgency_of(one.priority, contacts, where)
     order = eligible[np.argsort(-urgency[eligible], kind="stable")]
     place = np.full(contacts.node_count, -1, np.int32)
     place[order] = np.arange(order.size)
@@ -60,6 +48,30 @@ def queue_of(one: Vaccination, contacts: ContactNetwork, where: str) -> Queue:
     # Rounded sums: so the total is right, however small the classes are.
     taken = np.diff(np.rint(one.fraction * np.cumsum(size)), prepend=0.0).astype(np.int64)
     return Queue(place, size.astype(np.int64), taken)
+
+
+def urgency_of(
+    priority: str | ByAttribute | None, contacts: ContactNetwork, where: str
+) -> np.ndarray:
+    """A number for each node; those with the largest come first.
+
+    Raises
+    ------
+    ModelError
+        The network has no such attribute, or its values are no numbers.
+    """
+    if priority is None:
+        return np.zeros(contacts.node_count)
+    if isinstance(priority, ByAttribute):
+        entry = entry_of_nodes(priority.division, contacts)
+        return np.asarray(priority.entries, float)[entry]
+    given = attribute(contacts, priority, where)
+    if given.dtype.kind not in "biuf" or not np.isfinite(given).all():
+        raise ModelError(
+            f"{where}: priority '{priority}' has values that are no finite numbers; expected "
+            "numbers, or an ergode.ByAttribute with a number for each value"
+        )
+    return np.asarray(given, float)
 
 
 class _Supply:

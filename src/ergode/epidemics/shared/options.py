@@ -31,6 +31,10 @@ OWN_FACTORS = option(False)
 """Whether infections differ in how susceptible or infectious a node is."""
 HAS_CAPACITIES = option(False)
 """Whether compartments have a number of places."""
+HAS_LINES = option(False)
+"""Whether nodes wait in lines: for tests, of which there are some in each period, or places."""
+HAS_QUEUES = option(False)
+"""Whether nodes wait in lines for places."""
 HAS_DOSES = option(False)
 """Whether a vaccination has several doses, or a number of doses a day."""
 HAS_TRIGGERS = option(True)

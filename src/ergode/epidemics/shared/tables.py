@@ -17,13 +17,16 @@ from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
+from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
     HAS_CAPACITIES,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
+    HAS_LINES,
     HAS_MOMENTS,
+    HAS_QUEUES,
     HAS_SCREENING,
     HAS_STRATA,
     HAS_TRACING,
@@ -38,7 +41,8 @@ from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import Capacity, ContactTracing, Testing, Trigger
+from ergode.models.epidemic.interventions import Capacity, ContactTracing, Trigger
+from ergode.models.epidemic.testing import Testing
 from ergode.models.holding_times.empirical import Empirical
 from ergode.models.holding_times.families import Deterministic
 from ergode.models.networks.computed import ComputedNetwork
@@ -124,7 +128,9 @@ def tables_of(
             "that the method 'sellke' can tell apart"
         )
     thinned = (infections.rate > 0) & (infections.rate != infections.peak[..., None, None])
-    moments = _moments(model, scenario)
+    moments = _moments(model, scenario, begin, begin + horizon)
+    limited = any(map(is_limited, scenario.interventions))
+    queues = any(map(has_queue, scenario.interventions))
     changing = bool(model.profiles or scenario.layer_factors)
     bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
@@ -146,7 +152,10 @@ def tables_of(
             if any(isinstance(i, Capacity) for i in scenario.interventions)
             else {}
         ),
-        HAS_TRIGGERS: any(
+        **({HAS_LINES: True} if limited or queues else {}),
+        **({HAS_QUEUES: True} if queues else {}),
+        HAS_TRIGGERS: limited
+        or any(
             isinstance(moment, Trigger)
             for i in scenario.interventions
             for moment in (i.start, i.stop)
@@ -174,7 +183,7 @@ def tables_of(
     )
 
 
-def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
+def _moments(model: CompartmentModel, scenario: Scenario, begin: float, end: float) -> np.ndarray:
     """Ascending times at which the end of a stay or a quarantine may coincide with another event.
 
     There are none if the lengths of both have continuous distributions.
@@ -185,7 +194,14 @@ def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
         for p in model.progressions
         for one in p.holding_times
     )
-    return scenario.moments if tracing or atoms else np.zeros(0)
+    if not tracing and not atoms:
+        return np.zeros(0)
+    periods = [
+        period_starts(one, begin, end)
+        for one in scenario.interventions
+        if isinstance(one, Testing) and is_limited(one)
+    ]
+    return np.unique(np.concatenate([scenario.moments, *periods]))
 
 
 def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:

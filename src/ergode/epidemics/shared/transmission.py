@@ -18,11 +18,14 @@ from ergode.core.errors import ModelError
 from ergode.core.math.random import uniform
 from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
+from ergode.epidemics.shared.lines import is_limited, lines_of, spent_from
 from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_CAPACITIES,
     HAS_INTERVENTIONS,
+    HAS_LINES,
+    HAS_QUEUES,
     HAS_TRIGGERS,
     OWN_FACTORS,
 )
@@ -45,9 +48,9 @@ from ergode.models.epidemic.interventions import (
     Intervention,
     Isolation,
     LayerClosure,
-    Testing,
     Trigger,
 )
+from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -85,7 +88,9 @@ class Interventions(NamedTuple):
     """Interventions, one row each."""
 
     kind: Any  # int32 [intervention_count]
-    start: Any  # starts and then stops, real [2 x intervention_count]; infinite until one is known
+    # Starts, then stops, and then when no test is left: real [3 x intervention_count]; infinite
+    # until it is known.
+    start: Any
     duration: Any
     fraction: Any
     reduction: Any
@@ -102,6 +107,7 @@ class Interventions(NamedTuple):
     # to the quarantine of the node itself, real [intervention_count, 5].
     traced: Any
     triggers: Any  # see `shared.triggers`
+    lines: Any  # see `shared.lines`
     vaccines: Any  # see `shared.vaccines`
 
 
@@ -211,7 +217,7 @@ def interventions_of(
         name: np.zeros(count, precision)
         for name in ("duration", "fraction", "reduction", "delay", "rollout")
     }
-    columns["start"] = np.full(2 * count, np.inf, precision)
+    columns["start"] = np.full(3 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
     layer, compartment, group, instead = (np.full(count, -1, np.int32) for _ in range(4))
     traced = np.zeros((count, 5), precision)
@@ -260,13 +266,16 @@ def interventions_of(
             columns["delay"][row] = 0.0
             traced[row] = 0.0, 0.0, one.isolation, 0.0, one.delay
             rate[row] = one.rate or 0.0
+            share = 1.0 if is_limited(one) else one.fraction
             for name, value in one.sensitivity.items():
-                positive[row, _testable(model, name, where)] = one.fraction * value
+                positive[row, _testable(model, name, where)] = share * value
+    _check_waiting(interventions, model)
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
         triggers=triggers_of(interventions, model, precision),
+        lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
 
@@ -274,13 +283,21 @@ def interventions_of(
 def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, int]:
     """Positions of a compartment with places, and of the one that nodes enter instead."""
     found = compartment_index(model, one.compartment, where)
-    other = compartment_index(model, one.instead, where)
+    other = -1 if one.instead is None else compartment_index(model, one.instead, where)
     leading = [p for p in model.progressions if one.compartment in p.branches]
     if not leading:
         raise ModelError(
             f"{where} is a capacity of '{one.compartment}', but no progression leads there"
         )
+    reached = {infection.susceptible for infection in model.infections}
     for progression in leading:
+        if one.instead is None:
+            if progression.compartment in reached:
+                raise ModelError(
+                    f"{where} lets nodes wait in '{progression.compartment}', from which an "
+                    "infection leads; expected a compartment that they enter instead"
+                )
+            continue
         if one.instead not in progression.targets:
             raise ModelError(
                 f"{where} sends nodes to '{one.instead}' instead of '{one.compartment}', but the "
@@ -288,6 +305,21 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
                 "expected one, of probability 0 if nobody goes there otherwise"
             )
     return found, other
+
+
+def _check_waiting(interventions: Sequence[Intervention], model: CompartmentModel) -> None:
+    """Refuse tests at a rate of nodes that wait for places: they end with the planned stay."""
+    for row, one in enumerate(interventions):
+        if isinstance(one, Testing) and one.rate is not None:
+            for capacity in interventions:
+                if isinstance(capacity, Capacity) and capacity.wait:
+                    for p in model.progressions:
+                        if capacity.compartment in p.branches and p.compartment in one.sensitivity:
+                            raise ModelError(
+                                f"interventions[{row}] tests nodes in '{p.compartment}' at a rate, "
+                                f"where they may wait for '{capacity.compartment}'; expected tests "
+                                "at entry, without a rate"
+                            )
 
 
 def _testable(model: CompartmentModel, name: str, where: str) -> int:
@@ -317,8 +349,8 @@ def calendar_factor(calendars, calendar, time):
 def is_in_force(interventions, starts, row, time):
     """Whether a measure is in force at a time.
 
-    `starts` [2 x intervention_count] are the starts of measures, and then their stops, as known at
-    that time.
+    `starts` [3 x intervention_count] are the starts of measures, their stops, and when no test is
+    left, as known at that time.
     """
     age = time - starts[row]
     given = age >= 0.0 and age < interventions.duration[row]
@@ -328,16 +360,25 @@ def is_in_force(interventions, starts, row, time):
 
 
 def detects(interventions, starts, row, moment):
-    """Whether a measure detects cases at a moment."""
+    """Whether a measure detects cases at a moment; if tests are limited, whether one is left."""
+    found = looks_for_cases(interventions, starts, row, moment)
+    if HAS_LINES:
+        found = found and moment < starts[spent_from(interventions, row)]
+    return found
+
+
+def looks_for_cases(interventions, starts, row, moment):
+    """Whether a measure that detects cases is in force at a moment."""
     return moment >= starts[row] and is_in_force(interventions, starts, row, later(moment))
 
 
 def destination_of_stay(tables, starts, compartment, index, time, seed, replicate, node):
     """Next compartment of a node after a stay with this index, which ends at `time`.
 
-    A vaccination may avert the branch that was drawn, or all its places may be taken.
+    A vaccination may avert the branch that was drawn, or all its places may be taken.  A node that
+    waits for a place has the destination -2 - line.
     """
-    into = unaverted(tables, starts, compartment, index, time, seed, replicate, node)
+    into = np.int64(unaverted(tables, starts, compartment, index, time, seed, replicate, node))
     if HAS_CAPACITIES:
         plan = tables.interventions
         for row in range(plan.kind.size):
@@ -346,6 +387,8 @@ def destination_of_stay(tables, starts, compartment, index, time, seed, replicat
                 and plan.compartment[row] == into
                 and is_in_force(plan, starts, row, time)
             ):
+                if HAS_QUEUES and plan.lines.of[row] >= 0:
+                    return -2 - np.int64(plan.lines.of[row])
                 into = np.int64(plan.instead[row])
     return into
 

@@ -101,6 +101,14 @@ def awaited(plan, starts, k):
     return np.int64(-1), real(_NEVER)
 
 
+def places_for_line(plan, starts, k, population, moment):
+    """Free places of a capacity for those who wait; below zero if it is not yet looked at."""
+    trigger, since = awaited(plan, starts, k)
+    if trigger != plan.triggers.stop[k] or moment < since:
+        return np.int64(-1)
+    return short_of_level(plan.triggers, trigger, population)
+
+
 def decide(plan, starts, k, population, moment):
     """Start or stop a measure if its trigger says so after the moves of a moment.
 

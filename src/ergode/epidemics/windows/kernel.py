@@ -19,8 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
-from ergode.epidemics.shared.options import HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.lines import new_lines
+from ergode.epidemics.shared.options import (
+    HAS_LINES,
+    HAS_QUEUES,
+    HAS_TRACING,
+    HAS_TRIGGERS,
+    LISTING,
+)
 from ergode.epidemics.shared.sweep import replicate_of
+from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import begin_clock, begin_node, column_of, place_seed, settle
 from ergode.epidemics.windows.path import HUBS, work_out
 from ergode.epidemics.windows.state import (
@@ -67,6 +75,8 @@ def windows_cpu(
     """
     node_count = arcs.first.size - 1
     plan_size = tables.interventions.kind.size
+    line_count = tables.interventions.lines.measure.size
+    searches = plan_size + (line_count if HAS_LINES else 0)
     listed = ROOM if LISTING else 1
     watched = node_count if HAS_TRACING else 1
     paths = Paths(
@@ -79,12 +89,13 @@ def windows_cpu(
         np.empty((room, watched), np.int32), np.empty(watched, np.int32), np.zeros(1, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
-        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, 2 * plan_size), real),
-        np.empty((1, tables.stages.order.size + 1), np.int32), np.empty((1, plan_size), bits),
-        np.empty((1, plan_size), np.int32), np.empty((1, plan_size), np.int32),
-        np.empty((1, plan_size), np.int32), np.empty((1, plan_size, BINS), np.int32),
+        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, 3 * plan_size), real),
+        np.empty((1, tables.stages.order.size + 1), np.int32), np.empty((1, searches), bits),
+        np.empty((1, searches), np.int32), np.empty((1, searches), np.int32),
+        np.empty((1, searches), np.int32), np.empty((1, searches, BINS), np.int32),
     )  # fmt: skip
-    epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, seed)
+    lines = new_lines(line_count if HAS_LINES else 1, node_count if HAS_LINES else 1)
+    epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, lines, seed)
     queue = np.empty((2, node_count), np.int64)
     for row in range(start, stop):
         tracing.room[0] = 0
@@ -109,10 +120,16 @@ def _run_one(epidemic, results, queue, row, replicate, width, work):
         triggers.cut[odd, 0] = bits(to_bits(real(_NEVER)))
         if HAS_TRIGGERS:
             if begin > 0.0:
-                pull_triggers(tables.interventions, triggers, only, begin)
+                if HAS_LINES:
+                    form_lines(epidemic, only, only)
+                pull_triggers(epidemic, only, only, begin)
+                if HAS_QUEUES:
+                    forget_admitted(epidemic.lines, only)
+                if HAS_LINES:
+                    test_lines(epidemic, only, only, begin, replicate)
         worked += _find_paths(epidemic, queue, row, replicate, odd, begin, stop)
         if HAS_TRIGGERS:
-            _cut_at_triggers(epidemic, odd, begin, stop, width, node_count)
+            _cut_at_triggers(epidemic, odd, begin, stop, width, node_count, replicate)
         end = window_end(triggers, odd, only, width, tables.end)
         for node in range(node_count):
             settle(epidemic, results, Place(row, only, node, node, replicate), end)
@@ -135,7 +152,7 @@ def _begin_one(epidemic, results, row, replicate, node_count):
         for column in range(counts.shape[2]):
             counts[row, at, column] = 0
     results.records.count[row] = 0
-    begin_clock(tables, epidemic.triggers, np.int64(0), node_count)
+    begin_clock(epidemic, np.int64(0), node_count)
     for node in range(node_count):
         begin_node(epidemic, node, node, replicate)
         counts[row, 0, column_of(tables, tables.base, node)] += 1
@@ -194,18 +211,18 @@ def _wake(tables, paths, queue, there, following, position, stop):
     return following
 
 
-def _cut_at_triggers(epidemic, odd, begin, stop, width, node_count):
+def _cut_at_triggers(epidemic, odd, begin, stop, width, node_count, replicate):
     """Cut a window short at the first arrival that may pull a trigger."""
-    plan, triggers, paths = epidemic.tables.interventions, epidemic.triggers, epidemic.paths
+    triggers, paths = epidemic.triggers, epidemic.paths
     only = np.int64(0)
-    for k in range(plan.kind.size):
-        going = begin_search(plan, triggers, odd, only, k, begin, stop)
+    for k in range(triggers.rank.shape[1]):
+        going = begin_search(epidemic, odd, only, k, begin, stop)
         while going:
             final = window_end(triggers, odd, only, width, epidemic.tables.end)
             for node in range(node_count):
                 if moves_of(paths, node) > 0:
                     count_arrivals(
-                        plan, triggers, paths, only, node, compartment_of(paths, node), final
+                        epidemic, only, node, node, compartment_of(paths, node), final, replicate
                     )
             going = narrow_search(triggers, odd, only, k)
 
@@ -234,8 +251,9 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
         np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), np.int64(cuda.threadIdx.x & 31)
     )
     first, stride = thread.first, thread.stride
-    tables, triggers = epidemic.tables, epidemic.triggers
+    triggers = epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
+    node_count = np.int64(epidemic.arcs.first.size - 1)
     _begin_chunk(epidemic, rows, waiting, work, row_count, thread)
     grid.sync()
     _place_seeds(epidemic, rows, seed_count, results, row_count, thread)
@@ -255,7 +273,14 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
             for row in range(first, row_count, stride):
                 begin = triggers.begin[odd, row]
                 if begin > 0.0:
-                    pull_triggers(tables.interventions, triggers, row, begin)
+                    shift = row * node_count
+                    if HAS_LINES:
+                        form_lines(epidemic, row, shift)
+                    pull_triggers(epidemic, row, shift, begin)
+                    if HAS_QUEUES:
+                        _wake_admitted(epidemic, queue, waiting, round_number, row, shift)
+                    if HAS_LINES:
+                        test_lines(epidemic, row, row * node_count, begin, replicate_of(rows, row))
             grid.sync()
         going = True
         while going:
@@ -278,7 +303,7 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
                 grid.sync()
                 going = waiting[2, here] > 0
                 if going:
-                    _count_all_arrivals(epidemic, width, odd, thread)
+                    _count_all_arrivals(epidemic, rows, width, odd, thread)
                     grid.sync()
                 searches += 1
         windows += 1
@@ -293,7 +318,7 @@ def _begin_chunk(epidemic, rows, waiting, work, row_count, thread):
     """All replicates at time zero, without their seeds."""
     node_count = np.int64(epidemic.arcs.first.size - 1)
     for row in range(thread.first, row_count, thread.stride):
-        begin_clock(epidemic.tables, epidemic.triggers, row, node_count)
+        begin_clock(epidemic, row, node_count)
     for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
         row = position // node_count
         begin_node(
@@ -362,16 +387,29 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
             queue[round_number & 1, at + ahead] = position
 
 
+def _wake_admitted(epidemic, queue, waiting, round_number, row, shift):
+    """Queue the nodes of a replicate that have got places, for the round that begins."""
+    state = epidemic.lines
+    for line in range(state.arrived.shape[1]):
+        for at in range(np.int64(state.arrived[row, line])):
+            position = shift + np.int64(state.inbox[line, shift + at])
+            if cuda.atomic.exch(epidemic.paths.queued, position, 1) == 0:
+                slot = cuda.atomic.add(waiting, (0, round_number % 3), 1)
+                queue[round_number & 1, slot] = position
+    forget_admitted(state, row)
+
+
 def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thread):
     """Begin or narrow the searches of all replicates; count in `waiting` those not finished."""
-    plan, triggers, end = epidemic.tables.interventions, epidemic.triggers, epidemic.tables.end
-    for k in range(thread.first, row_count * plan.kind.size, thread.stride):
-        row = k // plan.kind.size
-        which = k - row * plan.kind.size
+    triggers, end = epidemic.triggers, epidemic.tables.end
+    search_count = np.int64(triggers.rank.shape[1])
+    for k in range(thread.first, row_count * search_count, thread.stride):
+        row = k // search_count
+        which = k - row * search_count
         if begins:
             begin = triggers.begin[odd, row]
             found = begin < end and begin_search(
-                plan, triggers, odd, row, which, begin, window_stop(begin, width, end)
+                epidemic, odd, row, which, begin, window_stop(begin, width, end)
             )
         else:
             found = narrow_search(triggers, odd, row, which)
@@ -379,7 +417,7 @@ def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thr
             waiting[2, slot] = 1
 
 
-def _count_all_arrivals(epidemic, width, odd, thread):
+def _count_all_arrivals(epidemic, rows, width, odd, thread):
     """Count the arrivals in all paths in the bins of their searches."""
     paths, triggers, tables = epidemic.paths, epidemic.triggers, epidemic.tables
     node_count = np.int64(epidemic.arcs.first.size - 1)
@@ -387,8 +425,9 @@ def _count_all_arrivals(epidemic, width, odd, thread):
         if moves_of(paths, position) > 0:
             row = position // node_count
             count_arrivals(
-                tables.interventions, triggers, paths, row, position,
+                epidemic, row, position, position - row * node_count,
                 compartment_of(paths, position), window_end(triggers, odd, row, width, tables.end),
+                replicate_of(rows, row),
             )  # fmt: skip
 
 

@@ -9,14 +9,18 @@ import numpy as np
 from ergode.core.compiler.language import bits, real, to_bits
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.counts import grid_index
+from ergode.epidemics.shared.lines import begin_line_counts, nobody_waits
 from ergode.epidemics.shared.options import (
     HAS_AGES,
+    HAS_LINES,
+    HAS_QUEUES,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
     LISTING,
 )
 from ergode.epidemics.windows.atomics import add
+from ergode.epidemics.windows.lines import ask_for_test, enter_places, wait_for_place
 from ergode.epidemics.windows.state import (
     INFECTED,
     Place,
@@ -25,6 +29,7 @@ from ergode.epidemics.windows.state import (
     destination,
     is_infection,
     is_open_at_first,
+    is_wait,
     moves_of,
     set_moves,
     set_stay,
@@ -116,6 +121,8 @@ def _enter(epidemic, results, place, move, stay):
             tables, epidemic.tracing, position, node, compartment, time - move.age,
             until_of(paths, position), stay + np.int32(1), epidemic.seed, place.replicate,
         )  # fmt: skip
+    if HAS_LINES:
+        ask_for_test(epidemic, place, stay + np.int32(1), compartment, real(time - move.age))
 
 
 def begin_node(epidemic, position, node, replicate):
@@ -126,6 +133,8 @@ def begin_node(epidemic, position, node, replicate):
         tracing.count[position] = 0
         for k in range(tracing.until.shape[0]):
             tracing.until[k, position] = bits(0)
+        if HAS_LINES:
+            nobody_waits(epidemic.lines, position)
         if tables.stages.kind[tables.base] >= 0:
             await_detection(
                 tables, tracing, position, node, np.int64(tables.base), real(0.0),
@@ -133,8 +142,9 @@ def begin_node(epidemic, position, node, replicate):
             )  # fmt: skip
 
 
-def begin_clock(tables, triggers, slot, node_count):
+def begin_clock(epidemic, slot, node_count):
     """A replicate at time zero."""
+    tables, triggers = epidemic.tables, epidemic.triggers
     never = bits(to_bits(real(_NEVER)))
     for odd in range(2):
         triggers.begin[odd, slot] = 0.0
@@ -149,6 +159,8 @@ def begin_clock(tables, triggers, slot, node_count):
     for c in range(triggers.population.shape[1]):
         triggers.population[slot, c] = np.int32(0)
     triggers.population[slot, tables.base] = np.int32(node_count)
+    if HAS_LINES:
+        begin_line_counts(tables.interventions, epidemic.lines, slot, triggers.starts[slot])
 
 
 def place_seed(epidemic, results, row, slot, index, node_count, replicate):
@@ -180,6 +192,11 @@ def settle(epidemic, results, place, end):
     for k in range(count):
         time = paths.time[k, position]
         if time < end:
+            if HAS_QUEUES:
+                if is_wait(paths, k, position, compartment_of(paths, position)):
+                    wait_for_place(epidemic, place, time)
+                    continue
+                enter_places(epidemic, position)
             infector = np.int64(-1)
             if LISTING:
                 infector = np.int64(paths.infector[k, position])

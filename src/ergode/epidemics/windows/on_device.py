@@ -11,9 +11,11 @@ from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
+from ergode.core.resident import fetch
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.importation import ImportedCases
-from ergode.epidemics.shared.options import HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.lines import LineState
+from ergode.epidemics.shared.options import HAS_LINES, HAS_TRACING, HAS_TRIGGERS, LISTING
 from ergode.epidemics.shared.sweep import Rows
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.windows.kernel import THREADS
@@ -74,7 +76,7 @@ class OnCPU(_Windows):
         """Where importations are listed."""
         return self._device
 
-    def bytes_per_node(self, plan_size: int, detections: int) -> int:
+    def bytes_per_node(self, plan_size: int, line_count: int, detections: int) -> int:
         """Memory that a node of a replicate needs for as long as its chunk [bytes]."""
         return 0
 
@@ -114,11 +116,13 @@ class OnCUDA(_Windows):
         """Where importations are listed."""
         return resolve("cpu")
 
-    def bytes_per_node(self, plan_size: int, detections: int) -> int:
+    def bytes_per_node(self, plan_size: int, line_count: int, detections: int) -> int:
         """Memory that a node of a replicate needs for as long as its chunk [bytes]."""
         size = 16 + (9 if self._bindings[LISTING] else 5) * ROOM + 4 + 16
         if self._bindings[HAS_TRACING]:
             size += 4 * plan_size + 8 * detections + 4
+        if self._bindings.get(HAS_LINES, False):
+            size += 12 * line_count
         return size
 
     def chunk_size(self, most: int, replicates: int, node_count: int, bytes_each: int) -> int:
@@ -134,8 +138,11 @@ class OnCUDA(_Windows):
     def run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
         rows: Rows, count: int, width: Any, record_room: int, detection_room: int,
-    ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
-        """Counts, work [2], records, and the room needed for detections of a node."""
+    ) -> tuple[Any, np.ndarray, Records, int]:  # fmt: skip
+        """Counts, work [2], records, and the room needed for detections of a node.
+
+        Counts are on the device if results stay there.
+        """
         node_count = self._arcs.first.size - 1
         made_for = count, record_room, detection_room
         if self._made_for != made_for:
@@ -145,8 +152,10 @@ class OnCUDA(_Windows):
                 record_room, detection_room, self._device.empty,
             )  # fmt: skip
             self._made_for = made_for
-        paths, triggers, tracing, queue, waiting, results, work = self._buffers
-        epidemic = Epidemic(self._arcs, tables, imported_cases, paths, triggers, tracing, seed)
+        paths, triggers, tracing, lines, queue, waiting, results, work = self._buffers
+        epidemic = Epidemic(
+            self._arcs, tables, imported_cases, paths, triggers, tracing, lines, seed
+        )
         self._device.fill_zero(results.moves)
         self._device.fill_zero(results.records.count)
         arguments = (
@@ -162,8 +171,8 @@ class OnCUDA(_Windows):
         detections = 0
         if self._bindings[HAS_TRACING]:
             detections = int(self._device.get(tracing.room)[0])
-        get = self._device.get
-        return get(results.moves), get(work), results.records, detections
+        counts = fetch(self._device, results.moves)
+        return counts, self._device.get(work), results.records, detections
 
 
 ON_DEVICE: dict[Target, type[OnCPU] | type[OnCUDA]] = {"cpu": OnCPU, "cuda": OnCUDA}
@@ -185,6 +194,10 @@ def cuda_buffers(
     position_count, plan = count * node_count, tables.interventions.kind.size
     word = np.dtype(f"uint{8 * np.dtype(precision).itemsize}")
     watched = position_count if bindings[HAS_TRACING] else 1
+    has_lines = bindings.get(HAS_LINES, False)
+    line_count = tables.interventions.lines.measure.size
+    queued = position_count if has_lines else 1
+    searches = plan + (line_count if has_lines else 0)
     paths = Paths(
         empty((position_count, 4), word), empty((ROOM, position_count), precision),
         empty((ROOM, position_count), np.uint8),
@@ -192,20 +205,26 @@ def cuda_buffers(
         empty(position_count, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
-        empty((2, count), precision), empty((2, count), word), empty((count, 2 * plan), precision),
-        empty((count, tables.stages.order.size + 1), np.int32), empty((count, plan), word),
-        empty((count, plan), np.int32), empty((count, plan), np.int32),
-        empty((count, plan), np.int32),
-        empty((count, plan, BINS if bindings[HAS_TRIGGERS] else 1), np.int32),
+        empty((2, count), precision), empty((2, count), word), empty((count, 3 * plan), precision),
+        empty((count, tables.stages.order.size + 1), np.int32), empty((count, searches), word),
+        empty((count, searches), np.int32), empty((count, searches), np.int32),
+        empty((count, searches), np.int32),
+        empty((count, searches, BINS if bindings[HAS_TRIGGERS] else 1), np.int32),
     )  # fmt: skip
     tracing = TracingState(
         empty((plan, watched), word), empty((detection_room, watched), precision),
         empty((detection_room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
     )  # fmt: skip
+    lines = LineState(
+        empty((line_count, queued), precision), empty((line_count, queued), np.int32),
+        empty((count, line_count), np.int32), empty((line_count, queued), np.int32),
+        empty((count, line_count), np.int32), empty((count, line_count), np.int32),
+        empty((count, line_count), np.int32),
+    )  # fmt: skip
     results = Results(
         new_records(count, record_room, precision, empty), empty((count, *shape), np.int32)
     )
     return (
-        paths, triggers, tracing, empty((2, position_count), np.int64), empty((3, 3), np.int32),
-        results, empty(2, np.int64),
+        paths, triggers, tracing, lines, empty((2, position_count), np.int64),
+        empty((3, 3), np.int32), results, empty(2, np.int64),
     )  # fmt: skip

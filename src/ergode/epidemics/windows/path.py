@@ -22,9 +22,11 @@ from ergode.epidemics.shared.contacts import (
     next_contact,
 )
 from ergode.epidemics.shared.importation import first_imported_case, imported
+from ergode.epidemics.shared.lines import admitted_to
 from ergode.epidemics.shared.options import (
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
+    HAS_QUEUES,
     HAS_TRACING,
     LAYERED,
     LISTING,
@@ -44,6 +46,7 @@ from ergode.epidemics.windows.state import (
     compartment_of,
     destination,
     is_infection,
+    is_wait,
     moves_of,
     opened_at,
     set_moves,
@@ -96,6 +99,7 @@ def _first_transmission(
         begin = since_of(paths, other)
         opened = real(opened_at(paths, other))
         kind = compartment_of(paths, other)
+        stays = np.int32(0)  # that moves have begun
         for k in range(count + 1):
             end = paths.time[k, other] if k < count else until_of(paths, other)
             if k == count and count > 0:
@@ -122,8 +126,9 @@ def _first_transmission(
                         into = np.int64(
                             outcome(
                                 tables, starts, contact_mark(entity, key, seed, replicate), left,
-                                time, layer, Source(source, kind, begin, stay_of(paths, other) + k),
-                                node, compartment, seed, replicate,
+                                time, layer,
+                                Source(source, kind, begin, stay_of(paths, other) + stays), node,
+                                compartment, seed, replicate,
                             )
                         )  # fmt: skip
                     if into >= 0:
@@ -136,6 +141,11 @@ def _first_transmission(
                     low = time
                     last = key
             if k < count:
+                if HAS_QUEUES:
+                    if is_wait(paths, k, other, kind):
+                        opened = max(opened, just_before(end))
+                        continue
+                stays += np.int32(1)
                 begin = end
                 opened = end if is_infection(paths, k, other) else max(opened, just_before(end))
                 kind = destination(paths, k, other)
@@ -249,6 +259,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, position)
+    line = np.int64(-1)  # in which the node has got a place
+    if HAS_QUEUES:
+        line = admitted_to(tables.interventions, epidemic.lines, position)
     entry = np.int64(0)  # first importation into the node
     if HAS_IMPORTATIONS:
         entry = first_imported_case(epidemic.imported_cases, place.row, node)
@@ -275,13 +288,22 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             left_out = time
             break
         into = infected | INFECTED
-        if infected < 0:
+        waits = False
+        if infected < 0 and line >= 0:
+            plan = tables.interventions
+            into = np.int64(plan.compartment[plan.lines.measure[line]])
+            line = np.int64(-1)
+        elif infected < 0:
             into = np.int64(
                 destination_of_stay(
                     tables, starts, compartment, stay_index(compartment, stay - 1), time, seed,
                     replicate, node,
                 )
             )  # fmt: skip
+            if HAS_QUEUES:
+                if into < 0:
+                    waits = True
+                    into = compartment
         changed = max(changed, _new_move(epidemic, position, moves, known, time, into, stop))
         _together(lanes)
         if lane == 0:
@@ -291,6 +313,11 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                 paths.infector[moves, position] = infector
         _together(lanes)
         moves += 1
+        if HAS_QUEUES:
+            if waits:
+                opened = max(opened, real(just_before(time)))
+                until = real(_NEVER)
+                continue
         compartment = into & (INFECTED - 1)
         opened = time if infected >= 0 else max(opened, real(just_before(time)))
         until = time + holding_time_of_stay(

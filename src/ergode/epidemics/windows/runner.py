@@ -97,6 +97,7 @@ class WindowEnsemble(Ensemble):
         self._precision = precision
         self._listing = listing
         self._plan_size = tables.interventions.kind.size
+        self._line_count = tables.interventions.lines.measure.size
         self._record_room = 2 * self.node_count if listing else 1
         self._detection_room = _DETECTIONS
         at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int32)
@@ -109,7 +110,7 @@ class WindowEnsemble(Ensemble):
     @property
     def bytes_per_replicate(self) -> int:
         """Memory per replicate, without the network [bytes]."""
-        each = self._on.bytes_per_node(self._plan_size, self._detection_room)
+        each = self._on.bytes_per_node(self._plan_size, self._line_count, self._detection_room)
         listed = 13 * self._record_room if self._listing else 0
         return super().bytes_per_replicate + each * self.node_count + listed
 

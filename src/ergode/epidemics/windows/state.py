@@ -62,6 +62,7 @@ class Epidemic(NamedTuple):
     paths: Any  # Paths
     triggers: Any  # see `windows.triggers`
     tracing: Any  # see `windows.tracing`
+    lines: Any  # see `shared.lines`
     seed: Any
 
 
@@ -70,7 +71,7 @@ def epidemic_of_row(epidemic, rows, row):
     if SWEPT:
         return Epidemic(
             epidemic.arcs, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
-            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.seed,
+            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.lines, epidemic.seed,
         )  # fmt: skip
     return epidemic
 
@@ -174,6 +175,11 @@ def idle(tables, paths, position, stop):
 def destination(paths, k, position):
     """Compartment after the k-th move of a path."""
     return np.int64(paths.to[k, position] & np.uint8(INFECTED - 1))
+
+
+def is_wait(paths, k, position, here):
+    """Whether the k-th move of a path is the beginning of a wait, in the compartment `here`."""
+    return np.int64(paths.to[k, position]) == here
 
 
 def is_infection(paths, k, position):

@@ -21,11 +21,11 @@ from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.detection import next_detection
-from ergode.epidemics.shared.options import HAS_SCREENING, LAYERED, TEMPORAL
+from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED, TEMPORAL
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects
 from ergode.epidemics.windows.atomics import raise_to
-from ergode.epidemics.windows.state import destination, moves_of, stay_of
+from ergode.epidemics.windows.state import compartment_of, destination, is_wait, moves_of, stay_of
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -95,9 +95,16 @@ def _holds(epidemic, starts, k, held, position, node, moves, replicate):
                 (mark & _DETECTED) != 0, replicate,
             ):  # fmt: skip
                 return True
+    number_of_stay = np.int32(stay_of(paths, position))
+    here = compartment_of(paths, position)
     for j in range(moves):
-        stay = np.int32(stay_of(paths, position) + np.int32(j) + np.int32(1))
         compartment = destination(paths, j, position)
+        if HAS_QUEUES:
+            if is_wait(paths, j, position, here):
+                continue
+        here = compartment
+        number_of_stay += np.int32(1)
+        stay = np.int32(number_of_stay)
         last = real(paths.time[j, position])
         leaves = real(_NEVER)
         if HAS_SCREENING:
@@ -224,14 +231,23 @@ def await_detection(
                 )
                 if not last < tables.end:
                     break
-                at = np.int64(tracing.count[position])
-                if at < tracing.moment.shape[0]:
-                    tracing.moment[at, position] = last
-                    tracing.mark[at, position] = np.int32(k) | np.int32(np.int32(stay) << 8)
-                    tracing.count[position] = np.int32(at + 1)
-                else:
-                    raise_to(tracing.room, 0, np.int32(at + 1))
+                _keep(tracing, position, last, np.int32(k) | np.int32(np.int32(stay) << 8))
                 number += 1
+
+
+def _keep(tracing, position, moment, mark):
+    at = np.int64(tracing.count[position])
+    if at < tracing.moment.shape[0]:
+        tracing.moment[at, position] = moment
+        tracing.mark[at, position] = mark
+        tracing.count[position] = np.int32(at + 1)
+    else:
+        raise_to(tracing.room, 0, np.int32(at + 1))
+
+
+def keep_detection(tracing, position, k, moment):
+    """Keep the detection of a node at a moment by a measure that is in force."""
+    _keep(tracing, position, moment, np.int32(k) | _DETECTED)
 
 
 def _hold(tracing, k, position, until):

@@ -17,10 +17,18 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
-from ergode.epidemics.shared.options import HAS_TRIGGERS
-from ergode.epidemics.shared.triggers import awaited, decide, is_met, short_of_level
+from ergode.epidemics.shared.lines import admit, asks_for_test, next_period, spent_from
+from ergode.epidemics.shared.options import HAS_LINES, HAS_QUEUES, HAS_TRIGGERS
+from ergode.epidemics.shared.transmission import looks_for_cases
+from ergode.epidemics.shared.triggers import (
+    awaited,
+    decide,
+    is_met,
+    places_for_line,
+    short_of_level,
+)
 from ergode.epidemics.windows.atomics import add, lower_to
-from ergode.epidemics.windows.state import destination, is_infection, moves_of
+from ergode.epidemics.windows.state import destination, is_infection, is_wait, moves_of, stay_of
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -35,14 +43,14 @@ class TriggerState(NamedTuple):
 
     begin: Any  # begin of the window, real [2, row]: even and odd windows
     cut: Any  # time at which it is cut short, bits [2, row]
-    starts: Any  # of interventions, and then their stops, real [row, 2 x intervention]
+    starts: Any  # of interventions, see `shared.transmission.is_in_force`; real [row, ...]
     population: Any  # nodes in each compartment and, last, cases: int32 [row, compartments + 1]
-    # The search for an arrival, by intervention:
-    low: Any  # lower bound of its time, bits [row, intervention]
+    # The search for an arrival, by intervention and then by line:
+    low: Any  # lower bound of its time, bits [row, search]
     shift: Any  # width of a bin in bits, int32
     rank: Any  # rank of the arrival after `low`; zero without a search, int32
     watched: Any  # trigger that counts; the lowest bit is set if departures do, int32
-    arrivals: Any  # int32 [row, intervention, BINS]
+    arrivals: Any  # int32 [row, search, BINS]
 
 
 def cut_window(triggers, odd, row, time):
@@ -69,15 +77,46 @@ def window_end(triggers, odd, row, width, end):
     return max(min(window_stop(begin, width, end), cut), next_up(begin))
 
 
-def pull_triggers(plan, triggers, row, begin):
-    """Start and stop the measures whose triggers say so when a window begins."""
+def pull_triggers(epidemic, row, shift, begin):
+    """Start and stop the measures whose triggers say so when a window begins.
+
+    Nodes that waited for places get those that are free; the inboxes of the lines name them.
+    """
+    plan, triggers = epidemic.tables.interventions, epidemic.triggers
     for k in range(plan.kind.size):
+        if HAS_QUEUES:
+            if _admit_waiting(epidemic, row, shift, k, begin):
+                continue
         decide(plan, triggers.starts[row], k, triggers.population[row], next_down(begin))
 
 
-def begin_search(plan, triggers, odd, row, k, begin, stop):
+def _admit_waiting(epidemic, row, shift, k, begin):
+    """Give free places to the first in a line; return whether it has taken all."""
+    plan, triggers, state = epidemic.tables.interventions, epidemic.triggers, epidemic.lines
+    line = np.int64(plan.lines.of[k])
+    if line < 0 or plan.lines.places[line] == 0 or state.size[row, line] == 0:
+        return False
+    free = places_for_line(
+        plan, triggers.starts[row], k, triggers.population[row], next_down(begin)
+    )
+    some = False
+    while free > 0 and state.size[row, line] > 0:
+        node = admit(plan, state, row, line, shift)
+        epidemic.paths.state[shift + node, 1] = to_bits(real(begin))
+        state.inbox[line, shift + np.int64(state.arrived[row, line])] = np.int32(node)
+        state.arrived[row, line] += np.int32(1)
+        some = True
+        free -= 1
+    return some and free == 0
+
+
+def begin_search(epidemic, odd, row, k, begin, stop):
     """Begin the search for the arrival that may pull a trigger; return whether there is one."""
+    plan, triggers = epidemic.tables.interventions, epidemic.triggers
     triggers.rank[row, k] = np.int32(0)
+    if HAS_LINES:
+        if k >= plan.kind.size:
+            return _begin_search_of_line(epidemic, odd, row, k, begin, stop)
     trigger, since = awaited(plan, triggers.starts[row], k)
     if trigger < 0:
         return False
@@ -96,6 +135,26 @@ def begin_search(plan, triggers, odd, row, k, begin, stop):
     if falls:
         rank = 1 - rank
     triggers.watched[row, k] = np.int32(2 * trigger + np.int64(falls))
+    _search_from(triggers, row, k, rank, begin, stop)
+    return True
+
+
+def _begin_search_of_line(epidemic, odd, row, k, begin, stop):
+    """Begin the search for the node that takes the last test of a period."""
+    plan, triggers, state = epidemic.tables.interventions, epidemic.triggers, epidemic.lines
+    line = k - plan.kind.size
+    moment = next_period(plan, state, row, line)
+    if moment < stop:
+        cut_window(triggers, odd, row, moment)
+    measure = plan.lines.measure[line]
+    if triggers.starts[row, spent_from(plan, measure)] < _NEVER:
+        return False
+    _search_from(triggers, row, k, np.int64(state.left[row, line]), begin, stop)
+    return True
+
+
+def _search_from(triggers, row, k, rank, begin, stop):
+    """Search a window for an arrival of a rank."""
     low = bits(to_bits(real(begin)))
     span = bits(bits(to_bits(real(stop))) - low)
     shift = np.int32(0)
@@ -105,35 +164,56 @@ def begin_search(plan, triggers, odd, row, k, begin, stop):
     triggers.rank[row, k] = np.int32(min(max(rank, np.int64(1)), np.int64(0x7FFFFFFF)))
     triggers.low[row, k] = low
     triggers.shift[row, k] = shift
-    return True
 
 
-def count_arrivals(plan, triggers, paths, row, position, compartment, stop):
+def count_arrivals(epidemic, row, position, node, compartment, stop, replicate):
     """Add the arrivals in a path to those of the bins that are searched."""
+    triggers, paths = epidemic.triggers, epidemic.paths
     moves = moves_of(paths, position)
-    for k in range(plan.kind.size):
+    for k in range(triggers.rank.shape[1]):
         if triggers.rank[row, k] > 0:
-            trigger = triggers.watched[row, k] >> 1
-            falls = (triggers.watched[row, k] & 1) != 0
-            counts = plan.triggers.counts
-            cases = counts[trigger, triggers.population.shape[1] - 1]
             low = triggers.low[row, k]
             shift = bits(triggers.shift[row, k])
             here = compartment
+            stay = np.int32(stay_of(paths, position))
             for j in range(moves):
+                if HAS_QUEUES:
+                    if is_wait(paths, j, position, here):
+                        continue
+                stay += np.int32(1)
                 to = destination(paths, j, position)
-                gain = np.int32(counts[trigger, to]) - np.int32(counts[trigger, here])
-                if is_infection(paths, j, position):
-                    gain += np.int32(cases)
-                if falls:
-                    gain = -gain
-                here = to
                 time = paths.time[j, position]
                 word = bits(to_bits(real(time)))
-                if gain > 0 and time < stop and word >= low:
+                if time < stop and word >= low:
                     at = bits(word - low) >> shift
                     if at < bits(BINS):
-                        add(triggers.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
+                        gain = _arrivals_by(
+                            epidemic, row, k, position, node, j, here, stay, replicate
+                        )
+                        if gain > 0:
+                            add(triggers.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
+                here = to
+
+
+def _arrivals_by(epidemic, row, k, position, node, j, here, stay, replicate):
+    """Arrivals that a search counts for the j-th move of a path, from `here` to a stay."""
+    plan, triggers, paths = epidemic.tables.interventions, epidemic.triggers, epidemic.paths
+    to = destination(paths, j, position)
+    if HAS_LINES:
+        if k >= plan.kind.size:
+            line = np.int64(k) - plan.kind.size
+            measure = np.int64(plan.lines.measure[line])
+            time = paths.time[j, position]
+            asks = looks_for_cases(plan, triggers.starts[row], measure, time) and asks_for_test(
+                plan, line, to, node, stay, epidemic.seed, replicate
+            )
+            return np.int32(asks)
+    trigger = triggers.watched[row, k] >> 1
+    counts = plan.triggers.counts
+    gain = np.int32(counts[trigger, to]) - np.int32(counts[trigger, here])
+    if is_infection(paths, j, position):
+        gain += np.int32(counts[trigger, triggers.population.shape[1] - 1])
+    return -gain if (triggers.watched[row, k] & 1) != 0 else gain
 
 
 def narrow_search(triggers, odd, row, k):

@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits, run_chunks
+from ergode.core.resident import store
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.tables import CLOSED, UNSWEPT, ConditionHistory, Outcome
@@ -225,7 +226,7 @@ def run_on_device(
             device.put(history.sunlight[part]) if sunny else (),
         )
         found = launch.start(there, grid_there, amounts)
-        device.get(amounts, outcome.amounts[part])
+        store(device, amounts, outcome.amounts, part)
         for whole, array in zip(outcome[1:], found[1:], strict=True):
             whole[part] = device.get(array)
         finished(first, last)

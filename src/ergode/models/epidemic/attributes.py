@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core.arguments import check_text, did_you_mean, is_finite_number
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.mixing import group_edges, grouped, labels_of
@@ -89,7 +90,7 @@ class ByAttribute:
             entries = values = tuple(self.values)
             if len(entries) != edges.size:
                 raise ModelError(
-                    f"{owner}: {len(entries)} values for {edges.size} groups "
+                    f"{owner}: {counted(len(entries), 'value')} for {counted(edges.size, 'group')} "
                     f"({', '.join(labels_of(edges))}); expected one for each"
                 )
             object.__setattr__(self, "groups", tuple(edges.tolist()))

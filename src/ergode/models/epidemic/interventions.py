@@ -7,7 +7,7 @@ some transmissions.  It never uses future events.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -292,81 +292,8 @@ class ContactTracing(Intervention):
 
 
 @dataclass(frozen=True)
-class Testing(Intervention):
-    """Test nodes, and isolate those whose test is positive.
-
-    Without a `rate` nodes are tested once, when they enter a compartment, for example at the onset
-    of symptoms.  With a `rate` each node is tested at random times, again and again.  A test is
-    positive with a probability that depends on the node's compartment.  After a delay the node is
-    isolated; it then transmits less and is less susceptible.
-
-    Parameters
-    ----------
-    sensitivity : mapping of str to float
-        Probability that a test is positive, by the compartment of the node; zero in all others.
-        Tests of nodes that an infection may reach are always negative.
-    fraction : float
-        Without a `rate`: probability that a node is tested when it enters one of the compartments.
-    rate : float, optional
-        Rate of a Poisson process of tests of each node [1 / time].
-    delay : float
-        Time from the test to the isolation [time].
-    isolation : float
-        Duration of an isolation [time].  A positive test meanwhile prolongs it.
-    reduction : float
-        Fraction by which isolation reduces transmission from and to a node.
-    duration : float
-        Duration of the measure after its start [time].
-    among : str, optional
-        Name of a node attribute: only nodes with a nonzero value are tested.
-    start, stop : float, date or Trigger, optional
-        Start of the measure, and its stop instead of a duration.  Tests happen in between.
-
-    Examples
-    --------
-    A test a week on average, which finds infectious nodes best:
-
-    >>> import ergode
-    >>> screening = ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10)
-
-    Half of those who fall ill are tested:
-
-    >>> clinics = ergode.Testing({"I": 0.8}, fraction=0.5, delay=2, isolation=10)
-    """
-
-    sensitivity: Mapping[str, float]
-    fraction: float = 1.0
-    rate: float | None = None
-    delay: float = 0.0
-    isolation: float = math.inf
-    reduction: float = 1.0
-    duration: float = math.inf
-    among: str | None = None
-
-    def __post_init__(self) -> None:
-        self._check(fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN)
-        if not isinstance(self.sensitivity, Mapping) or not self.sensitivity:
-            raise ModelError(
-                f"Testing: sensitivity is {self.sensitivity!r}; expected compartments and the "
-                "probabilities of a positive test, such as {'I': 0.9}"
-            )
-        checked = {
-            name: number_of("Testing", f"sensitivity of '{name}'", value, *SHARE)
-            for name, value in self.sensitivity.items()
-        }
-        object.__setattr__(self, "sensitivity", checked)
-        if self.rate is not None:
-            rate = number_of("Testing", "rate", self.rate)
-            if not 0 < rate < math.inf:
-                raise ModelError(f"Testing: rate is {rate!r}; expected a finite number above zero")
-            if self.fraction != 1.0:
-                raise ModelError("Testing: it has a fraction and a rate; expected one of them")
-            object.__setattr__(self, "rate", rate)
-
-
-@dataclass(frozen=True)
 class Capacity(Intervention):
-    """Places in a compartment, such as beds: who would enter it while it is full goes elsewhere.
+    """Places in a compartment, such as beds: who finds none goes elsewhere, or waits.
 
     Parameters
     ----------
@@ -374,10 +301,12 @@ class Capacity(Intervention):
         Compartment that has a number of places. Progressions into it are diverted.
     places : int
         Number of places.
-    instead : str
+    instead : str, optional
         Compartment that nodes enter while all places are taken. It has to be a branch beside
         `compartment`, of probability 0 if nobody goes there otherwise; so it has a holding time and
         outcomes of its own.
+    wait : bool
+        In place of `instead`: whether nodes wait until a place is free.
 
     Notes
     -----
@@ -386,6 +315,13 @@ class Capacity(Intervention):
     can be taken from then on. Arrivals at exactly one moment happen only with holding times of a
     fixed length. Seeds are placed whatever the capacity. Several capacities act in their order: an
     intensive care unit that is full can send to a ward, which can send home.
+
+    A node that waits stays in the compartment from which it comes: it infects others as before, the
+    time since it entered that compartment goes on, and an isolation there lasts. Only a place ends
+    its wait. Each place that becomes free is for the node that has waited the longest, which enters
+    just after that moment; of nodes that began to wait at one moment, the lower node number comes
+    first. While nodes wait, nobody else enters. Nodes cannot wait in a compartment from which an
+    infection leads, or in which tests at a rate may be positive.
 
     Examples
     --------
@@ -403,16 +339,26 @@ class Capacity(Intervention):
     ...     ],
     ... )
     >>> beds = ergode.Capacity("H", 50, instead="N")
+
+    Without one, nodes wait in I until there is one:
+
+    >>> beds = ergode.Capacity("H", 50, wait=True)
     """
 
     compartment: str
     places: int
-    instead: str
+    instead: str | None = None
+    wait: bool = False
 
     def __post_init__(self) -> None:
         places = self.places
         if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:
             raise ModelError(f"Capacity: places is {places!r}; expected a whole number, 1 or more")
+        check_switch("Capacity", "wait", self.wait)
+        if self.wait == (self.instead is not None):
+            raise ModelError(
+                "Capacity: expected either a compartment that nodes enter instead, or wait=True"
+            )
         if self.compartment == self.instead:
             raise ModelError(
                 f"Capacity: '{self.compartment}' cannot be its own replacement; expected another "

@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.arguments import check_switch, check_text
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.epidemic.attributes import ByAttribute, factors_by
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import number_of
@@ -141,7 +142,8 @@ class Vaccination(Intervention):
             raise ModelError("Vaccination: efficacy is empty; expected one for each dose")
         if name != "efficacy" and len(each) != self.dose_count:
             raise ModelError(
-                f"Vaccination: {name} has {len(each)} numbers for {_doses(self.dose_count)}; "
+                f"Vaccination: {name} has {len(each)} numbers for "
+                f"{counted(self.dose_count, 'dose')}; "
                 "expected one number, or as many as efficacy has"
             )
         return each
@@ -168,7 +170,8 @@ class Vaccination(Intervention):
         if given is None:
             if count > 1:
                 raise ModelError(
-                    f"Vaccination: efficacy is of {_doses(count)}, but there is no interval "
+                    f"Vaccination: efficacy is of {counted(count, 'dose')}, but there is no "
+                    "interval "
                     "between them"
                 )
             return
@@ -183,9 +186,10 @@ class Vaccination(Intervention):
                     f"Vaccination: interval is {one:g}; expected a finite time above zero"
                 )
         if count == 1 or (listed and len(each) != count - 1):
-            doses = f"{_doses(len(each) + 1)}" if listed else "several doses"
+            doses = f"{counted(len(each) + 1, 'dose')}" if listed else "several doses"
             raise ModelError(
-                f"Vaccination: interval is for {doses}, but efficacy is of {_doses(count)}; "
+                f"Vaccination: interval is for {doses}, but efficacy is of "
+                f"{counted(count, 'dose')}; "
                 "expected an efficacy for each dose"
             )
         object.__setattr__(self, "interval", each if listed else each[0])
@@ -238,7 +242,3 @@ class Vaccination(Intervention):
             object.__setattr__(self, "priority", priority)
         elif self.priority is not None:
             check_text("Vaccination", "priority", self.priority)
-
-
-def _doses(count: int) -> str:
-    return f"{count} dose" if count == 1 else f"{count} doses"

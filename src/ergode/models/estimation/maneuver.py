@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean, sequence
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.vector_field import VectorField
 
@@ -89,7 +90,7 @@ class Maneuver:
             )
             if not isinstance(change, dict) and change.shape[-1] != size:
                 raise ModelError(
-                    f"covariance of a maneuver is of {size} variables and its change of "
+                    f"covariance of a maneuver is of {counted(size, 'variable')} and its change of "
                     f"{change.shape[-1]}; expected as many"
                 )
         for name, value in (("time", time), ("change", change), ("covariance", covariance)):

@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core.arguments import sequence
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.estimation.instruments import angles_of, range_of, range_rate_of
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.functions import check_function
@@ -205,7 +206,8 @@ class Measurement(HoldsFunctions):
             raise ModelError(f"{what} is empty; expected one or more")
         if self.value.ndim == 2 and len(given) != len(self.value):
             raise ModelError(
-                f"a measurement has {len(self.value)} values and {len(given)} covariances; "
+                f"a measurement has {counted(len(self.value), 'value')} and "
+                f"{counted(len(given), 'covariance')}; "
                 "expected one covariance, or one for each value"
             )
         return np.stack([covariance_of(one, size, what) for one in given])

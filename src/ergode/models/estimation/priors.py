@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 
 
 class Prior:
@@ -26,8 +27,8 @@ class Prior:
         """The same prior, its components in the order of `variables`."""
         if self.mean.size != len(variables):
             raise ModelError(
-                f"the prior has {self.mean.size} components and the field "
-                f"{len(variables)} variables: {', '.join(variables)}"
+                f"the prior has {counted(self.mean.size, 'component')} and the field "
+                f"{counted(len(variables), 'variable')}: {', '.join(variables)}"
             )
         return self
 
@@ -235,7 +236,8 @@ class Samples(Prior):
         weights = np.ones(len(points)) if self.weights is None else _vector("weights", self.weights)
         if weights.size != len(points) or (weights < 0).any() or weights.sum() == 0:
             raise ModelError(
-                f"weights of a prior have {weights.size} elements for {len(points)} points, or "
+                f"weights of a prior have {counted(weights.size, 'element')} for "
+                f"{counted(len(points), 'point')}, or "
                 "are not positive; expected one for each"
             )
         object.__setattr__(self, "points", points)
@@ -277,7 +279,8 @@ class Density(Prior):
         log = np.asarray(self.function(x), np.float64)
         if log.shape != (len(x),) or np.isnan(log).any() or not np.isfinite(log.max()):
             raise ModelError(
-                f"the function of a density returned shape {log.shape} for {len(x)} points, or "
+                f"the function of a density returned shape {log.shape} for "
+                f"{counted(len(x), 'point')}, or "
                 "NaN, or nothing finite; expected one number for each"
             )
         return log

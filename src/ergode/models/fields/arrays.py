@@ -378,7 +378,9 @@ def _distinct(
     for shape, names in zip(shapes.values(), dims, strict=True):
         for dim, length in zip(names, shape, strict=True):
             lengths.setdefault(dim, set()).add(length)
-    reserved = {"time", "trajectory", "event", "hit", "observable", *shapes, *taken}
+    reserved = {
+        "time", "trajectory", "event", "hit", "observable", "step", "power", *shapes, *taken
+    }  # fmt: skip
     return tuple(
         tuple(f"{name}_{dim}" if len(lengths[dim]) > 1 or dim in reserved else dim for dim in names)
         for name, names in zip(shapes, dims, strict=True)

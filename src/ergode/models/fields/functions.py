@@ -13,6 +13,7 @@ import numpy as np
 from ergode.core.compiler import bundle
 from ergode.core.compiler.syntax import as_function, syntax
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 
 _NOT_SCALAR = {
     ast.List: "a list",
@@ -168,7 +169,7 @@ def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -
         if length is not None and index is not None and not -length <= index < length:
             raise ModelError(
                 f"function '{tree.name}' uses {ast.unparse(node)}, but there "
-                f"{counted(length, kinds.get(which, 'value'), verb=True)}"
+                f"{'is' if length == 1 else 'are'} {counted(length, kinds.get(which, 'value'))}"
             )
 
 
@@ -243,11 +244,6 @@ def _check_length(
         f"{f'none is for {missing}' if missing else 'there are too many'}; expected "
         f"{_tuple_of(elements)}"
     )
-
-
-def counted(count: int, noun: str, verb: bool = False) -> str:
-    words = f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-    return f"{'is' if count == 1 else 'are'} {words}" if verb else words
 
 
 def _tuple_of(elements: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import choice
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 
 Kind = Literal["linear", "cubic"]
 _LEAST = {"linear": 2, "cubic": 4}
@@ -110,7 +111,8 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
         arrays.append(array)
     if arrays[0].size != arrays[1].size:
         raise ModelError(
-            f"an interpolant has {arrays[0].size} times and {arrays[1].size} values; expected "
+            f"an interpolant has {counted(arrays[0].size, 'time')} and "
+            f"{counted(arrays[1].size, 'value')}; expected "
             "equal lengths"
         )
     falls = np.flatnonzero(np.diff(arrays[0]) <= 0)

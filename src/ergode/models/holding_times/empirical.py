@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.holding_times import kernels
 from ergode.models.holding_times.base import HoldingTime, HoldingTimeCode
 
@@ -50,10 +51,13 @@ class Empirical(HoldingTime):
         t, p = _column("times", times), _column("cdf", cdf)
         if t.size != p.size:
             raise ModelError(
-                f"Empirical: times has {t.size} values and cdf {p.size}; expected equal lengths"
+                f"Empirical: times has {counted(t.size, 'value')} and cdf {p.size}; expected "
+                "equal lengths"
             )
         if t.size < 2:
-            raise ModelError(f"Empirical: the table has {t.size} rows; expected at least 2")
+            raise ModelError(
+                f"Empirical: the table has {counted(t.size, 'row')}; expected at least 2"
+            )
         if t[0] < 0:
             raise ModelError(f"Empirical: times[0] is {t[0]:g}; a holding time is not negative")
         for name, column in (("times", t), ("cdf", p)):

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.core.launch import check_room
 
 LAYERS_MOST = 255
@@ -37,7 +39,7 @@ def node_count_of(value: Any) -> int:
 
 def one_dimensional(values: ArrayLike, name: str) -> np.ndarray:
     try:
-        array = np.asarray(values)
+        array = on_host(values)
     except ValueError:
         raise ModelError(f"{name} is ragged; expected a one-dimensional array") from None
     if array.ndim != 1:
@@ -108,7 +110,7 @@ def check_layers(networks: Any) -> None:
 def node_attributes(arrays: Mapping[str, ArrayLike], count: int) -> dict[str, np.ndarray]:
     result = {}
     for name, values in arrays.items():
-        array = np.array(values)
+        array = np.array(on_host(values))
         if array.shape != (count,):
             raise ModelError(
                 f"attribute '{name}' has shape {array.shape}; expected one value for each node, "
@@ -168,3 +170,24 @@ def real_number(value: Any, name: str, most: float) -> float:
 def seed_word(seed: Any) -> np.uint64:
     """`seed` as the 64-bit word that keys random draws."""
     return np.uint64(whole(seed, "seed", 0, 2**64 - 1))
+
+
+def square_matrix(name: str, values: Any, size: int, members: str) -> np.ndarray:
+    """A matrix with a non-negative number for each pair of `size` members.
+
+    Raises
+    ------
+    ModelError
+        It has another shape, or a number is negative or not finite; the message names the first.
+    """
+    found = as_numbers(values)
+    if found is None or found.shape != (size, size):
+        shape = "no matrix" if found is None else f"shape {found.shape}"
+        raise ModelError(
+            f"{name} has {shape}; expected ({size}, {size}), as there are {size} {members}"
+        )
+    bad = ~(np.isfinite(found) & (found >= 0))
+    if bad.any():
+        a, b = np.argwhere(bad)[0]
+        raise ModelError(f"{name}[{a}, {b}] is {found[a, b]}; expected 0 or more")
+    return found

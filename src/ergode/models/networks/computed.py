@@ -17,6 +17,7 @@ from ergode.core.buffers import put_table
 from ergode.core.errors import ModelError
 from ergode.core.launch import check_room
 from ergode.core.notebook import card
+from ergode.core.words import counted
 from ergode.models.networks import checks, csr
 from ergode.models.networks.computed_arcs import GROUPED, ComputedArcs, arcs_of, compute_targets
 from ergode.models.networks.contact_network import ContactNetwork
@@ -214,7 +215,8 @@ class ComputedNetwork:
                 raise ModelError(f"layer '{name}' has layers itself")
             if one.node_count != first.node_count:
                 raise ModelError(
-                    f"layer '{name}' has {one.node_count} nodes, but layer '{next(iter(networks))}'"
+                    f"layer '{name}' has {counted(one.node_count, 'node')}, but layer "
+                    f"'{next(iter(networks))}'"
                     f" has {first.node_count}"
                 )
             (part,) = one.parts
@@ -402,7 +404,10 @@ class ComputedNetwork:
         return ContactNetwork.from_layers(dict(zip(self.layers, networks, strict=True)), factors)
 
     def __repr__(self) -> str:
-        return f"ComputedNetwork({self.node_count:,} nodes, {'; '.join(map(_told, self.parts))})"
+        return (
+            f"ComputedNetwork({counted(self.node_count, 'node')}, "
+            f"{'; '.join(map(_told, self.parts))})"
+        )
 
     def _repr_html_(self) -> str:
         facts = {

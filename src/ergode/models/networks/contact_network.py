@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import check_switch, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.notebook import bytes_text, card
+from ergode.core.words import counted
 from ergode.models.networks import checks, csr
 
 if TYPE_CHECKING:
@@ -542,7 +543,7 @@ class ContactNetwork:
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
-        parts = [f"{self.node_count:,} nodes", f"{self.edge_count:,} {kind} edges"]
+        parts = [counted(self.node_count, "node"), counted(self.edge_count, f"{kind} edge")]
         parts.append(f"mean degree {self.mean_degree:.4g}")
         if self.weights is not None:
             parts.append("weighted")

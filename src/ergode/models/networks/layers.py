@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core import devices, kernels
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -113,7 +114,8 @@ def _check_like(first: ContactNetwork, first_name: str, part: ContactNetwork, na
         raise ModelError(f"layer '{name}' is {type(part).__name__}; expected a ContactNetwork")
     if part.node_count != first.node_count:
         raise ModelError(
-            f"layer '{name}' has {part.node_count} nodes and '{first_name}' {first.node_count}; "
+            f"layer '{name}' has {counted(part.node_count, 'node')} and '{first_name}' "
+            f"{first.node_count}; "
             "all layers must have the same nodes"
         )
     if part.directed != first.directed:

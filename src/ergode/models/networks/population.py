@@ -411,14 +411,4 @@ def _asked(matrix: Any, degree: Any, groups: int) -> np.ndarray:
         return np.array([[float(mean)]])
     if degree is not None:
         raise ModelError("give either mixing or community_degree, not both")
-    found = as_numbers(matrix)
-    if found is None or found.shape != (groups, groups):
-        shape = "no matrix" if found is None else f"shape {found.shape}"
-        raise ModelError(
-            f"mixing has {shape}; expected ({groups}, {groups}), as there are {groups} age_groups"
-        )
-    bad = ~(np.isfinite(found) & (found >= 0))
-    if bad.any():
-        a, b = np.argwhere(bad)[0]
-        raise ModelError(f"mixing[{a}, {b}] is {found[a, b]}; expected 0 or more")
-    return found
+    return checks.square_matrix("mixing", matrix, groups, "age_groups")

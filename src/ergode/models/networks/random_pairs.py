@@ -121,9 +121,11 @@ def stochastic_block_model(
     if (mean_degrees is None) == (probabilities is None):
         raise ModelError("give either mean_degrees or probabilities")
     if mean_degrees is not None:
-        matrix = _block_probabilities(sizes, _block_matrix(mean_degrees, "mean_degrees", sizes))
+        matrix = _block_probabilities(
+            sizes, checks.square_matrix("mean_degrees", mean_degrees, sizes.size, "blocks")
+        )
     else:
-        matrix = _block_matrix(probabilities, "probabilities", sizes)
+        matrix = checks.square_matrix("probabilities", probabilities, sizes.size, "blocks")
         if not np.array_equal(matrix, matrix.T):
             a, b = np.argwhere(matrix != matrix.T)[0]
             raise ModelError(
@@ -239,20 +241,6 @@ def _block_tasks(sizes: np.ndarray, matrix: np.ndarray) -> _Tasks:
             tall, wide = (starts[a], starts[a + 1]), (starts[b], starts[b + 1])
             tasks.add_rectangle(tall, wide, float(matrix[a, b]))
     return tasks
-
-
-def _block_matrix(values: ArrayLike | None, name: str, sizes: np.ndarray) -> np.ndarray:
-    matrix = np.asarray(values, float)
-    if matrix.shape != (sizes.size, sizes.size):
-        raise ModelError(
-            f"{name} has shape {matrix.shape}; expected ({sizes.size}, {sizes.size}), as there are "
-            f"{sizes.size} blocks"
-        )
-    bad = ~(np.isfinite(matrix) & (matrix >= 0))
-    if bad.any():
-        a, b = np.argwhere(bad)[0]
-        raise ModelError(f"{name}[{a}, {b}] is {matrix[a, b]}; expected 0 or more")
-    return matrix
 
 
 def _block_probabilities(sizes: np.ndarray, degrees: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
 from ergode.core.notebook import card
+from ergode.core.words import counted
 from ergode.models.networks import checks
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -283,8 +284,9 @@ class TemporalContacts:
     def __repr__(self) -> str:
         span = f"times {self.begin.min():g} to {self.end.max():g}" if self.begin.size else "none"
         return (
-            f"TemporalContacts({self.node_count:,} nodes, {self.network.edge_count:,} pairs, "
-            f"{self.meeting_count:,} meetings, {span})"
+            f"TemporalContacts({counted(self.node_count, 'node')}, "
+            f"{counted(self.network.edge_count, 'pair')}, "
+            f"{counted(self.meeting_count, 'meeting')}, {span})"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
+from ergode.core.words import counted
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import DetailedBalance, RateCoefficient, Reaclib
 from ergode.models.reactions.reaction import Reaction
@@ -89,7 +90,8 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
         reactions += _pair(forward, parts[forward], back if forward == key else parts[key])
     if left_out:
         warn(
-            f"left out {len(left_out)} reactions with more than {_MOST_REACTANTS} products, such "
+            f"left out {counted(len(left_out), 'reaction')} with more than {_MOST_REACTANTS} "
+            "products, such "
             f"as '{left_out[0]}'",
             AccuracyWarning,
         )

@@ -13,6 +13,7 @@ import numpy as np
 from ergode.core.arguments import by_name, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
+from ergode.core.words import counted
 from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
 from ergode.models.reactions.conservation import conservation_laws
 from ergode.models.reactions.events import Event
@@ -145,7 +146,8 @@ class ReactionNetwork:
     def __repr__(self) -> str:
         name = f" '{self.name}'" if self.name else ""
         return (
-            f"<ReactionNetwork{name}: {len(self.species)} species, {len(self.reactions)} reactions>"
+            f"<ReactionNetwork{name}: {counted(len(self.species), 'species')}, "
+            f"{counted(len(self.reactions), 'reaction')}>"
         )
 
     def _repr_html_(self) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import as_numbers, by_name, did_you_mean, is_finite_number
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law, ReactionTable
@@ -132,8 +133,8 @@ class ReactionDiffusion:
     def __repr__(self) -> str:
         voxels = " x ".join(f"{n:,}" for n in self.shape)
         return (
-            f"<ReactionDiffusion: {voxels} voxels, {len(self.network.species)} species "
-            f"({len(self.diffusion)} diffuses), {len(self.network.reactions)} reactions>"
+            f"<ReactionDiffusion: {voxels} voxels, {counted(len(self.network.species), 'species')} "
+            f"({len(self.diffusion)} diffuses), {counted(len(self.network.reactions), 'reaction')}>"
         )
 
     def _check_parameters(self) -> None:
@@ -341,7 +342,7 @@ def _for_each_axis(value: Any, count: int, what: str) -> list[Any]:
         return [value] * count
     values = list(value)
     if len(values) != count:
-        raise ModelError(f"{what} has {len(values)} values; the grid has {count} axes")
+        raise ModelError(f"{what} has {counted(len(values), 'value')}; the grid has {count} axes")
     return values
 
 

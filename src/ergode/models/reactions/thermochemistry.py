@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 
 Ranges = tuple[tuple[float, tuple[float, ...]], ...]
 
@@ -145,7 +146,8 @@ class Nucleus:
     def __post_init__(self) -> None:
         if len(self.temperatures) != len(self.partition):
             raise ModelError(
-                f"{len(self.temperatures)} temperatures and {len(self.partition)} values of a "
+                f"{counted(len(self.temperatures), 'temperature')} and "
+                f"{counted(len(self.partition), 'value')} of a "
                 "partition function; expected equal lengths"
             )
         if self.partition and min(self.partition) <= 0:

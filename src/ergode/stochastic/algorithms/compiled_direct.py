@@ -290,7 +290,7 @@ def _commit(rows):
 
 
 @noinline_cpu
-def _report(lane, row, slot, max_firings, rates, plan, rows, words, places, out):
+def _report(lane, row, slot, max_firings, plan, rows, words, places, out):
     """Report the times that a lane has reached; false if its realization has ended."""
     grid = out.grid
     time, total, least = (
@@ -359,9 +359,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
                 row = places[lane]
                 if row < 0 or goes_on:
                     continue
-                if not _report(
-                    lane, row, slot, most, rates, plan, rows, words, places, out
-                ):  # fmt: skip
+                if not _report(lane, row, slot, most, plan, rows, words, places, out):
                     if following < stop:
                         _begin(lane, following, rates, plan, rows, words)
                         places[lane] = following

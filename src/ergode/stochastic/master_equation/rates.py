@@ -99,7 +99,7 @@ class Rates:
         times = set()
         for k in self._moving:
             law = naming.inline(self._laws[k])
-            found, all_of_it = breaks_of(law, naming)
+            found, all_of_it = breaks_of(law)
             if not all_of_it or any(map(naming.follows_state, found)):
                 raise PlanError(
                     f"the rate of reaction '{self._called(k)}' depends on time otherwise than by "

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ergode.core import devices, launch
+from ergode.core import devices, launch, log
 from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
 from ergode.core.statistics import GROUP
@@ -147,9 +147,9 @@ def chunk_size(row_bytes: int, device: Device) -> int:
     PlanError
         The results of one realization do not fit.
     """
+    places = {device} if log.is_elsewhere() else {device, devices.resolve("cpu")}
     room = min(
-        count_that_fits(where, row_bytes, "one realization", "use fewer times")
-        for where in {device, devices.resolve("cpu")}
+        count_that_fits(where, row_bytes, "one realization", "use fewer times") for where in places
     )
     return max(1, int(_ROOM_SHARE * room))
 

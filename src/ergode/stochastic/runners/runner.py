@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.devices import Device
+from ergode.core.resident import fetch
 from ergode.core.status import Status
 from ergode.stochastic.kernel.realization import Out, Plan
 from ergode.stochastic.runners.chunks import Wanted
@@ -111,15 +112,19 @@ class Runner:
         """Memory of the results of one realization [bytes]."""
         return 24 + 8 * self.grid.size * self.tables.reported_count * wanted.amounts
 
-    def fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
-        """The requested results on the host, summed over all slots."""
+    def fetch(self, out: Out, wanted: Wanted) -> dict[str, Any]:
+        """The requested results on the host, summed over all slots.
+
+        Amounts are on the device if results stay there.
+        """
         names = ["status", "firings", "rows", "ended", "leaps"]
-        names += ["amounts"] if wanted.amounts else []
         names += ["states"] if wanted.states else []
         names += SUMS if wanted.statistics else ()
         names += ["log_times", "log_reactions"] if wanted.log_counts is not None else []
         found = {name: self.device.get(getattr(out, name)) for name in names}
         species_count = self.tables.species_count
+        if wanted.amounts:
+            found["amounts"] = fetch(self.device, out.amounts)
         if wanted.amounts and self.whole and self.tables.reported_count == species_count:
             found["amounts"] = found["amounts"].astype(np.int64, copy=False)
         for name in SUMS:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ergode.core import parts, results
+from ergode.core import parts, resident, results
 from ergode.core.arguments import choice
 from ergode.core.divide import Merge
+from ergode.core.errors import PlanError
 from ergode.core.launch import check_room
 from ergode.core.results import PLACES, SWEPT, Variable
 from ergode.core.statistics import ExactSums
@@ -70,11 +71,13 @@ class Collector:
         self._output, self._layout, self._replicates = output, layout, replicates
         self._shape = shape
         self._total = layout.count * replicates
-        self._parts: list[np.ndarray] = []
+        self._parts: list[Any] = []
         self._sums: ExactSums | None = None
         self._count = np.zeros((layout.count, shape[0]), np.int64)
         values = prod(shape)
         if output == "statistics":
+            if resident.device() is not None:
+                raise PlanError("keep_on_device: output='statistics' is made on the host")
             self.takes_long = True
             check_room(
                 56 * layout.count * values,
@@ -117,16 +120,15 @@ class Collector:
         else:
             amounts = np.concatenate(self._parts) if len(self._parts) > 1 else self._parts[0]
             if len(amounts) < self._total:
-                missing = np.zeros((self._total - len(amounts), *self._shape), amounts.dtype)
-                amounts = np.concatenate([amounts, missing])
+                shape = (self._total - len(amounts), *self._shape)
+                amounts = np.concatenate([amounts, np.zeros_like(amounts, order="C", shape=shape)])
             amounts = amounts.reshape(*swept, self._replicates, *self._shape)
             if self._output == "final":
                 del coords["time"]
                 amounts = np.take(amounts, 0, axis=len(swept) + 1)
                 unreached = reached == 0
                 if unreached.any():
-                    amounts = amounts.astype(np.float64)
-                    amounts[unreached] = np.nan
+                    amounts = resident.with_missing(amounts, unreached)
             values["amount"] = amounts
         return results.dataset(
             "stochastic", f"space-{self._output}", values, coords=coords, attrs=attrs,

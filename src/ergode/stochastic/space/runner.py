@@ -10,6 +10,8 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.buffers import put_kept
 from ergode.core.launch import count_that_fits
+from ergode.core.resident import fetch
+from ergode.core.words import counted
 from ergode.stochastic.kernel import next_firing
 from ergode.stochastic.kernel.realization import Out, Work
 from ergode.stochastic.runners.chunks import Wanted
@@ -87,10 +89,10 @@ class SpaceRunner(Runner):
         """Memory of the results of one realization [bytes]."""
         return 24 + 4 * self.grid.size * self._width
 
-    def fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
-        """Results on the host; amounts are [row, time, species, voxel]."""
+    def fetch(self, out: Out, wanted: Wanted) -> dict[str, Any]:
+        """Results on the host; amounts [row, time, species, voxel] may stay on the device."""
         found = super().fetch(out, Wanted())
-        amounts = self.device.get(out.amounts)
+        amounts = fetch(self.device, out.amounts)
         shape = (*amounts.shape[:2], self.tables.species_count, self.model.model.voxel_count)
         return found | {"amounts": amounts.reshape(shape)}
 
@@ -131,5 +133,5 @@ class SpaceRunner(Runner):
 
     def _room(self) -> int:
         bytes_each = int(self._worker_bytes / _MEMORY_SHARE)
-        voxels = f"one realization of {self.model.model.voxel_count:,} voxels"
+        voxels = f"one realization of {counted(self.model.model.voxel_count, 'voxel')}"
         return max(1, count_that_fits(self.device, bytes_each, voxels, "use fewer voxels"))

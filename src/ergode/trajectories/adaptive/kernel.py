@@ -100,6 +100,7 @@ from ergode.trajectories.steppers.inside_step import (
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
+    gaps_past_goal,
     may_happen,
     met_here,
 )
@@ -176,8 +177,9 @@ def integrate_cuda(run, out, storage):
         if RESUMES and SHARED and n >= until:
             break
         f, goal, history = _at_goal(at, p, n, now, lag, fresh, stored, run)
-        h = at.h
+        g, h = gaps_past_goal(at.g, at.t, at.y, history, p), at.h
         if fresh:
+            g = gaps_here(at.t, at.y, history, p)
             h = (
                 h
                 if h > 0.0
@@ -185,7 +187,6 @@ def integrate_cuda(run, out, storage):
             )
             h = min(h, run.largest)
             fresh = False
-        g = gaps_here(at.t, at.y, history, p)
         at = Trajectory(
             at.t, at.y, f, g, met_here(at.met, g), at.s, h, at.previous,
             at.last_step_rejected, at.cursor, at.kept_count, at.rejected_count, at.outcome,
@@ -396,11 +397,8 @@ def _missed(at, before, n, now, stored, run):
         if smooth_before(n, run.breaks) and at.t < run.last:
             before = max(
                 before,
-                cell_error(
-                    n, now, stored.period, stored.width, at.y, run.rtol, run.atol, stored.ring,
-                    stored.me,
-                ),
-            )  # fmt: skip
+                cell_error(n, now, stored.period, at.y, run.rtol, run.atol, stored.ring, stored.me),
+            )
         return before
     else:  # SHARED is an option: only one branch is compiled
         return max(before, free_cell_error(at.t, at.y, run.rtol, run.atol, stored))

@@ -74,6 +74,7 @@ from ergode.trajectories.steppers.inside_step import (
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
+    gaps_past_goal,
     may_happen,
     met_here,
 )
@@ -439,9 +440,8 @@ def leave_cell(n, now, run, lanes):
     if smooth_before(n, run.breaks):
         for lane in range(LANES):
             worst = cell_error(
-                n, now, run.period, lanes.width[lane], state_in(lane, lanes.y), run.rtol, run.atol,
-                lanes.ring, lane,
-            )  # fmt: skip
+                n, now, run.period, state_in(lane, lanes.y), run.rtol, run.atol, lanes.ring, lane
+            )
             # A lane that has just ended is within a cell, which nothing will read.
             active = working[lane] == 1.0
             worst = max(worst, interpolation_error[lane]) if active else interpolation_error[lane]
@@ -476,9 +476,6 @@ def enter_cell(n, now, run, lanes):
             y0, q = state_in(lane, y), parameters_in(lane, lanes)
             history = polynomials_in(pieces, lane)
             put(lane, f, slope(t[lane], y0, delayed(t[lane], y0, history, q), q))
-            g0 = gaps_here(t[lane], y0, history, q)
-            for e in unroll(range(EVENTS)):
-                lanes.g[e, lane] = g0[e]
     for lane in range(LANES):
         keep_point(now, width[lane], state_in(lane, y), state_in(lane, f), ring, lane)
         lanes.goal[lane] = end_of_cell(n, origin, width[lane], run.last)
@@ -497,7 +494,8 @@ def go_on(lane, run, lanes):
     interpolation_error[lane] = worst
     f0, end = pass_goal(t[lane], y0, state_in(lane, lanes.f), q, stored)
     put(lane, lanes.f, f0)
-    g0 = gaps_here(t[lane], y0, history_here(stored), q)
+    g0 = tuple(lanes.g[e, lane] for e in range(EVENTS))
+    g0 = gaps_past_goal(g0, t[lane], y0, history_here(stored), q)
     for e in unroll(range(EVENTS)):
         lanes.g[e, lane] = g0[e]
     lanes.goal[lane] = end if end < last - near_to(last, run.origin, lanes.width[lane]) else last

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core import resident
 from ergode.core.compiler.source import Precision
 from ergode.core.launch import check_room
+from ergode.core.resident import beside
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.arguments import Out
 from ergode.trajectories.events import ZeroCrossing
@@ -64,6 +66,11 @@ class Control:
         return bool(self.events or self.observables)
 
     @property
+    def has_own_steps(self) -> bool:
+        """Whether a trajectory may have other steps than the rest, or its steps are stored."""
+        return self.is_watched or self.step_log > 0
+
+    @property
     def acts(self) -> bool:
         """Whether any event changes a state or ends a run."""
         return any(event.effect is not None or event.terminal for event in self.events)
@@ -76,6 +83,7 @@ class Outcome:
     Attributes
     ----------
     states : ndarray, shape [time_count, variable_count, trajectory_count]
+        On the device where results stay.
     hit_counts : ndarray of int64, shape [event_count, trajectory_count]
     hits : ndarray, shape [event_count, recorded, 1 + variable_count, trajectory_count]
         Time and state; hit number n is stored at index n modulo `recorded`.
@@ -90,7 +98,7 @@ class Outcome:
         coefficients, power by power.
     """
 
-    states: np.ndarray
+    states: Any
     hit_counts: np.ndarray
     hits: np.ndarray
     observed: np.ndarray
@@ -107,13 +115,17 @@ class Outcome:
             setattr(self, name, getattr(self, name).copy())
 
     def leave_out(self, which: np.ndarray) -> None:
-        """Reset the results of trajectories `which` to those of trajectories that did not run."""
+        """Reset the results of trajectories `which` to those of trajectories that did not run.
+
+        `which` is an array of bool, shape [trajectory_count].
+        """
         if which.any():
             counts = self.hit_counts, self.taken, self.rejected, self.interpolation_errors
             for array in counts:
                 array[..., which] = 0
-            for array in (self.states, self.hits, self.observed, self.step_log):
+            for array in (self.hits, self.observed, self.step_log):
                 array[..., which] = np.nan
+            self.states[..., beside(self.states, np.flatnonzero(which))] = np.nan
             self.status[which] = Status.NOT_RUN
 
     @classmethod
@@ -123,7 +135,7 @@ class Outcome:
         """Outcome of trajectories before they run."""
         events, kept = len(control.events), control.recorded if control.events else 0
         return cls(
-            np.full((times, variables, count), np.nan, precision),
+            resident.full((times, variables, count), np.nan, precision),
             np.zeros((events, count), np.int64),
             np.full((events, kept, 1 + variables, count), np.nan, precision),
             np.full((len(control.observables), count), np.nan, precision),
@@ -175,10 +187,10 @@ class Outcome:
         """Bytes of one trajectory."""
         return sum(array.nbytes for array in self.arrays()) // max(1, self.status.size)
 
-    def put(self, where: Any, other: Outcome) -> None:
-        """Replace the results of the trajectories `where` by `other`."""
+    def put(self, where: np.ndarray, other: Outcome) -> None:
+        """Replace the results of the trajectories of these numbers by `other`."""
         for mine, theirs in zip(self.arrays(), other.arrays(), strict=True):
-            mine[..., where] = theirs
+            mine[..., beside(mine, where)] = beside(mine, theirs)
 
 
 def chronological(counts: np.ndarray, hits: np.ndarray) -> np.ndarray:

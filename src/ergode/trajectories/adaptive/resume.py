@@ -178,14 +178,11 @@ def in_launches(
     }  # fmt: skip
     most, span = int(kept.most), float(run.last - run.origin)
     with checkpoint.single_run(name, device) as single:
-        begin = 0
-        if single.state is not None:
-            begin = int(single.state["begin"])
-            for key, array in arrays.items():
-                device.copy(single.state[key], array)
+        begin = 0 if single.state is None else int(single.state["begin"])
+        single.restore(device, arrays)
 
         def state() -> dict[str, Any]:
-            return {"begin": begin} | {key: device.get(array) for key, array in arrays.items()}
+            return {"begin": begin} | checkpoint.state_of(device, arrays)
 
         while True:
             counts = device.get(kept.counts)

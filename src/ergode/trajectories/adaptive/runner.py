@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, formulation, kernels, launch
+from ergode.core import checkpoint, formulation, kernels, launch, resident
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
@@ -444,10 +444,12 @@ class CUDAThreads:
         runner, count = self._runner, chunk.stop - chunk.start
         device = runner.device
         storage = runner.storage(plan, count)
+        with resident.outside():
+            nothing = runner.empty(count).arrays()
         filled = Out(
             *(
                 device.put(array) if array.size else device.empty((1,) * array.ndim, array.dtype)
-                for array in runner.empty(count).arrays()
+                for array in nothing
             )
         )
         blocks = -(-count // _THREADS)
@@ -461,7 +463,7 @@ class CUDAThreads:
             launch(run, storage)
         for mine, theirs in zip(outcome.arrays(), filled, strict=True):
             if mine.size:
-                mine[..., chunk] = device.get(theirs)
+                resident.store(device, theirs, mine, (..., chunk))
         report(count)
 
 

@@ -1,7 +1,8 @@
 """Least-squares estimates of parameters and initial values from measured trajectories.
 
 The residuals of all trajectories and their derivatives come from one run of `sensitivities`.
-SciPy's trust-region method minimises the sum of their squares, from one or several starts.
+SciPy's trust-region method minimises the sum of their squares, from one or several starts.  The
+searches advance together: their trajectories are one ensemble.
 
 M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21, 1 (1999), for the method.
 H. Niederreiter, Random Number Generation and Quasi-Monte Carlo Methods (1992), chapter 3, for the
@@ -11,23 +12,24 @@ sequence of starts.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import by_name, choice, integer
+from ergode.core.arguments import by_name, choice, integer, sequence, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
 from ergode.core.formulation import Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import Grid, lay_out
-from ergode.trajectories.analysis.sensitivities import checked_names, sensitivities
-from ergode.trajectories.events import ZeroCrossing
+from ergode.models.sweep import Grid, Layout, lay_out
+from ergode.trajectories.analysis.searches import latest, search_together
+from ergode.trajectories.analysis.sensitivities import Variational, checked_names
+from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.methods import MethodName
 
 if TYPE_CHECKING:
@@ -49,11 +51,16 @@ results.register(
             "residual", (SWEPT, "time", "variable"), "float64", "1",
             "measured less fitted value, in standard deviations; missing where nothing is measured",
         ),
+        Variable(
+            "start_point", ("start", "parameter"), "float64", "1", "beginning of each search"
+        ),
         Variable("start_cost", ("start",), "float64", "1", "cost at the end of each search"),
         Variable("start_estimate", ("start", "parameter"), "float64", "1", "end of each search"),
     ],
 )  # fmt: skip
 
+# Most searches at a time, and most numbers in the results of their trajectories.
+_TOGETHER, _NUMBERS = 128, 2**26
 # Singular values of the Jacobian below this part of the largest are zero but for rounding.
 _RANK = 1e-12
 # Starts without two finite bounds lie within this factor of the given value.
@@ -120,17 +127,19 @@ def fit(
         Number of further starts. A search finds the minimum nearest to its start; the best of all
         searches is returned. The starts are a low-discrepancy sequence, equal in all calls. They
         lie between the bounds of a quantity if both are finite (evenly in the logarithm if both
-        are positive), otherwise within a factor of 3 of the given value.
+        are positive), otherwise within a factor of 3 of the given value. All searches advance
+        together, so that 20 take little longer than one.
 
     Returns
     -------
     xarray.Dataset
         estimate(parameter), standard_error(parameter), covariance(parameter, other_parameter), and
         at the estimate state(<swept dims>, time, variable) and residual(<swept dims>, time,
-        variable). ``attrs`` have ``converged``, ``message``, ``evaluations``, ``cost`` (half the
-        sum of the squares, after `loss`) and ``reduced_chi_square``. start_cost(start) and
-        start_estimate(start, parameter) have the end of each search; NaN where trajectories
-        cannot be integrated from a start. Start 0 has the given values.
+        variable). ``attrs`` have ``converged``, ``message``, ``evaluations`` (of all searches),
+        ``cost`` (half the sum of the squares, after `loss`) and ``reduced_chi_square``.
+        start_point(start, parameter) is where each search begins; start_cost(start) and
+        start_estimate(start, parameter) are where it ends, NaN where trajectories cannot be
+        integrated from a start. Start 0 has the given values.
 
     Raises
     ------
@@ -169,8 +178,10 @@ def fit(
     choice("loss", loss, get_args(Loss))
     most = integer("max_evaluations", max_evaluations, 1, 2**31)
     more = integer("starts", starts, 0, 100_000)
+    events = tuple(sequence("events", events, "ZeroCrossing"))
+    check_events(events, field)
     parameters = {} if parameters is None else parameters
-    lay_out(
+    layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": parameters},
         reserved=results.names("trajectories", "fit"),
@@ -182,51 +193,50 @@ def fit(
     start = _start_of(field, names, initial, parameters)
     low, high = _bounds_of(names, bounds, start)
     places = _starts_of(names, start, low, high, more)
-    options = {
-        "times": times, "with_respect_to": names, "events": events, "method": method, "step": step,
-        "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
-        "max_step": max_step, "max_steps": max_steps, "device": device, "precision": precision,
-        "compile": compile,
-    }  # fmt: skip
-    trial = _Trial(field, names, initial, parameters, options)
-    first = trial.run(start)
-    if (first["status"] != Status.DONE).any():
-        raise PlanError(
-            "the trajectories cannot be integrated where the search begins; begin elsewhere, or "
-            "look at them with integrate"
-        )
-    values, weights = _measured(field, first, data, deviation)
+    shape = (*layout.shape, time_grid(times, may_descend=True).size, field.size)
+    values, weights = _measured(field, shape, data, deviation)
     is_measured = np.isfinite(values)
     if is_measured.sum() < len(names):
         raise ModelError(
             f"data have {is_measured.sum()} values for {len(names)} estimates; expected at "
             f"least {len(names)}"
         )
+    trial = _Trial(field, names, events, layout, {"initial": initial, "parameters": parameters}, {
+        "times": times, "method": method, "step": step,
+        "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
+        "max_step": max_step, "max_steps": max_steps, "device": device, "precision": precision,
+        "compile": compile,
+    })  # fmt: skip
+    if (trial.at(start)["status"] != Status.DONE).any():
+        raise PlanError(
+            "the trajectories cannot be integrated where the search begins; begin elsewhere, or "
+            "look at them with integrate"
+        )
 
-    def residuals(q: np.ndarray) -> np.ndarray:
-        found = trial.run(q)
-        gap = (found["state"].values - values) * weights
+    def evaluated(points: np.ndarray) -> list[_Answer]:
+        """Residuals and Jacobians at `points` [point, quantity]."""
+        states, slopes, fails = trial.together(points)
+        gaps = (states - values) * weights
         # A point whose trajectories fail is no step of the search.
-        fails = (found["status"] != Status.DONE).any()
-        return np.full(is_measured.sum(), np.inf) if fails else gap[is_measured]
+        gaps[fails] = np.inf
+        slopes *= weights[..., None]
+        return [(gap[is_measured], by[is_measured]) for gap, by in zip(gaps, slopes, strict=True)]
 
-    def jacobian(q: np.ndarray) -> np.ndarray:
-        slopes = trial.run(q)["sensitivity"].values * weights[..., None]
-        return slopes[is_measured]
-
-    searches = []
-    costs, ends = np.full(len(places), np.nan), np.full(places.shape, np.nan)
-    for k, place in enumerate(places):
-        if k and not np.isfinite(residuals(place)).all():
-            continue  # the trajectories cannot be integrated from here
-        one = least_squares(
-            residuals, place, jacobian, (low, high), "trf", x_scale="jac", loss=loss,
-            max_nfev=most, ftol=1e-12, xtol=1e-10, gtol=1e-12,
+    def search(place: np.ndarray, ask: Callable[[np.ndarray], _Answer]) -> Any:
+        asked = latest(ask)
+        if not np.isfinite(asked(place)[0]).all():
+            return None  # the trajectories cannot be integrated from here
+        return least_squares(
+            lambda q: asked(q)[0], place, lambda q: asked(q)[1], (low, high), "trf",
+            x_scale="jac", loss=loss, max_nfev=most, ftol=1e-12, xtol=1e-10, gtol=1e-12,
         )  # fmt: skip
-        searches.append(one)
-        costs[k], ends[k] = one.cost, one.x
-    found = min(searches, key=lambda one: one.cost)
-    best = trial.run(found.x)
+
+    width = _NUMBERS // (values.size * (1 + len(names)))
+    ends = search_together(search, places, evaluated, min(max(width, 1), _TOGETHER))
+    costs = np.array([np.nan if one is None else one.cost for one in ends])
+    stops = np.array([np.full(len(names), np.nan) if one is None else one.x for one in ends])
+    found = ends[int(np.nanargmin(costs))]
+    best = trial.at(found.x)
     gap = (values - best["state"].values) * weights
     free = int(is_measured.sum()) - len(names)
     square = float((gap[is_measured] ** 2).sum())
@@ -261,7 +271,7 @@ def fit(
         {
             "estimate": found.x, "standard_error": errors, "covariance": covariance,
             "state": best["state"].values, "residual": np.where(is_measured, gap, np.nan),
-            "start_cost": costs, "start_estimate": ends,
+            "start_point": places, "start_cost": costs, "start_estimate": stops,
         },
         coords={**coords, "parameter": names, "other_parameter": names},
         attrs=attrs | {
@@ -278,32 +288,52 @@ _CURES = (
 )
 
 
+_Answer = tuple[np.ndarray, np.ndarray]
+
+
 class _Trial:
-    """Runs of `sensitivities` at values of the estimated quantities; the latest run is cached."""
+    """Runs of the variational equations at values of the estimated quantities."""
 
     def __init__(
-        self, field: VectorField, names: Sequence[str], initial: Mapping[str, Any],
-        parameters: Mapping[str, Any], options: Mapping[str, Any],
+        self, field: VectorField, names: Sequence[str], events: Sequence[ZeroCrossing],
+        layout: Layout, given: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self._field, self._names, self._options = field, names, options
-        self._given = {"initial": initial, "parameters": parameters}
-        self._at: bytes = b""
-        self._found: Any = None
+        self._names, self._layout, self._given, self._options = names, layout, given, options
+        self._variational = Variational(field, names, events)
         self.count = 0
 
-    def run(self, q: np.ndarray) -> xarray.Dataset:
-        """States and sensitivities at the values `q`."""
-        if self._found is None or q.tobytes() != self._at:
-            now = dict(zip(self._names, q.tolist(), strict=True))
-            given: dict[str, Any] = {}
-            for what, values in self._given.items():
-                changed = {name: now.get(name, value) for name, value in values.items()}
-                given[what] = Grid(changed) if isinstance(values, Grid) else changed
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FailureWarning)
-                self._found = sensitivities(self._field, **given, **self._options)
-            self._at, self.count = q.tobytes(), self.count + 1
-        return self._found
+    def at(self, point: np.ndarray) -> xarray.Dataset:
+        """States and sensitivities at one point, with the dims that the user gave."""
+        now = dict(zip(self._names, point.tolist(), strict=True))
+
+        def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+            new = {name: now.get(name, value) for name, value in values.items()}
+            return Grid(new) if isinstance(values, Grid) else new
+
+        return self._integrate({what: changed(values) for what, values in self._given.items()})
+
+    def together(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """States [point, <swept dims>, time, variable], sensitivities, and which points fail."""
+        count, each = len(points), self._layout.count
+        now = dict(zip(self._names, np.repeat(points.T, each, axis=1), strict=True))
+
+        def column(name: str) -> np.ndarray:
+            return now[name] if name in now else np.tile(self._layout.rows[name], count)
+
+        columns = {what: {name: column(name) for name in one} for what, one in self._given.items()}
+        found = self._integrate(columns)
+        self.count += count
+        states, slopes, status = (
+            found[name].values.reshape(count, *self._layout.shape, *found[name].shape[1:])
+            for name in ("state", "sensitivity", "status")
+        )
+        return states, slopes, (status != Status.DONE).reshape(count, -1).any(axis=1)
+
+    def _integrate(self, given: Mapping[str, Mapping[str, Any]]) -> xarray.Dataset:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FailureWarning)
+            every: dict[str, Any] = {**given, **self._options}
+            return self._variational.integrate(**every)
 
 
 def _start_of(
@@ -391,11 +421,10 @@ def _correlated(field: VectorField, gap: np.ndarray, scaled: np.ndarray) -> list
 
 
 def _measured(
-    field: VectorField, first: xarray.Dataset, data: Mapping[str, Any],
+    field: VectorField, shape: tuple[int, ...], data: Mapping[str, Any],
     deviation: Mapping[str, Any],
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Measured values like the states, NaN where there are none; reciprocal deviations."""
-    shape = first["state"].shape
     values, weights = np.full(shape, np.nan), np.ones(shape)
     for what, given in (("data", data), ("deviation", deviation)):
         for name, array in given.items():

@@ -127,40 +127,73 @@ def sensitivities(
         {"initial": initial, "parameters": parameters},
         reserved=results.names("trajectories", "sensitivities"),
     )
-    choice("precision", precision, PRECISIONS)
-    tolerance = check_tolerances(rtol, atol, step, precision, field)[1]
-    if np.ndim(tolerance):
-        atol = np.tile(tolerance, 1 + len(names))
-    size, extended = len(field.variables), with_sensitivities(field, names)
-    ones = {
-        extended.variables[size * (k + 1) + i]: float(name == variable)
-        for k, name in enumerate(names)
-        for i, variable in enumerate(field.variables)
-    }
-    start = {**initial, **ones}
-    found = integrate(
-        extended, times=times, initial=Grid(start) if isinstance(initial, Grid) else start,
-        parameters=parameters, events=[_with_jump(event, field, names) for event in events],
-        record=0, method=method, step=step, rtol=rtol, atol=atol, max_step=max_step,
-        max_steps=max_steps, device=device, precision=precision, compile=compile,
+    variational = Variational(field, names, events)
+    return variational.integrate(
+        times=times, initial=initial, parameters=parameters, method=method, step=step, rtol=rtol,
+        atol=atol, max_step=max_step, max_steps=max_steps, device=device, precision=precision,
+        compile=compile,
     )  # fmt: skip
-    states = found["state"].values
-    tangents = states[..., size:].reshape(*states.shape[:-1], len(names), size)
-    swept = found["status"].dims
-    coords = {str(name): found[name] for name in found.coords if name not in ("variable", "event")}
-    return results.dataset(
-        "trajectories",
-        "sensitivities",
-        {
-            "state": states[..., :size],
-            "sensitivity": np.ascontiguousarray(np.swapaxes(tangents, -1, -2)),
-            "status": found["status"].values,
-        },
-        coords={**coords, "variable": list(field.variables), "with_respect_to": names},
-        attrs={**found.attrs, "model_digest": field.digest},
-        swept=[str(dim) for dim in swept],
-        has_warned=True,
-    )
+
+
+class Variational:
+    """A field with sensitivities by some names as further variables, derived once for many runs.
+
+    Parameters
+    ----------
+    field : VectorField
+    names : sequence of str
+        See `checked_names`.
+    events : sequence of ZeroCrossing
+        Already checked.
+    """
+
+    def __init__(
+        self, field: VectorField, names: Sequence[str], events: Sequence[ZeroCrossing]
+    ) -> None:
+        self._field, self._names = field, list(names)
+        self._extended = with_sensitivities(field, names)
+        self._events = [_with_jump(event, field, names) for event in events]
+
+    def integrate(
+        self, *, initial: Mapping[str, Any], parameters: Mapping[str, Any], step: float | None,
+        rtol: float | None, atol: Any, precision: Precision, **options: Any,
+    ) -> xarray.Dataset:  # fmt: skip
+        """States and sensitivities; arguments and result are those of `sensitivities`."""
+        field, names = self._field, self._names
+        choice("precision", precision, PRECISIONS)
+        tolerance = check_tolerances(rtol, atol, step, precision, field)[1]
+        if np.ndim(tolerance):
+            atol = np.tile(tolerance, 1 + len(names))
+        size = len(field.variables)
+        ones = {
+            self._extended.variables[size * (k + 1) + i]: float(name == variable)
+            for k, name in enumerate(names)
+            for i, variable in enumerate(field.variables)
+        }
+        start = {**initial, **ones}
+        found = integrate(
+            self._extended, initial=Grid(start) if isinstance(initial, Grid) else start,
+            parameters=parameters, events=self._events, record=0, step=step, rtol=rtol, atol=atol,
+            precision=precision, **options,
+        )  # fmt: skip
+        states = found["state"].values
+        tangents = states[..., size:].reshape(*states.shape[:-1], len(names), size)
+        coords = {
+            str(name): found[name] for name in found.coords if name not in ("variable", "event")
+        }
+        return results.dataset(
+            "trajectories",
+            "sensitivities",
+            {
+                "state": states[..., :size],
+                "sensitivity": np.ascontiguousarray(np.swapaxes(tangents, -1, -2)),
+                "status": found["status"].values,
+            },
+            coords={**coords, "variable": list(field.variables), "with_respect_to": names},
+            attrs={**found.attrs, "model_digest": field.digest},
+            swept=[str(dim) for dim in found["status"].dims],
+            has_warned=True,
+        )
 
 
 def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> list[str]:

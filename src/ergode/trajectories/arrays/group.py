@@ -37,6 +37,7 @@ from ergode.trajectories.adaptive.control import (
     size_of_sums,
     step_from_probe,
 )
+from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
 from ergode.trajectories.arrays.equations import (
     BLOCK,
     LATE,
@@ -49,10 +50,12 @@ from ergode.trajectories.arrays.past import (
     begin_past,
     breaking_point,
     largest_step,
+    read_from,
     recall,
     remember,
     steps_between,
 )
+from ergode.trajectories.arrays.step_log import log_end, log_inside
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
@@ -112,6 +115,7 @@ class Out(NamedTuple):
     hit_counts: Any  # int64 [event, trajectory]
     hits: Any  # real [event, hit, 1 + unknown, trajectory]: time and state; a ring
     observed: Any  # real [observable, trajectory]
+    step_log: Any  # real [step, row, trajectory]: see `step_log`
 
 
 class Workspace(NamedTuple):
@@ -281,7 +285,7 @@ def follow(me, group, run, out, w):
             _begin(me, group, p, run, out, w)
     else:
         _begin(me, group, p, run, out, w)
-    if ADAPTS or WATCHED or LATE > 0:
+    if ADAPTS or WATCHED or LOGS_STEPS or LATE > 0:
         outcome, taken, rejected = _chosen_steps(me, group, p, run, out, w)
     else:
         outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
@@ -386,6 +390,7 @@ def _chosen_steps(me, group, p, run, out, w):
     if taken + rejected == 0:
         for i in share(group, n):
             out.states[0, i, me] = w.y[i]
+        log_end(me, group, n, 0, t, w.y, out.step_log)
     while t < last and outcome == DONE:
         if RESUMES and taken + rejected >= limit_of_launch:
             break
@@ -435,12 +440,19 @@ def _chosen_steps(me, group, p, run, out, w):
             kept = log_error <= 0.0
         t2 = t1
         if kept:
-            completed, has_room = False, True
+            completed = False
             if LATE > 0:
                 if len(EXTRA_C) > 0:
                     complete(group, t, size, p, run, w)
                     completed = True
-                has_room = remember(group, taken, t, size, t1, p, run, w.y, w.k, w.past)
+                remember(group, taken, t, size, run, w.y, w.k, w.past)
+            if LOGS_INSIDE:
+                if len(EXTRA_C) > 0 and not completed:
+                    complete(group, t, size, p, run, w)
+                    completed = True
+                log_inside(
+                    me, group, taken + 1, size, w.y, w.stage[END], w.k, out.step_log
+                )  # fmt: skip
             if WATCHED:
                 t2, cursor, outcome = look(me, group, t, size, t1, cursor, p, run, out, w)
             else:
@@ -452,10 +464,11 @@ def _chosen_steps(me, group, p, run, out, w):
                     x = real(1.0) if at_end else (run.times[cursor] - t) / size
                     save(me, group, cursor, x, size, out, w)
                     cursor += 1
-            if not has_room and t1 < last and outcome == DONE:
+            if LATE > 0 and not read_from(t2, p, run, w.past) and t2 < last and outcome == DONE:
                 outcome = NO_ROOM
             _commit(group, w)
             taken += 1
+            log_end(me, group, n, taken, t2, w.stage[END], out.step_log)
         else:
             rejected += 1
             age = RECENT if age > 1 else age

@@ -140,6 +140,7 @@ class ImplicitRunner:
         t, last, y = float(times[0]), float(times[-1]), self._field.first(me)
         f = self._slope(me, t, y)
         outcome.states[0, :, me] = y
+        log = [np.array([t, *y])]
         finite = np.isfinite(y).all() and np.isfinite(f).all()
         outcome.status[me] = Status.DONE if finite else Status.NOT_FINITE
         h, previous, rejected, cursor, fresh = 0.0, _SMALLEST, False, 1, True
@@ -174,6 +175,9 @@ class ImplicitRunner:
             kept = fresh = error <= 1.0 or (count > 0 and u is not None)
             if kept and u is not None:
                 cursor = self._save(cursor, me, (t, t1, y, y1, u), outcome)
+                if control.step_log:
+                    inside = (np.array(method[stepper.DENSE]).T @ u).ravel()
+                    log.append(np.array([t1, *y1, *([size, *inside] if control.powers else [])]))
                 t, y = t1, y1
                 f = self._slope(me, t, y)
                 outcome.taken[me] += 1
@@ -190,6 +194,8 @@ class ImplicitRunner:
                 outcome.status[me] = Status.STEP_TOO_SMALL
             elif t < last and outcome.taken[me] + outcome.rejected[me] >= control.max_steps:
                 outcome.status[me] = Status.TOO_MANY_STEPS
+        if control.step_log:
+            _keep(log, me, outcome)
 
     def _slope(self, me: int, t: float, y: np.ndarray) -> np.ndarray:
         return self._field.slopes(me, np.array([t]), y[None])[0]
@@ -239,3 +245,13 @@ class ImplicitRunner:
             outcome.states[cursor, :, me] = state
             cursor += 1
         return cursor
+
+
+def _keep(log: list[np.ndarray], me: int, outcome: Outcome) -> None:
+    """Keep the steps of a trajectory, in as many rows as they need."""
+    missing = len(log) - len(outcome.step_log)
+    if missing > 0:
+        widths = ((0, missing), (0, 0), (0, 0))
+        outcome.step_log = np.pad(outcome.step_log, widths, constant_values=np.nan)
+    for step, row in enumerate(log):
+        outcome.step_log[step, : row.size, me] = row

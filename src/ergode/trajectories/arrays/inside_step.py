@@ -17,6 +17,7 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, noinline_cpu, option, real, unroll
 from ergode.core.status import Status
+from ergode.trajectories.adaptive.step import LOGS_INSIDE
 from ergode.trajectories.arrays.equations import LATE, arranged, evaluate, share
 from ergode.trajectories.arrays.group import (
     DONE,
@@ -167,7 +168,7 @@ def look(me, group, t, h, t1, cursor, p, run, out, w):
     Returns the time at its end, where an event may have shortened it; the next `cursor`; and the
     outcome, DONE if the trajectory goes on.
     """
-    if len(EXTRA_C) > 0 and LATE == 0:  # with delays it is complete
+    if len(EXTRA_C) > 0 and LATE == 0 and not LOGS_INSIDE:  # else it is complete
         complete(group, t, h, p, run, w)
     inside = inside_of(group, t, h, p, run, w)
     _inner_nodes(real(1.0), 0, inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,16 +53,11 @@ def in_launches(
         "whole": kept.whole, "reals": kept.reals,
     }  # fmt: skip
     span = float(run.last - run.origin)
-
-    def state() -> dict[str, Any]:
-        return {name: device.get(array) for name, array in arrays.items()}
-
     with checkpoint.single_run(f"trajectory {number} of arrays", device) as single:
-        if single.state is not None:
-            for name, array in arrays.items():
-                device.copy(single.state[name], array)
+        single.restore(device, arrays)
         while device.get(kept.whole)[STAGE] != OVER:
             launch(w._replace(kept=kept._replace(budget=np.int64(single.steps()))))
             is_over = device.get(kept.whole)[STAGE] == OVER
             done = float(device.get(kept.reals)[TIME] - run.origin)
-            single.boundary(state, 1.0 if is_over or not span else min(done / span, 0.999))
+            share = 1.0 if is_over or not span else min(done / span, 0.999)
+            single.boundary(partial(checkpoint.state_of, device, arrays), share)

@@ -122,8 +122,8 @@ def _recall_history(group, v, s, to, run, row, past):
 
 
 @noinline_cpu
-def remember(group, number, t, h, t1, p, run, y, k, past):
-    """Store step `number`, from `t` to `t1`; returns whether there is room for the next one."""
+def remember(group, number, t, h, run, y, k, past):
+    """Store step `number`, which begins at `t`."""
     n, slots = run.begins[ARRAYS], run.delays.slots
     slot = number % slots
     past.begun[slot] = t
@@ -139,17 +139,25 @@ def remember(group, number, t, h, t1, p, run, y, k, past):
                     for j in range(len(DENSE))
                     if len(DENSE[j]) > m and DENSE[j][m] != 0.0
                 )
-    least = number + 1
+    past.counts[COUNT] = number + 1
+
+
+def read_from(t, p, run, past):
+    """Delayed values are read at `t` and later; returns whether there is room for the next step.
+
+    Events and observables still read within the last step: this comes after them.
+    """
+    count, slots = past.counts[COUNT], run.delays.slots
+    least = count
     for d in unroll(range(LATE)):
         tau = p[TAUS[d]]
         step = past.counts[READ + d]
-        while step < number and past.begun[(step + 1) % slots] <= t1 - tau:
+        while step + 1 < count and past.begun[(step + 1) % slots] <= t - tau:
             step += 1
         past.counts[READ + d] = step
         if run.origin + tau < run.last:
             least = min(least, step)
-    past.counts[COUNT] = number + 1
-    return number + 1 - least < slots
+    return count - least < slots
 
 
 def largest_step(limit, p):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, launch
+from ergode.core import checkpoint, kernels, launch, resident
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
@@ -18,6 +18,7 @@ from ergode.core.status import Status
 from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
 from ergode.trajectories.arrays import noisy, stabilised
 from ergode.trajectories.arrays import rosenbrock as implicit
 from ergode.trajectories.arrays.delayed import Delayed
@@ -79,31 +80,33 @@ def bindings_of(
     """Bindings of the kernel."""
     tableau, arrays = method.tableau, field.arrays
     assert arrays is not None
-    adapts = control.step is None
+    adapts, dense = control.step is None, method.bindings[stepper.DENSE]
     bindings: dict[Any, Any] = {
         **bindings_of_arrays(arrays, len(field.parameters)),
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: adapts,
     }
+    if control.step_log:
+        bindings |= {LOGS_STEPS: True, LOGS_INSIDE: control.powers > 0}
     if adapts and np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
+    if control.is_watched:
+        bindings |= bindings_of_watched(field, method, control)
     if method.stiff:
         return bindings | implicit.bindings_of(method.bindings) | {
             IMPLICIT: True, implicit_stages: implicit.take_stages,
         }  # fmt: skip
-    if control.is_watched:
-        bindings |= bindings_of_watched(field, method, control)
     if tableau is None:
         return bindings | dict(method.bindings) | {
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
             chebyshev_stages: stabilised.take_stages,
         }  # fmt: skip
-    # Between steps of one size the cubic through both ends will do, without delays.
-    is_whole = adapts or not tableau.extra_c or bool(field.delays)
+    # Between steps of one size the cubic through both ends will do, unless all of it is kept.
+    is_whole = adapts or not tableau.extra_c or bool(field.delays) or control.powers > 0
     bindings |= {
         explicit.B: tableau.b,
         explicit.C: tableau.c,
-        stepper.DENSE: tableau.dense if is_whole else hermite_dense(tableau.b),
+        stepper.DENSE: dense if is_whole else hermite_dense(tableau.b),
     }
     if is_whole and tableau.extra_c:
         bindings |= {explicit.EXTRA_A: tableau.extra_a, explicit.EXTRA_C: tableau.extra_c}
@@ -167,7 +170,7 @@ class Runner:
         ) | {"source": paths.source}
         if field.delays:
             self._shared["begins"] = device.put(self.delayed.begins)
-            if control.step is not None and not control.is_watched:
+            if control.step is not None and not control.has_own_steps:
                 self._shared["most"] = np.int64(np.iinfo(np.int64).max)
         if control.is_watched:
             self.delayed.knots = knots_of(field, control)
@@ -206,7 +209,10 @@ class Runner:
     ) -> Outcome:  # fmt: skip
         """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps."""
         outcome = self._once(initial, parameters, steps, show)
-        while self.field.delays and (lost := outcome.status == Status.NO_ROOM).any():
+        while self.field.delays:
+            lost = np.flatnonzero(outcome.status == Status.NO_ROOM)
+            if not lost.size:
+                break
             self.delayed.grow()
             found = self._once(initial[:, lost], parameters[:, lost], steps, show)
             outcome.put(lost, found)
@@ -243,7 +249,9 @@ class Runner:
         label = "trajectories"
         size = 1 if self.resumes else followers.chunk_size()
         launch.run_chunks(label, count, size, work, unit=label, show=show)
-        outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
+        missing = np.flatnonzero(outcome.status == Status.NOT_RUN)
+        if missing.size:
+            outcome.states[..., resident.beside(outcome.states, missing)] = np.nan
         return outcome
 
     def arguments(
@@ -271,7 +279,7 @@ def shared_arguments(
     for row, shape in zip(shapes, arrays.shapes, strict=True):
         row[: len(shape)] = shape
     widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
-    absolute = control.step is None or control.is_watched or bool(arrays.delays)
+    absolute = control.step is None or control.has_own_steps or bool(arrays.delays)
     since = times if absolute else times - times[0]
     kind = {"f": precision, "i": np.int64}
     # An array of nothing is not for every device.
@@ -316,7 +324,7 @@ def out_of(outcome: Outcome) -> Out:
     """The arrays of an outcome as a kernel argument."""
     return Out(
         outcome.states, outcome.status, outcome.taken, outcome.rejected, outcome.hit_counts,
-        outcome.hits, outcome.observed,
+        outcome.hits, outcome.observed, outcome.step_log,
     )  # fmt: skip
 
 
@@ -332,7 +340,7 @@ class CPUFollowers:
         self._threads = 1
         may_lane = not (
             runner.arrays.in_place or runner.is_stabilised or runner.is_implicit
-            or runner.field.delays or runner.resumes
+            or runner.field.delays or runner.resumes or runner.control.step_log
         )  # fmt: skip
         if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
@@ -452,7 +460,7 @@ class CUDAFollowers:
         n, device = runner.arrays.size, runner.device
         control = runner.control
         hits = control.recorded * len(control.events)
-        results = runner._grid.size + 1 + hits
+        results = runner._grid.size + 1 + hits + control.step_log * (2 + control.powers)
         late = runner.delayed.numbers
         own = runner.rows * n + late if self.group == "thread" else 0
         if self.group != "thread":  # the workspace belongs to groups, not to trajectories
@@ -479,7 +487,7 @@ class CUDAFollowers:
             device.put(np.full(count, Status.NOT_RUN, np.uint8)),
             device.zeros(count, np.int64), device.zeros(count, np.int64),
             *(device.put(_some(one[..., chunk]))
-              for one in (outcome.hit_counts, outcome.hits, outcome.observed)),
+              for one in (outcome.hit_counts, outcome.hits, outcome.observed, outcome.step_log)),
         )  # fmt: skip
         blocks = self._blocks(run, out, count)
         w = self.workspace(blocks, count)
@@ -493,11 +501,11 @@ class CUDAFollowers:
             in_launches(device, chunk.start, run, out, w, launched)
         else:
             launched(w)
-        outcome.states[..., chunk] = device.get(out.states)
+        resident.store(device, out.states, outcome.states, (..., chunk))
         outcome.status[chunk] = device.get(out.status)
         outcome.taken[chunk] = device.get(out.taken)
         outcome.rejected[chunk] = device.get(out.rejected)
-        for name in ("hit_counts", "hits", "observed"):
+        for name in ("hit_counts", "hits", "observed", "step_log"):
             kept = getattr(outcome, name)
             if kept.size:
                 kept[..., chunk] = device.get(getattr(out, name))

@@ -7,6 +7,7 @@ after the other to a loop on the host (`implicit`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,25 @@ from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS, Method
+from ergode.trajectories.observables import Observable
 
 MOST = 256
 """Unknowns of a trajectory whose matrix a kernel has."""
 _SPARSE = 20_000  # unknowns up to which factors of a matrix that is no band have room
+
+
+def why_unwatched(field: VectorField, method: Method, control: Control) -> str | None:
+    """Why an implicit method does not find the events and observables of a run, or None."""
+    own = [one.name for one in control.observables if isinstance(one, Observable)]
+    if own:
+        return (
+            f"has observables of your own for up to 16 variables, and here is '{own[0]}'; choose "
+            "'tsit5', or Maximum, Minimum, Mean or TimeAbove"
+        )
+    if control.is_watched and (method.matrix_free or field.size > MOST):
+        what = "without a matrix" if method.matrix_free else f"of more than {MOST} unknowns"
+        return f"has no events and observables {what}; choose 'tsit5'"
+    return None
 
 
 def follow_stiff(
@@ -49,7 +65,7 @@ def follow_stiff(
     if on_host and not on_cpu:
         what = "is" if method.matrix_free else f"of more than {MOST} unknowns, here {n:,}, is"
         method.refuse(f"{what} for a CPU; choose 'rkc2'")
-    if on_cpu and (on_host or count == 1):
+    if on_cpu and (on_host or count == 1) and not control.is_watched:
         return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
     runner = Runner(field, method, control, **options)
     near = Evaluator(field, control, times, devices.resolve("cpu"))
@@ -94,3 +110,31 @@ def with_arrays(field: VectorField) -> VectorField:
     text = f"def rhs(t, y, dy, p):\n    f = rate(t, ({state}), p)\n{slopes}"
     rhs = function_from_text(text, {"rate": field.function})
     return VectorField(rhs=rhs, variables=("state", n), parameters=field.parameters)
+
+
+def watched_with_arrays(field: VectorField, control: Control) -> Control:
+    """Events and observables of named variables, for the same equations with one array."""
+    n = len(field.variables)
+    state = "".join(f"y[{i}], " for i in range(n))
+
+    def whole(function: Any, act: bool = False) -> Any:
+        call = f"function(t, ({state}), p)"
+        body = f"    return {call}\n"
+        if act:
+            slots = "".join(f"    y[{i}] = after[{i}]\n" for i in range(n))
+            body = f"    after = {call}\n{slots}"
+        return function_from_text(f"def whole(t, y, p):\n{body}", {"function": function})
+
+    def of_variable(one: Any) -> Any:
+        place = field.variables.index(one.variable)
+        text = f"def value(t, y, p):\n    return y[{place}]\n"
+        return replace(one, variable=function_from_text(text, {}))
+
+    events = [
+        replace(
+            event, function=whole(event.function),
+            effect=None if event.effect is None else whole(event.effect, act=True),
+        )
+        for event in control.events
+    ]  # fmt: skip
+    return replace(control, events=events, observables=[*map(of_variable, control.observables)])

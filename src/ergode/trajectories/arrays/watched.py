@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import check_distinct
 from ergode.core.compiler.language import UserFunction, real
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
@@ -17,9 +18,9 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays import group, inside_step
 from ergode.trajectories.arrays.equations import names_in_functions
-from ergode.trajectories.events import ZeroCrossing, bindings_of_nodes, check_names
+from ergode.trajectories.events import ZeroCrossing, bindings_of_nodes
 from ergode.trajectories.methods import Method
-from ergode.trajectories.observables import bindings_of_observables, check_names_of_observables
+from ergode.trajectories.observables import bindings_of_observables
 from ergode.trajectories.steppers import inside_step as small
 from ergode.trajectories.steppers import stepper
 
@@ -48,8 +49,8 @@ def check_watched(
                 )
     reader = field.arrays.reader(len(field.parameters))
     _functions(reader, events, observables)
-    check_names(events)
-    check_names_of_observables(observables)
+    check_distinct("events", [event.name for event in events])
+    check_distinct("observables", [one.name for one in observables])
     if events and "count" in field.variables:
         raise ModelError(
             "variable 'count' would be 'event_count' in the result, which is the name of the "

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import ModelError
+from ergode.core.words import counted
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
@@ -291,7 +292,8 @@ def _end_of_function(
         raise ModelError(f"history({begin:g}) failed: {type(error).__name__}: {error}") from None
     if len(values) != len(field.variables):
         raise ModelError(
-            f"history({begin:g}) has {len(values)} values for {len(field.variables)} variables"
+            f"history({begin:g}) has {counted(len(values), 'value')} for "
+            f"{counted(len(field.variables), 'variable')}"
         )
     return np.array(values)
 

@@ -178,7 +178,7 @@ def near_to(t, origin, width):
     return 64.0 * EPSILON * (abs(t) + abs(origin) + width)
 
 
-def cell_error(n, now, period, width, y, rtol, atol, ring, me):
+def cell_error(n, now, period, y, rtol, atol, ring, me):
     """Interpolation error, in units of the tolerance, estimated at the end of cell `n`."""
     worst = real(0.0)
     for v in unroll(range(len(DELAYED))):
@@ -449,7 +449,7 @@ def free_cell_error(t, y, rtol, atol, stored):
         return real(0.0)
     if fma(real(n + 1), width, origin) > t + near_to(t, origin, width):
         return real(0.0)  # this goal is the end of a polynomial, not of a cell
-    return cell_error(n, whole[NOW, me], stored.period, width, y, rtol, atol, stored.ring, me)
+    return cell_error(n, whole[NOW, me], stored.period, y, rtol, atol, stored.ring, me)
 
 
 # ---- state-dependent delays

@@ -38,14 +38,11 @@ def in_pieces(
     """
     arrays = {**others, "ring": kept.ring, "position": kept.state, "cursor": kept.cursor}
     with checkpoint.single_run(name, device) as single:
-        begin = 0
-        if single.state is not None:
-            begin = int(single.state["begin"])
-            for key, array in arrays.items():
-                device.copy(single.state[key], array)
+        begin = 0 if single.state is None else int(single.state["begin"])
+        single.restore(device, arrays)
 
         def state() -> dict[str, Any]:
-            return {"begin": begin} | {key: device.get(array) for key, array in arrays.items()}
+            return {"begin": begin} | checkpoint.state_of(device, arrays)
 
         while begin < last:
             until = min(begin + single.steps(), last) if single.is_kept else last

@@ -10,6 +10,8 @@ import numpy as np
 
 from ergode.core import launch
 from ergode.core.compiler.source import Precision
+from ergode.core.foreign import on_host
+from ergode.core.resident import beside
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import stacked
@@ -80,14 +82,15 @@ class Refinement:
                 break
             step /= 2
             finer, outcome = self._integrate(step, todo)
+            here = beside(out, todo)
             with np.errstate(invalid="ignore", over="ignore"):
-                error = np.abs(finer - out[..., todo]) / (2**order - 1)
-                allowed = error <= np.reshape(atol, (-1, 1)) + rtol * np.abs(finer)
-            out[..., todo] = finer
+                error = np.abs(finer - out[..., here]) / (2**order - 1)
+                allowed = error <= beside(out, np.reshape(atol, (-1, 1))) + rtol * np.abs(finer)
+            out[..., here] = finer
             status[todo] = outcome
-            todo = todo[~allowed.all(axis=(0, 1))]
+            todo = todo[~on_host(allowed.all(axis=(0, 1)))]
             if (outcome == Status.NOT_RUN).any():  # trajectories above the tolerance: no result
-                out[..., todo] = np.nan
+                out[..., beside(out, todo)] = np.nan
                 status[todo] = Status.NOT_RUN
                 break
         unmet = todo[status[todo] == Status.DONE]

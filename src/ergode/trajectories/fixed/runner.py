@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, launch
+from ergode.core import checkpoint, kernels, launch, resident
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
@@ -212,13 +212,14 @@ class Ensemble:
         Returns
         -------
         states : ndarray, shape [time_count, variable_count, trajectory_count]
-            NaN for trajectories that an interruption (Ctrl-C) prevented.
+            NaN for trajectories that an interruption (Ctrl-C) prevented. On the device where
+            results stay.
         status : ndarray of uint8, shape [trajectory_count]
             How each trajectory ended.
         """
         count = initial.shape[1]
         out = Out(
-            np.full((self.time_count, self.variable_count, count), np.nan, self.precision),
+            resident.full((self.time_count, self.variable_count, count), np.nan, self.precision),
             np.full(count, Status.NOT_RUN, np.uint8),
             self.no_sums(count) if growth is None else growth.sums,
         )
@@ -246,9 +247,9 @@ class Ensemble:
         if self.resumes:
             least = 0  # chunks do not depend on how long they take
         launch.run_chunks(label, count, size, work, unit=label, show=show, least=least)
-        missing = out.status == Status.NOT_RUN
-        if missing.any():
-            out.states[..., missing] = np.nan
+        missing = np.flatnonzero(out.status == Status.NOT_RUN)
+        if missing.size:
+            out.states[..., resident.beside(out.states, missing)] = np.nan
         return out.states, out.status
 
     def arguments(
@@ -372,7 +373,7 @@ class CUDAThreads:
             ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
             none = device.empty((1, 1), ensemble.precision), device.empty(1, np.int64)
             launch(Kept(np.int64(0), np.int64(0), ring, *none))
-        out.states[..., chunk] = device.get(filled.states)
+        resident.store(device, filled.states, out.states, (..., chunk))
         out.status[chunk] = device.get(filled.status)
         if ensemble.tangents:
             out.exponents[:, chunk] = device.get(filled.exponents)

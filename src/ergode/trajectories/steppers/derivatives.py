@@ -190,11 +190,6 @@ def bindings_of_derivatives(field: VectorField, time_slopes: bool) -> dict[Any, 
     return bindings
 
 
-def exact_derivatives(field: VectorField) -> bool:
-    """Whether the field has symbolic derivatives."""
-    return _exact(formula_text(field.function), field) is not None
-
-
 def additive(field: VectorField) -> bool:
     """Whether the noise is additive: the diffusion depends on neither state nor history."""
     if field.arrays is not None:

@@ -101,6 +101,16 @@ def gaps_here(t, y, history, p):
     return found
 
 
+def gaps_past_goal(g, t, y, history, p):
+    """Event functions where delayed values may jump.
+
+    Those of the user's events keep the value before: an event may occur by the jump.
+    """
+    if EDGES > 0:
+        return tuple(g[e] for e in range(EVENTS - EDGES)) + edges(t, y, history, p)
+    return g
+
+
 def gaps_at_begin(g0, inside):
     """Event functions at the beginning of a step; those that are zero, shortly after it.
 

@@ -1,0 +1,127 @@
+"""``ergode plan``: what a run would take on a device, which need not be here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ergode.cli.run import Show, show_plan, warnings_told
+from ergode.core import sample
+from ergode.core.absent import RECORDS, Absent, record_of
+from ergode.core.errors import PlanError
+from ergode.runfile.space import SpaceRun
+
+if TYPE_CHECKING:
+    from ergode.core.devices import Device
+    from ergode.runfile.read import RunFile
+
+ENOUGH = 0.5
+"""Seconds of a sample from which the time of all members is estimated."""
+_HERE = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a plan is for.
+
+    Attributes
+    ----------
+    device : str
+        A device of this machine, or one of the table.
+    count : int
+        Number of devices.
+    price : float or None
+        Of a device and hour.
+    times : bool
+        Whether to estimate the time, by a sample of members on a core of this machine.
+    """
+
+    device: str
+    count: int = 1
+    price: float | None = None
+    times: bool = False
+
+
+def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
+    """Check a run, and print its plan on a device.
+
+    Raises
+    ------
+    PlanError
+        The run or the device is not possible, or its time cannot be estimated.
+    """
+    device = place_of(wanted.device)
+    if isinstance(device, Absent) and asked.engine == "density":
+        raise PlanError(
+            f"a density finds its size while it runs, so it has no plan for '{wanted.device}', "
+            "which is not here"
+        )
+    with warnings_told():
+        facts = asked.on(device).plan()
+        if wanted.times:
+            kind = "space" if isinstance(asked.request, SpaceRun) else asked.engine
+            facts |= estimate(_core_seconds(asked), kind, wanted)
+        elif wanted.price is not None:
+            raise PlanError("--price needs the time; expected --time as well")
+    show_plan(asked, facts, show)
+
+
+def place_of(name: str) -> Device | str:
+    """The name of a device of this machine, or an absent device.
+
+    Raises
+    ------
+    PlanError
+        The table has no such device.
+    """
+    if name.partition(":")[0] in _HERE:
+        return name
+    return Absent.of(name, record_of(name))
+
+
+def _core_seconds(asked: RunFile) -> float:
+    """Time of the run on a core of this machine, from a sample [s]."""
+    options = {"compile": "now"} if asked.engine == "trajectories" else {}
+    here, size = asked.on("cpu:1", **options), 1
+    while True:
+        with sample.first(size) as taken:
+            found = here.execute(progress=False)
+        size = min(size, taken.total)
+        seconds = float(found.attrs["run_seconds"])
+        if seconds >= ENOUGH or size == taken.total:
+            return seconds * taken.total / size
+        size *= 4
+
+
+def estimate(core_seconds: float, engine: str, wanted: Wanted) -> dict[str, str]:
+    """The time on a core of this machine, and on devices if their rate was measured.
+
+    Raises
+    ------
+    PlanError
+        There is a price, and the rate was not measured.
+    """
+    said = {"time on a core here": _duration(core_seconds)}
+    record = RECORDS.get(wanted.device.upper())
+    cores = 0.0 if record is None else record.cores.get(engine, 0.0)
+    if not cores:
+        if wanted.price is not None:
+            raise PlanError(
+                f"no rate of '{wanted.device}' was measured for {engine}, so there is no cost"
+            )
+        return said
+    seconds = core_seconds / cores / wanted.count
+    said["time"] = (
+        f"roughly {_duration(seconds)} on {wanted.count} x {wanted.device}, if members fill it: "
+        f"then each is as fast as {cores:g} cores"
+    )
+    if wanted.price is not None:
+        said["cost"] = f"{wanted.price * wanted.count * seconds / 3600:.3g}"
+    return said
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s"

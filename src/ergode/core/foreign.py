@@ -1,0 +1,62 @@
+"""Arrays of other libraries on a CUDA device: CuPy, PyTorch, JAX, Numba.
+
+They have the CUDA array interface, which names the memory and the stream that fills it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core.devices import Device, resolve
+from ergode.core.errors import ModelError
+
+
+def is_on_cuda(array: Any) -> bool:
+    """Whether it is an array on a CUDA device.
+
+    Raises
+    ------
+    ModelError
+        It is, and does not show where: a tensor of PyTorch with gradients.
+    """
+    try:
+        return hasattr(array, "__cuda_array_interface__")
+    except (RuntimeError, TypeError) as error:
+        said = str(error).partition("\n")[0]
+        raise ModelError(f"an array on a CUDA device cannot be read: {said}") from None
+
+
+def holding(array: Any) -> Device:
+    """The CUDA device that an array is on.
+
+    Raises
+    ------
+    PlanError
+        CUDA cannot be used here.
+    """
+    resolve("cuda")
+    from ergode.core import cuda
+
+    return resolve(f"cuda:{cuda.index_of(array)}")
+
+
+def fetched(array: Any) -> np.ndarray:
+    """A copy in host memory of an array on a CUDA device; it waits for the stream that fills it.
+
+    Raises
+    ------
+    PlanError
+        CUDA cannot be used here.
+    """
+    resolve("cuda")
+    from ergode.core import cuda
+
+    found: np.ndarray = cuda.fetched(array)
+    return found
+
+
+def on_host(array: Any) -> np.ndarray:
+    """The array in host memory: a copy of one on a CUDA device (see `fetched`)."""
+    return np.asarray(fetched(array) if is_on_cuda(array) else array)

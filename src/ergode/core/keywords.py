@@ -1,0 +1,77 @@
+"""Messages about misspelt keywords of public functions, classes and methods.
+
+Python says that a keyword is unexpected; here the message suggests the one that was meant. A call
+is only looked at after it has failed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar
+
+from ergode.core.arguments import did_you_mean
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def suggesting(call: Callable[P, R]) -> Callable[P, R]:
+    """A function whose TypeError about an unknown keyword suggests a known one."""
+
+    @wraps(call)
+    def public(*given: P.args, **named: P.kwargs) -> R:
+        try:
+            return call(*given, **named)
+        except TypeError:
+            parameters = inspect.signature(call).parameters.values()
+            if any(one.kind is one.VAR_KEYWORD for one in parameters):
+                raise
+            known = [one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY]
+            unknown = [name for name in named if name not in known]
+            if not unknown:
+                raise
+            name = call.__qualname__
+            if call.__name__ == "__init__":
+                name, known = type(given[0]).__name__, known[1:]
+            close = did_you_mean(unknown[0], known) or f"; expected {', '.join(known)}"
+            message = f"{name}() has no argument '{unknown[0]}'{close}"
+        raise TypeError(message)
+
+    public.__dict__["suggests"] = True
+    return public
+
+
+def suggest(value: Any) -> Any:
+    """A public function or class, with such messages; anything else as it is.
+
+    A function also takes its place in its module, and can be pickled.
+    """
+    if isinstance(value, type):
+        _suggest_in(value)
+    elif isinstance(value, FunctionType) and not hasattr(value, "suggests"):
+        value = suggesting(value)
+        setattr(sys.modules[value.__module__], value.__name__, value)
+    return value
+
+
+def suggest_all(package: dict[str, Any], names: Iterable[str]) -> None:
+    """Give the public functions and classes of a package such messages."""
+    for name in names:
+        package[name] = suggest(package[name])
+
+
+def _suggest_in(owner: type) -> None:
+    """Replace the constructor and the public methods of a class, its own and inherited ones."""
+    for one in owner.__mro__:
+        if not one.__module__.startswith("ergode."):
+            continue
+        for name, method in list(vars(one).items()):
+            plain = method.__func__ if isinstance(method, classmethod | staticmethod) else method
+            is_public = name == "__init__" or not name.startswith("_")
+            if is_public and isinstance(plain, FunctionType) and not hasattr(plain, "suggests"):
+                found: Any = suggesting(plain)
+                setattr(one, name, found if plain is method else type(method)(found))

@@ -1,0 +1,44 @@
+"""The first members of a call, of which the time of all is estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from ergode.core.context import held
+
+
+@dataclass
+class Sample:
+    """How many members a call computes, of how many.
+
+    Attributes
+    ----------
+    size : int
+        Members that are computed, from the first on.
+    total : int
+        Members of the call.
+    """
+
+    size: int
+    total: int = 0
+
+
+_sample: ContextVar[Sample | None] = ContextVar("ergode_sample", default=None)
+
+
+@contextmanager
+def first(size: int) -> Iterator[Sample]:
+    """Within this block a call computes its first members only."""
+    with held(_sample, Sample(size)) as sample:
+        assert sample is not None
+        yield sample
+
+
+def take() -> Sample | None:
+    """The sample that is asked for; calls within this one are computed whole."""
+    sample = _sample.get()
+    _sample.set(None)
+    return sample

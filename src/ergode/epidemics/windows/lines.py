@@ -1,0 +1,114 @@
+"""Lines of nodes that wait for a test or a place, by windows of time.
+
+A window begins with each period, and after the moment at which the last test of a period is taken.
+So within a window all who ask for a test are tested, or nobody is.  Between windows, one thread of
+a replicate tests who waits.
+
+A window is cut short after the moment at which a place becomes free.  Whoever gets it enters at the
+beginning of the next window.  The beginning of a wait is a move in a path, into the compartment in
+which the node is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import real, to_bits
+from ergode.epidemics.shared.lines import (
+    admitted_to,
+    asks_for_test,
+    begin_period,
+    empty_line,
+    enter_place,
+    is_positive,
+    next_period,
+    next_tested,
+    spent_from,
+    take_in,
+)
+from ergode.epidemics.shared.progression import stay_index
+from ergode.epidemics.shared.transmission import destination_of_stay, looks_for_cases
+from ergode.epidemics.windows.atomics import add
+from ergode.epidemics.windows.state import compartment_of, stay_of
+from ergode.epidemics.windows.tracing import keep_detection
+
+_NEVER = float("inf")
+
+
+def ask_for_test(epidemic, place, stay, compartment, time):
+    """A node that entered a compartment asks for a test: it is tested, or waits."""
+    plan, state = epidemic.tables.interventions, epidemic.lines
+    starts, slot, position = epidemic.triggers.starts[place.slot], place.slot, place.position
+    for line in range(plan.lines.measure.size):
+        k = np.int64(plan.lines.measure[line])
+        asks = plan.lines.asks[line, compartment] != 0 and time >= 0.0
+        asks = asks and looks_for_cases(plan, starts, k, time)
+        if asks and asks_for_test(
+            plan, line, compartment, place.node, stay, epidemic.seed, place.replicate
+        ):
+            if time < starts[spent_from(plan, k)]:
+                add(state.left, (np.int64(slot), np.int64(line)), np.int32(-1))
+            elif plan.lines.waits[line] != 0 and state.since[line, position] < 0.0:
+                _arrive(state, place, line, time)
+
+
+def _arrive(state, place, line, time):
+    """A node comes to a line; it joins it between windows."""
+    state.since[line, place.position] = time
+    at = np.int64(add(state.arrived, (np.int64(place.slot), np.int64(line)), np.int32(1)))
+    state.inbox[line, place.position - place.node + at] = np.int32(place.node)
+
+
+def wait_for_place(epidemic, place, time):
+    """A node waits for a place, in its compartment."""
+    tables, paths, position = epidemic.tables, epidemic.paths, place.position
+    compartment = compartment_of(paths, position)
+    into = destination_of_stay(
+        tables, epidemic.triggers.starts[place.slot], compartment,
+        stay_index(compartment, stay_of(paths, position) - np.int32(1)), time, epidemic.seed,
+        place.replicate, place.node,
+    )  # fmt: skip
+    paths.state[position, 1] = to_bits(real(_NEVER))
+    _arrive(epidemic.lines, place, -2 - into, time)
+
+
+def enter_places(epidemic, position):
+    """A node that has got a place enters it."""
+    line = admitted_to(epidemic.tables.interventions, epidemic.lines, position)
+    if line >= 0:
+        enter_place(epidemic.lines, line, position)
+
+
+def form_lines(epidemic, row, shift):
+    """Before a window: those who came to the lines join them."""
+    for line in range(epidemic.tables.interventions.lines.measure.size):
+        take_in(epidemic.tables.interventions, epidemic.lines, row, line, shift)
+
+
+def forget_admitted(state, row):
+    """Empty the inboxes, which named the nodes that have got places (`pull_triggers`)."""
+    for line in range(state.arrived.shape[1]):
+        state.arrived[row, line] = np.int32(0)
+
+
+def test_lines(epidemic, row, shift, begin, replicate):
+    """Before a window: test the first in the lines if a period begins."""
+    tables, state = epidemic.tables, epidemic.lines
+    plan, starts = tables.interventions, epidemic.triggers.starts[row]
+    for line in range(plan.lines.measure.size):
+        k = np.int64(plan.lines.measure[line])
+        if state.left[row, line] <= 0 and starts[spent_from(plan, k)] == _NEVER:
+            starts[spent_from(plan, k)] = real(begin)
+        if next_period(plan, state, row, line) <= begin:
+            begin_period(plan, state, row, line, starts)
+            if not looks_for_cases(plan, starts, k, begin):
+                empty_line(state, row, line, shift)
+            node = next_tested(plan, state, row, line, shift, starts)
+            while node >= 0:
+                position = shift + node
+                if is_positive(
+                    plan, line, state.period[row, line], compartment_of(epidemic.paths, position),
+                    node, epidemic.seed, replicate,
+                ):  # fmt: skip
+                    keep_detection(epidemic.tracing, position, k, begin)
+                node = next_tested(plan, state, row, line, shift, starts)

@@ -1,0 +1,163 @@
+"""Testing and isolation of who is positive: without a limit, or with a number of tests a day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ergode.core.arguments import check_switch, check_text
+from ergode.core.errors import ModelError
+from ergode.models.epidemic.attributes import ByAttribute, factors_by
+from ergode.models.epidemic.calendars import Calendar, calendar_of
+from ergode.models.epidemic.dates import number_of
+from ergode.models.epidemic.interventions import SHARE, SPAN, Intervention
+
+_MOST = 2**31 - 1  # tests of a period
+
+
+@dataclass(frozen=True)
+class Testing(Intervention):
+    """Test nodes, and isolate those whose test is positive.
+
+    Without a `rate` nodes are tested once, when they enter a compartment, for example at the onset
+    of symptoms.  With a `rate` each node is tested at random times, again and again.  A test is
+    positive with a probability that depends on the node's compartment.  After a delay the node is
+    isolated; it then transmits less and is less susceptible.
+
+    Parameters
+    ----------
+    sensitivity : mapping of str to float
+        Probability that a test is positive, by the compartment of the node; zero in all others.
+        Tests of nodes that an infection may reach are always negative.
+    fraction : float
+        Without a `rate`: probability that a node is tested when it enters one of the compartments.
+    rate : float, optional
+        Rate of a Poisson process of tests of each node [1 / time].
+    delay : float
+        Time from the test to the isolation [time].
+    isolation : float
+        Duration of an isolation [time].  A positive test meanwhile prolongs it.
+    reduction : float
+        Fraction by which isolation reduces transmission from and to a node.
+    duration : float
+        Duration of the measure after its start [time].
+    among : str, optional
+        Name of a node attribute: only nodes with a nonzero value are tested.
+    capacity : int or Calendar, optional
+        Without a `rate`: tests in each `period`, negative ones included: a number, or whole numbers
+        that change at times or dates.  A series of pandas is taken as a Calendar.
+    period : float
+        With a `capacity`: its period [time].  Periods begin with the start of the measure; if that
+        is a Trigger, with the first of ``times``.
+    wait : bool
+        With a `capacity`: whether nodes that find no test left wait for one; otherwise they are not
+        tested.
+    priority : str or ByAttribute, optional
+        Among those who wait: name of a node attribute, nodes with the largest value come first,
+        such as ``"age"``; or the numbers of a ByAttribute.  Nodes of equal priority, or all nodes
+        without a priority, come in the order in which they asked.
+    start, stop : float, date or Trigger, optional
+        Start of the measure, and its stop instead of a duration.  Tests happen in between.
+
+    Notes
+    -----
+    With a `capacity`, a node asks for a test when it enters one of the compartments of
+    `sensitivity`, with the probability `fraction`.  It is tested at once while tests of the period
+    are left.  Otherwise it waits, if there is `wait`.  At the beginning of the next period, before
+    all other events of that moment, the first in the line are tested.  A calendar is read at that
+    moment.  What is left over is for those who ask during the period.  Unused tests are lost.
+
+    A node waits at most once: it keeps its place if it asks again, also after a reinfection.  It
+    keeps its place when its compartment changes.  The test is positive with the sensitivity of the
+    compartment in which the node is at the time of the test, so it comes too late for a node that
+    has recovered.  If the measure is not in force at the beginning of a period, all who wait leave
+    the line.
+
+    Nodes that ask at exactly one moment are all tested if a test was left before, and the next
+    period has as many fewer.  This happens only with holding times of a fixed length.  Of nodes
+    that wait and asked at one moment, the lower node number comes first.
+
+    Examples
+    --------
+    A test a week on average, which finds infectious nodes best:
+
+    >>> import ergode
+    >>> screening = ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10)
+
+    Half of those who fall ill are tested:
+
+    >>> clinics = ergode.Testing({"I": 0.8}, fraction=0.5, delay=2, isolation=10)
+
+    At most 200 tests a day; who finds none waits, and the oldest come first:
+
+    >>> limited = ergode.Testing({"I": 0.8}, capacity=200, priority="age", isolation=10)
+    """
+
+    sensitivity: Mapping[str, float]
+    fraction: float = 1.0
+    rate: float | None = None
+    delay: float = 0.0
+    isolation: float = math.inf
+    reduction: float = 1.0
+    duration: float = math.inf
+    among: str | None = None
+    capacity: int | Calendar | None = None
+    period: float = 1.0
+    wait: bool = True
+    priority: str | ByAttribute | None = None
+
+    def __post_init__(self) -> None:
+        self._check(fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN)
+        if not isinstance(self.sensitivity, Mapping) or not self.sensitivity:
+            raise ModelError(
+                f"Testing: sensitivity is {self.sensitivity!r}; expected compartments and the "
+                "probabilities of a positive test, such as {'I': 0.9}"
+            )
+        checked = {
+            name: number_of("Testing", f"sensitivity of '{name}'", value, *SHARE)
+            for name, value in self.sensitivity.items()
+        }
+        object.__setattr__(self, "sensitivity", checked)
+        if self.rate is not None:
+            rate = number_of("Testing", "rate", self.rate)
+            if not 0 < rate < math.inf:
+                raise ModelError(f"Testing: rate is {rate!r}; expected a finite number above zero")
+            if self.fraction != 1.0:
+                raise ModelError("Testing: it has a fraction and a rate; expected one of them")
+            object.__setattr__(self, "rate", rate)
+        check_switch("Testing", "wait", self.wait)
+        period = number_of("Testing", "period", self.period)
+        if not 0 < period < math.inf:
+            raise ModelError(f"Testing: period is {period!r}; expected a finite time above zero")
+        object.__setattr__(self, "period", period)
+        self._check_capacity()
+
+    def _check_capacity(self) -> None:
+        given = calendar_of(self.capacity)
+        if given is None:
+            if (self.period, self.wait, self.priority) != (1.0, True, None):
+                raise ModelError(
+                    "Testing: period, wait and priority are for a limited number of tests; "
+                    "expected a capacity"
+                )
+            return
+        if self.rate is not None:
+            raise ModelError(
+                "Testing: it has a capacity and a rate; a rate is a limit already, as the number "
+                "of nodes times the rate are tested in a unit of time"
+            )
+        numbers = given.factors if isinstance(given, Calendar) else (given,)
+        for one in numbers:
+            number = number_of("Testing", "capacity", one, 0.0, _MOST)
+            if isinstance(one, bool) or number != int(number):
+                raise ModelError(f"Testing: capacity is {one!r}; expected a whole number")
+        if not isinstance(given, Calendar):
+            given = int(given)
+        object.__setattr__(self, "capacity", given)
+        if self.priority is not None and not self.wait:
+            raise ModelError("Testing: priority is for nodes that wait, but wait is False")
+        if isinstance(self.priority, ByAttribute):
+            object.__setattr__(self, "priority", factors_by("testing", "priority", self.priority))
+        elif self.priority is not None:
+            check_text("Testing", "priority", self.priority)

@@ -1,0 +1,137 @@
+"""Plans for devices that are not here."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ergode
+from ergode.cli import plan
+from ergode.cli.app import app
+from ergode.core import absent, devices
+from ergode.runfile.read import read
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RUN_FILE = """
+engine = "stochastic"
+[network]
+species = { X = 9 }
+reactions = [{ reaction = "X -> 0", rate_constant = 1.0 }]
+[simulate]
+times = { stop = 99, count = 100000 }
+seed = 5
+replicates = 1000000
+"""
+NAMES = ("schloegl", "lorenz_sweep", "sir_sweep", "sirs_in_steps", "carbon_burning")
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    path = tmp_path / "decay.toml"
+    path.write_text(RUN_FILE)
+    return path
+
+
+def facts(*arguments):
+    done = invoke("plan", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["plan"]
+
+
+@pytest.mark.parametrize("example", NAMES)
+def test_every_engine_has_a_plan(example, tmp_path):
+    path = tmp_path / f"{example}.toml"
+    path.write_text((EXAMPLES / path.name).read_text())
+    said = facts(path, "--device", "A100")
+    assert said["device"] == "A100 (NVIDIA A100-SXM4-80GB)"
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_memory_of_the_device_counts(run_file):
+    at_once = {}
+    for name in ("H200", "h100", "A100-40GB"):
+        said = facts(run_file, "--device", name)
+        assert "host memory" in said
+        words = said["chunks"].replace(",", "").split()
+        at_once[name] = int(words[words.index("most") + 1])
+    record = absent.RECORDS["H200"]
+    # A realization has 24 bytes, and 8 for each time; results take two fifths of the memory.
+    expected = 0.4 * 0.9 * record.memory_bytes / (24 + 800_000)
+    assert 0.98 * expected < at_once["H200"] <= expected
+    ratio = at_once["h100"] / at_once["H200"]
+    assert ratio == pytest.approx(absent.RECORDS["H100"].memory_bytes / record.memory_bytes, 0.01)
+    assert at_once["A100-40GB"] < 0.5 * at_once["h100"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--device", "H2000"),
+            "device 'H2000' is neither here nor in the table of devices, which",
+        ),
+        (("--device", "H200", "--price", "3"), "--price needs the time; expected --time as well"),
+        (("--device", "cuda:99"), "cuda:99"),
+        (("--set", "simulate.method=telepathy"), "telepathy"),
+    ],
+)
+def test_what_has_no_plan(run_file, arguments, message):
+    done = invoke("plan", run_file, *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_time_of_devices():
+    wanted = plan.Wanted("h200", count=4, price=3.0)
+    said = plan.estimate(4 * 800 * 7200.0, "stochastic", wanted)
+    assert said["time on a core here"] == "2.7e+02 days"
+    assert said["time"].startswith("roughly 2 h on 4 x h200") and "800 cores" in said["time"]
+    assert said["cost"] == "24"
+    assert set(plan.estimate(1.0, "stochastic", plan.Wanted("A100"))) == {"time on a core here"}
+    for device, engine in (("A100", "stochastic"), ("H200", "density"), ("cpu", "stochastic")):
+        with pytest.raises(ergode.PlanError, match="no cost"):
+            plan.estimate(1.0, engine, plan.Wanted(device, price=1.0))
+
+
+def test_a_sample_is_of_the_first_members(run_file, monkeypatch):
+    monkeypatch.setattr(plan, "ENOUGH", 0.0)
+    said = facts(run_file, "--device", "H200", "--time")
+    assert said["time"].startswith("roughly ") and said["time on a core here"]
+    assert not run_file.with_suffix(".nc").exists()
+
+
+def test_one_density_has_no_members(tmp_path):
+    path = tmp_path / "seen_oscillator.toml"
+    path.write_text((EXAMPLES / path.name).read_text())
+    asked = read(path, overwrite=True)
+    with pytest.raises(ergode.PlanError, match="no members"):
+        plan._core_seconds(asked)
+    done = invoke("plan", path, "--device", "H100")
+    assert done.exit_code == 2 and "finds its size while it runs" in done.stderr
+
+
+def test_an_absent_device_runs_nothing(run_file):
+    place = absent.Absent.of("H200", absent.record_of("h200"))
+    with pytest.raises(ergode.PlanError, match="is not here"):
+        read(run_file, overwrite=True, settings=["simulate.replicates=3"]).on(place).execute(False)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("example", NAMES)
+def test_the_plan_of_a_device_that_is_here(example, tmp_path):
+    """An absent device of the same sizes has the same chunks."""
+    path = tmp_path / f"{example}.toml"
+    path.write_text((EXAMPLES / path.name).read_text())
+    here = devices.resolve("cuda")
+    record = absent.Record(
+        here.model, here.memory_bytes, here.core_count, here.shared_bytes_most, here.cluster_most
+    )
+    asked = read(path, overwrite=True)
+    plans = [asked.on(one).plan() for one in (here, absent.Absent.of(here.name, record))]
+    assert plans[0]["device"] == plans[1]["device"]
+    assert plans[0].get("chunks") == plans[1].get("chunks")

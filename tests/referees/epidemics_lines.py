@@ -1,0 +1,162 @@
+"""Who waits for a test of a period, or for a place: written from what a user is told.
+
+It shares no code with the library.  `TestLines` keeps, of all replicates side by side, the tests
+that are left and when each node asked for one; `PlaceLines` since when each node waits for a place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from epidemics_world import World, tidy
+
+
+def periods_of(one: dict[str, Any], begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """When the periods of a measure begin, the first perhaps before the run, and their tests."""
+    first = one.get("start", begin)
+    moments = tidy(first + one["period"] * np.arange(int((end - first) / one["period"]) + 2))
+    moments = moments[np.append(moments[1:], np.inf) > begin]
+    given = one["capacity"]
+    if not isinstance(given, tuple):
+        return moments, np.full(moments.size, given)
+    changes, numbers, *period = given
+    times = np.mod(tidy(np.mod(moments, period[0])), period[0]) if period else moments
+    at = np.searchsorted(tidy(changes), times, side="right") - 1
+    return moments, np.asarray(numbers)[np.maximum(at, 0)]
+
+
+class TestLines:
+    """The tests that are left, and the lines of those who wait, by replicate and measure."""
+
+    __test__ = False
+
+    def __init__(self, run: Any, count: int) -> None:
+        self.run, world = run, run.world
+        self.limited = [k for k, one in enumerate(world.measures) if "period" in one]
+        shape = count, len(world.measures)
+        self.left, self.number = np.zeros((2, *shape), int)
+        self.spent_at = np.full(shape, np.inf)
+        self.asked = np.full((*shape, world.nodes), np.inf)
+        self.periods = {}
+        for k in self.limited:
+            moments, tests = periods_of(world.measures[k], run.begin, run.horizon)
+            self.periods[k] = np.append(moments, np.inf), np.append(tests, 0)
+            if moments.size and moments[0] <= run.begin:
+                self.left[:, k], self.number[:, k] = tests[0], 1
+        self.urgency = {k: _urgency(world, world.measures[k]) for k in self.limited}
+
+    def next(self, rows: np.ndarray) -> np.ndarray:
+        """When the next period of any measure begins."""
+        found = np.full(rows.size, np.inf)
+        for k in self.limited:
+            found = np.minimum(found, self.periods[k][0][self.number[rows, k]])
+        return found
+
+    def ask(self, rows: np.ndarray, node: np.ndarray, to: np.ndarray, time: np.ndarray) -> None:
+        """Nodes that enter compartments ask for a test, and are tested, wait or go away."""
+        run = self.run
+        for k in self.limited:
+            one = run.world.measures[k]
+            wanted = np.isin(to, [run.index[name] for name in one["sensitivity"]])
+            wanted &= (run.rng.random(rows.size) < one["fraction"]) & run._among(one)[node]
+            mine = np.flatnonzero(wanted & run._in_force(rows, k, time))
+            row, who, when = rows[mine], node[mine], time[mine]
+            taken = (self.left[row, k] > 0) | (self.spent_at[row, k] == when)
+            self._test(row[taken], k, who[taken], when[taken])
+            spent = row[taken & (self.left[row, k] == 0)]
+            self.spent_at[spent, k] = when[taken & (self.left[row, k] == 0)]
+            if one["wait"]:
+                row, who, when = row[~taken], who[~taken], when[~taken]
+                self.asked[row, k, who] = np.minimum(self.asked[row, k, who], when)
+
+    def _test(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
+        run, one = self.run, self.run.world.measures[k]
+        self.left[rows, k] -= 1
+        share = run._sensitivity(one, run.at[rows, node])
+        found = run.rng.random(rows.size) < share
+        begin = tidy(time[found] + one["delay"])
+        run._hold(rows[found], k, node[found], begin, one["isolation"])
+
+    def refill(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """A period begins: those who wait the longest are tested."""
+        for k in self.limited:
+            moments, tests = self.periods[k]
+            mine = moments[self.number[rows, k]] == time
+            row, when = rows[mine], time[mine]
+            self.left[row, k] = tests[self.number[row, k]] + np.minimum(self.left[row, k], 0)
+            self.number[row, k] += 1
+            self.spent_at[row, k] = np.inf
+            force = self.run._in_force(row, k, when)
+            self.asked[row[~force], k] = np.inf
+            row, when = row[force], when[force]
+            while row.size:
+                asked = self.asked[row, k]
+                some = (self.left[row, k] > 0) & np.isfinite(asked).any(axis=1)
+                row, when, asked = row[some], when[some], asked[some]
+                urgency = np.where(np.isfinite(asked), self.urgency[k], -np.inf)
+                first = urgency == urgency.max(axis=1, keepdims=True)
+                node = np.where(first, asked, np.inf).argmin(axis=1)  # of equal ones the first
+                self.asked[row, k, node] = np.inf
+                self._test(row, k, node, when)
+
+
+class PlaceLines:
+    """Who waits for places, and enters one at the next moment, by replicate and measure."""
+
+    def __init__(self, run: Any, count: int) -> None:
+        self.run, world = run, run.world
+        self.waited = [k for k, m in enumerate(world.measures) if m["kind"] == "capacity"
+                       and m.get("wait")]  # fmt: skip
+        self.since = np.full((count, len(world.measures), world.nodes), np.inf)
+        self.enters = self.since.copy()
+
+    def wait(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
+        """Nodes wait in their compartments; nothing but a place ends that."""
+        self.since[rows, k, node] = time
+        self.run.due[rows, node] = np.inf
+
+    def waits(self, rows: np.ndarray, k: int) -> np.ndarray:
+        """Whether anybody waits."""
+        return np.isfinite(self.since[rows, k]).any(axis=1)
+
+    def next(self, rows: np.ndarray) -> np.ndarray:
+        """When the next node enters a place."""
+        return self.enters[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
+
+    def admit(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """After a moment: whoever has waited the longest gets a place that is free."""
+        run, found = self.run, np.zeros(rows.size, bool)
+        over = run.clock[rows] < time
+        for k in self.waited:
+            one = run.world.measures[k]
+            inside = (run.at[rows] == run.index[one["compartment"]]).sum(axis=1)
+            free = one["places"] - inside - np.isfinite(self.enters[rows, k]).sum(axis=1)
+            while True:
+                here = np.flatnonzero(over & (free > 0) & self.waits(rows, k))
+                if not here.size:
+                    break
+                row = rows[here]
+                node = self.since[row, k].argmin(axis=1)  # of equal ones the first
+                self.since[row, k, node] = np.inf
+                self.enters[row, k, node] = np.nextafter(run.clock[row], np.inf)
+                free[here] -= 1
+                found[here] = True
+        return found
+
+    def enter(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """Nodes enter the places that they have got."""
+        flat = self.enters[rows].reshape(rows.size, -1).argmin(axis=1)
+        k, node = np.divmod(flat, self.run.world.nodes)
+        self.enters[rows, k, node] = np.inf
+        for number in np.unique(k):
+            mine = k == number
+            to = self.run.index[self.run.world.measures[number]["compartment"]]
+            self.run._enter(rows[mine], node[mine], np.full(int(mine.sum()), to), time[mine])
+
+
+def _urgency(world: World, one: dict[str, Any]) -> np.ndarray:
+    given = one.get("priority")
+    if isinstance(given, dict):
+        return np.array([given["risk"][risk] for risk in world.risk])
+    return np.zeros(world.nodes) if given is None else np.asarray(world.age)
