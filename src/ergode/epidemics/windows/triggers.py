@@ -37,6 +37,7 @@ from ergode.epidemics.windows.state import destination, is_infection, is_wait, m
 
 BIN_BITS = 6
 BINS = 1 << BIN_BITS
+_NEVER = float("inf")
 
 
 class TriggerState(NamedTuple):
