@@ -99,6 +99,9 @@ def feature_table():
         "any measure, triggered by a count": measure(
             ergode.Vaccination(fraction=0.5, efficacy=1, start=ergode.Trigger("I", 2))
         ),
+        "triggers by what is new in a window, or by a group": measure(
+            ergode.LayerClosure(start=ergode.Trigger("cases", fraction=0.1, window=7))
+        ),
         "measures that counts start and stop, again and again": measure(
             ergode.LayerClosure(
                 start=ergode.Trigger("I", 3), stop=ergode.Trigger("I", 2, below=True)

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -224,8 +225,12 @@ def surprised_density(**options):
 def particles(**options):
     return ergode.particles.propagate(
         DUFFING, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3], count=400,
-        keep="all", resample_below=1.0, **{"device": "cpu", **MEASURED, **options},
+        keep="all", **{"resample_below": 1.0, "device": "cpu", **MEASURED, **options},
     )  # fmt: skip
+
+
+def weighted_particles(**options):
+    return particles(resample_below=0.0, **options)
 
 
 def leap(**options):
@@ -247,7 +252,8 @@ CHEAP = [fixed, particles]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
     unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities,
-    noisy_density, swung_density, surprised_density, leap, pushed_leap, sampled_leap, arrays,
+    noisy_density, swung_density, surprised_density, weighted_particles, leap, pushed_leap,
+    sampled_leap, arrays,
     fixed_arrays, stabilised, watched_arrays, delayed_arrays, noisy_arrays,
 ]  # fmt: skip
 each_run = pytest.mark.parametrize(
@@ -278,6 +284,12 @@ def die_after(monkeypatch, count, act=None):
     return written
 
 
+def same_attributes(found, wanted):
+    for name, value in wanted.attrs.items():
+        if not name.endswith("_seconds"):
+            np.testing.assert_equal(found.attrs[name], value, err_msg=name)
+
+
 def go_on(call, **options):
     for _ in range(500):
         try:
@@ -300,12 +312,81 @@ def test_a_run_that_dies_often_has_the_same_bits(call, tmp_path, monkeypatch):
     same_bits(found, plain)
     assert not list((tmp_path / "run.zarr").glob("*.checkpoint"))
     at_once = call(store=tmp_path / "other.zarr", checkpoint=1e9)
-    for name, value in at_once.attrs.items():
-        if not name.endswith("_seconds"):
-            np.testing.assert_equal(found.attrs[name], value, err_msg=name)
+    same_attributes(found, at_once)
     count = len(written)
     same_bits(call(store=tmp_path / "run.zarr", checkpoint=OFTEN), found)
     assert len(written) == count
+
+
+def altered(array):
+    """Other arrays of this shape and type: zeros, the reverse, and other values."""
+    flat = array.reshape(-1)
+    if array.dtype == bool:
+        others = [~flat]
+    elif array.dtype.kind == "f":
+        others = [0 * flat, flat[::-1], 1.25 * flat + 0.5]
+    else:
+        others = [0 * flat, flat[::-1], flat + 1, flat ^ np.array(1, flat.dtype)]
+    for one in others:
+        if not np.array_equal(one, flat, equal_nan=array.dtype.kind == "f"):
+            yield one.reshape(array.shape).astype(array.dtype)
+
+
+def _resumed(call, store, plain):
+    """Exit code 0 if the run that goes on has the same bits, as if nothing was altered."""
+    try:
+        found = call(store=store, checkpoint=1e9)
+        same_bits(found, plain)
+        same_attributes(found, plain)
+    except BaseException:  # other bits, or refused
+        os._exit(1)
+    os._exit(0)
+
+
+def is_noticed(call, store, plain):
+    """Whether an altered state changes the result, is refused, or ends the process."""
+    child = FORK.Process(target=_resumed, args=(call, store, plain))
+    child.start()
+    child.join(60)
+    if child.is_alive():  # it does not end
+        child.kill()
+        child.join()
+    return child.exitcode != 0
+
+
+UNREAD = {
+    particles: {"log_weights"},  # resampled always: all are alike
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("call", [*CHEAP, *DEAR], ids=[one.__name__ for one in [*CHEAP, *DEAR]])
+def test_every_array_of_a_state_matters(call, tmp_path, monkeypatch):
+    """One at a time is altered, early and late in the run."""
+    plain = call(store=tmp_path / "plain.zarr", checkpoint=1e9)
+    with monkeypatch.context() as counting:
+        written = die_after(counting, 10**9)
+        go_on(call, store=tmp_path / "counted.zarr")
+    seen, silent = set(), set()
+    for part in (0.3, 0.7, 1.0):
+        store = tmp_path / f"at_{part}.zarr"
+        with monkeypatch.context() as dying:
+            die_after(dying, max(1, int(part * len(written))))
+            with pytest.raises(Died):
+                call(store=store, checkpoint=OFTEN)
+        (file,) = sorted(store.glob("*.checkpoint/*.npz"))[-1:]
+        state = dict(np.load(file))
+        assert not is_noticed(call, shutil.copytree(store, tmp_path / f"same_{part}.zarr"), plain)
+        for name in set(state) - {checkpoint._ABOUT} - seen:
+            for number, other in enumerate(altered(state[name])):
+                copy = shutil.copytree(store, tmp_path / f"{part}_{name}_{number}.zarr")
+                np.savez(copy / file.relative_to(store), **{**state, name: other})
+                if is_noticed(call, copy, plain):
+                    seen.add(name)
+                    break
+                silent.add(name)
+    unread = silent - seen - UNREAD.get(call, set())
+    assert not unread, f"nothing depends on {sorted(unread)}"
 
 
 def _killed(call, store, number, halfway):

@@ -76,6 +76,8 @@ if TYPE_CHECKING:
         Chebyshev,
         DetailedBalance,
         Falloff,
+        Photolysis,
+        PowerLaw,
         PressureLog,
         Reaclib,
         ThreeBody,
@@ -135,8 +137,8 @@ _HOMES = {
     "ergode.models.reactions.events": ("Event",),
     "ergode.models.reactions.molecules": ("in_molecules",),
     "ergode.models.reactions.rates": (
-        "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog",
-        "Reaclib", "ThreeBody", "WeakTable",
+        "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "Photolysis",
+        "PowerLaw", "PressureLog", "Reaclib", "ThreeBody", "WeakTable",
     ),
     "ergode.models.reactions.reaction_diffusion": ("ReactionDiffusion",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
@@ -186,9 +188,9 @@ __all__ = [
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
     "Isolation", "LayerClosure", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
-    "Nucleus", "PerformanceWarning", "PlanError", "PressureLog", "Progression", "Reaclib",
-    "Reaction", "ReactionDiffusion", "ReactionNetwork", "ReactionTable", "ReadError", "Samples",
-    "Seeds", "Species",
+    "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
+    "Progression", "Reaclib", "Reaction", "ReactionDiffusion", "ReactionNetwork", "ReactionTable",
+    "ReadError", "Samples", "Seeds", "Species",
     "Status", "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
@@ -206,7 +208,7 @@ def __getattr__(name: str) -> Any:
     if name in _PLACES:
         home, attribute = _PLACES[name]
         value = getattr(import_module(home), attribute)
-        value = import_module("ergode.core.keywords").suggest(value)
+        value = import_module("ergode.core.keywords").suggest(value, name)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
     elif name == "fields":

@@ -53,6 +53,13 @@ def test_a_keyword_like_no_other_is_answered_with_all():
     )
 
 
+def test_the_name_is_the_public_one():
+    with pytest.raises(
+        TypeError, match=r"^Device\(\) has no argument 'devce'; did you mean 'device'"
+    ):
+        ergode.Device(devce="cpu")
+
+
 def test_keywords_that_are_passed_on_are_answered_by_the_function_that_takes_them():
     section = ergode.trajectories.ZeroCrossing(lambda t, y, p: (y[0],), name="section")
     with pytest.raises(TypeError, match=r"^integrate\(\) has no argument 'metod'; did you mean"):

@@ -172,7 +172,7 @@ def test_what_a_smeared_tail_hides_is_told(steps, deviation, away):
     """Seed 941557923729 of the referee: 0.7 deviations off, and 0.3 were told.
 
     A steep tail becomes steeper: a measurement moves the smeared mean less than it should, and the
-    posterior is too thin.  The error is up to thirty times what its first order would be.
+    posterior is too thin.  The error is more than ten times what its first order would be.
     """
     cell, variance = np.arange(400.0) - 200.0, 0.3 * deviation**2
     start = np.exp(-0.5 * ((cell + 0.5 * steps) / deviation) ** 2)

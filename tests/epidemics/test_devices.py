@@ -236,6 +236,21 @@ CASES = {
     "trigger": (
         SIS, _network(), {"interventions": [ergode.LayerClosure(start=ergode.Trigger("I", 12))]}
     ),
+    "trigger by new cases": (
+        SIS,
+        _attributed(_network()),
+        {
+            "interventions": [
+                ergode.LayerClosure(
+                    start=ergode.Trigger("cases", 5, window=2.0),
+                    stop=ergode.Trigger("cases", 3, window=2.0, below=True),
+                ),
+                ergode.LayerClosure(
+                    reduction=0.5, start=ergode.Trigger("I", fraction=0.2, among={"group": [0, 2]})
+                ),
+            ]
+        },
+    ),
     "meetings": (SIS, _meetings(False), {}),
     "instantaneous meetings": (SIR, _meetings(True), {}),
 }  # fmt: skip

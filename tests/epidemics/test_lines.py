@@ -1,4 +1,4 @@
-"""Tests and places of which there are too few: who waits and who does not, event by event.
+"""Tests and places of which there are too few, and counts in a window, event by event.
 
 All calls have the same kinds of measures, and so share one compiled kernel.
 """
@@ -47,13 +47,14 @@ def compartments(model, contacts, arrivals, measures, times, factor):
     enough = [
         ergode.Capacity("R", 10**6, wait=True),
         ergode.Testing({"R": 0.5}, capacity=10**6),
+        ergode.LayerClosure(start=ergode.Trigger("R", fraction=1.0, window=0.5)),
     ]  # fmt: skip
     counts = simulate(
         model, contacts, initial={"E": ergode.Seeds(np.arange(ages.size), age=ages)}, times=times,
         interventions=[*measures, *enough], strata="number", layer_factors=factor, device="cpu",
     )  # fmt: skip
     assert counts.attrs["method"] == "sellke"
-    where = counts["count"].isel(replicate=0).transpose("time", "number", "compartment").values
+    where = counts["count"].isel(replicate=0).transpose("time", "stratum", "compartment").values
     return np.array(model.compartments)[where.argmax(axis=2)]
 
 
@@ -103,7 +104,7 @@ def test_who_waits_the_longest_gets_the_place():
     # The place is taken just after it is free, and the row of that moment shows it.
     assert in_hospital([2.0, 2.5], [one], [3.0]) == ["RH"]
     # A place that nobody waits for is there for the next.
-    assert in_hospital([2.0, 2.5, 4.5], [one], [3.5, 4.25, 4.75]) == ["RHE", "RRE", "RRH"]
+    assert in_hospital([1.0, 1.5, 3.5], [one], [2.5, 3.25, 3.75]) == ["RHE", "RRE", "RRH"]
 
 
 def test_tests_are_taken_at_once_while_there_are_some():
@@ -140,6 +141,32 @@ def test_priority_and_changes_while_waiting():
     both = {"I": 1.0, "J": 1.0}
     found = isolated([0.25, 0.375, 0.5], 2.75, illness=0.25, sensitivity=both, capacity=1)
     assert found == "++-"
+
+
+def closed(arrivals, day, start, stop=None):
+    """Whether contacts are closed on a day, because of those who fall ill at some days."""
+    closure = ergode.LayerClosure(start=start, stop=stop)
+    factor = ergode.Calendar([0.0, day, day + 0.25], [0.0, 1.0, 0.0])
+    times = [0.0, day + 0.5]
+    found = compartments(cases(9.0), CONTACTS, arrivals, [closure], times, factor)
+    return bool(found[-1, PAIRS] == "S")
+
+
+def test_triggers_by_what_is_new_and_by_a_group():
+    two = ergode.Trigger("I", 2, window=0.75)
+    assert closed([1.0, 1.5], 2.0, two) and not closed([1.0, 2.0], 2.5, two)
+    # An entry counts until just before its age is the window.
+    assert not closed([1.0, 1.75], 2.0, two)
+    # The last entry is over on day 2.25.
+    none = ergode.Trigger("I", 1, window=0.75, below=True)
+    assert closed([1.0, 1.5], 1.75, two, none) and not closed([1.0, 1.5], 2.5, two, none)
+    for among, share, expected in [
+        ({"number": [0, 1]}, 1.0, True), ({"number": [0, 2]}, 1.0, False), ("number", 0.02, True),
+        ({"number": range(4)}, 0.5, True), ({"number": range(4)}, 0.51, False),
+        (None, 0.05, True), (None, 0.06, False), ({"number": 1}, 0.1, True),
+    ]:  # fmt: skip
+        start = ergode.Trigger("I", fraction=share, among=among)
+        assert closed([1.0, 1.5], 2.0, start) == expected, (among, share)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +206,20 @@ def test_priority_and_changes_while_waiting():
         (
             lambda: ergode.Testing({"I": 1}, capacity=3, wait=False, priority="age"),
             "priority is for nodes that wait",
+        ),
+        (lambda: ergode.Trigger("I"), "expected either a level or a fraction"),
+        (lambda: ergode.Trigger("I", 3, fraction=0.5), "expected either a level or a fraction"),
+        (lambda: ergode.Trigger("I", fraction=0), "fraction is 0; expected a number above zero"),
+        (lambda: ergode.Trigger("I", fraction=1.5), "fraction is 1.5; expected a number, betw"),
+        (lambda: ergode.Trigger("I", 3, window=0), "window is 0.0; expected a finite time"),
+        (lambda: ergode.Trigger("I", 3, among=["a"]), "expected the name of a node attribute"),
+        (
+            lambda: closed([1.0], 2.0, ergode.Trigger("I", 3, among={"number": [3, 99]})),
+            "a trigger counts nodes with number 99, but there are none",
+        ),
+        (
+            lambda: closed([1.0], 2.0, ergode.Trigger("I", 3, among="age")),
+            "a trigger needs the node attribute 'age'",
         ),
         (lambda: isolated([1.0], 2.0, capacity=3, priority="age"), "needs the node attribute 'age"),
         (lambda: isolated([1.0], 2.0, capacity=3, period=1e-9), "expected at most 1,000,000"),

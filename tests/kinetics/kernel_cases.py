@@ -109,8 +109,8 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
             device, bindings | run_by.bindings, system, how, limit, threads=threads
         )
     else:
-        pattern, _ = coupled(mechanism, zones.heating)
-        alone = system_of(mechanism, absolute, heating=zones.heating)
+        pattern, _ = coupled(mechanism, zones.heating, zones.flow)
+        alone = system_of(mechanism, absolute, heating=zones.heating, flow=zones.flow)
         system = block_system_of(alone, pattern, threads)
         launch = implicit.block_launch(
             device,

@@ -171,7 +171,13 @@ REFUSED = [
     ({"units": {"activation-energy": "m/s"}}, "unit 'm/s' of activation-energy"),
 ]
 REACTIONS = [
-    ({"orders": {"H": 2}}, "has the key 'orders'"),
+    ({"orders": {"H": 2}, "equation": "H + O2 <=> HO2"}, "has orders, but is reversible"),
+    ({"orders": {"H": -2}}, "order -2 in H without negative-orders"),
+    ({"orders": {"AR": 1}}, "an order in AR, which is no reactant, without nonreactant-orders"),
+    ({"orders": {"XE": 1}}, "an order in 'XE', not a species of the phase"),
+    ({"orders": {"H": "two"}}, "order in H: 'two' is not a finite number"),
+    ({"orders": [1]}, "has the orders [1]; expected a mapping"),
+    ({"orders": {"H": 1}, "negative-orders": 1}, "negative-orders: 1; expected true or false"),
     ({"Motz-Wise": True}, "has the key 'Motz-Wise'"),
     ({"efficiencies": {"AR": 2}}, "three-body reaction with 0 species on both sides"),
     ({"type": "elementary", "efficiencies": {"AR": 2}}, "has the key 'efficiencies'"),

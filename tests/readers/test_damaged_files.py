@@ -49,7 +49,9 @@ def test_damaged_files_until_the_time_is_up(tmp_path):
     print(f"first seed {first}")
     until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
     while time.monotonic() < until:
-        read_damaged("all", tmp_path, first, 100)
+        folder = tmp_path / str(first)  # a file of an earlier round would be in the way
+        folder.mkdir()
+        read_damaged("all", folder, first, 100)
         first += 100
 
 

@@ -86,6 +86,29 @@ def test_it_runs(folder):
     assert result["status"].values.tolist() == [0, 0]
 
 
+def test_photolysis_follows_the_sunlight(folder):
+    network = ergode.read_kpp(folder / "small.def")
+    laws = {one.name: one.value for one in network.reactions}
+    assert laws["R1"] == ergode.Photolysis(2.643e-10, 3.0)
+    assert laws["R3"] == ergode.Photolysis(6.12e-4)
+    found = ergode.kinetics.reaction_rates(network, temperature=250.0, sunlight=[0.5, 0.0])
+    noon = ergode.read_kpp(folder / "small.def", parameters={"SUN": 0.5})
+    expected = ergode.kinetics.reaction_rates(noon, temperature=250.0)["coefficient"][0]
+    np.testing.assert_allclose(found["coefficient"][0], expected, rtol=1e-12)
+    dark = [isinstance(law, ergode.Photolysis) for law in laws.values()]
+    np.testing.assert_array_equal(found["coefficient"][1] == 0.0, dark)
+
+
+def test_other_functions_of_the_sun_need_a_number(tmp_path, refusal):
+    path = tmp_path / "one.eqn"
+    path.write_text("#EQUATIONS\nA = B : 0.1 * SUN + 0.2 ;\n")
+    said = refusal(ergode.read_kpp, path)
+    assert "line 2" in said and "not a power of SUN" in said
+    path.write_text("#EQUATIONS\nA = B : 3. * SUN**2 * EXP(-500 / TEMP) ;\n")
+    (law,) = [one.value for one in ergode.read_kpp(path).reactions]
+    assert law.exponent == 2.0 and law.rate.activation_temperature == 500.0
+
+
 def test_falloff_and_sums_need_a_temperature(tmp_path):
     path = tmp_path / "one.eqn"
     path.write_text("#EQUATIONS\nA = B : FALL(1e-31, 0.0, -1.6, 3e-11, 0.0, -0.3, 0.6);\n")

@@ -109,7 +109,7 @@ class PlaceLines:
         self.waited = [k for k, m in enumerate(world.measures) if m["kind"] == "capacity"
                        and m.get("wait")]  # fmt: skip
         self.since = np.full((count, len(world.measures), world.nodes), np.inf)
-        self.enters = self.since.copy()
+        self.enters = np.full((count, len(self.waited), world.nodes), np.inf)
 
     def wait(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
         """Nodes wait in their compartments; nothing but a place ends that."""
@@ -122,16 +122,16 @@ class PlaceLines:
 
     def next(self, rows: np.ndarray) -> np.ndarray:
         """When the next node enters a place."""
-        return self.enters[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
+        return self.enters[rows].min(axis=(1, 2), initial=np.inf)
 
     def admit(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
         """After a moment: whoever has waited the longest gets a place that is free."""
         run, found = self.run, np.zeros(rows.size, bool)
         over = run.clock[rows] < time
-        for k in self.waited:
+        for place, k in enumerate(self.waited):
             one = run.world.measures[k]
             inside = (run.at[rows] == run.index[one["compartment"]]).sum(axis=1)
-            free = one["places"] - inside - np.isfinite(self.enters[rows, k]).sum(axis=1)
+            free = one["places"] - inside - np.isfinite(self.enters[rows, place]).sum(axis=1)
             while True:
                 here = np.flatnonzero(over & (free > 0) & self.waits(rows, k))
                 if not here.size:
@@ -139,7 +139,7 @@ class PlaceLines:
                 row = rows[here]
                 node = self.since[row, k].argmin(axis=1)  # of equal ones the first
                 self.since[row, k, node] = np.inf
-                self.enters[row, k, node] = np.nextafter(run.clock[row], np.inf)
+                self.enters[row, place, node] = np.nextafter(run.clock[row], np.inf)
                 free[here] -= 1
                 found[here] = True
         return found
@@ -147,11 +147,11 @@ class PlaceLines:
     def enter(self, rows: np.ndarray, time: np.ndarray) -> None:
         """Nodes enter the places that they have got."""
         flat = self.enters[rows].reshape(rows.size, -1).argmin(axis=1)
-        k, node = np.divmod(flat, self.run.world.nodes)
-        self.enters[rows, k, node] = np.inf
-        for number in np.unique(k):
-            mine = k == number
-            to = self.run.index[self.run.world.measures[number]["compartment"]]
+        place, node = np.divmod(flat, self.run.world.nodes)
+        self.enters[rows, place, node] = np.inf
+        for number, k in enumerate(self.waited):
+            mine = place == number
+            to = self.run.index[self.run.world.measures[k]["compartment"]]
             self.run._enter(rows[mine], node[mine], np.full(int(mine.sum()), to), time[mine])
 
 

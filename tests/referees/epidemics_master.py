@@ -7,7 +7,7 @@ exponential between the moments at which a rate changes.
 from __future__ import annotations
 
 import numpy as np
-from epidemics_plain import calendar_at
+from epidemics_laws import calendar_at
 from epidemics_world import World, imports
 from scipy.sparse import bmat, coo_matrix, csr_matrix, diags
 from scipy.sparse.linalg import expm_multiply

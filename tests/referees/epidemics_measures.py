@@ -59,6 +59,7 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
     _add_tests(rng.spawn(1)[0], world)
     _add_lines(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
+    _add_counters(rng.spawn(1)[0], world)
 
 
 def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, Any]) -> None:
@@ -214,6 +215,30 @@ def _add_stops(rng: np.random.Generator, world: World) -> None:
                 break
             except ergode.ModelError:  # it would never start, or be started and stopped at once
                 continue
+
+
+def _add_counters(rng: np.random.Generator, world: World) -> None:
+    """Triggers that count in a window of time, or some of the nodes, or up to a fraction."""
+    for number, one in enumerate(world.measures):
+        last = number == len(world.measures) - 1
+        for end in ("trigger", "stop"):
+            if not isinstance(one.get(end), dict) or (rng.random() < 0.6 and not last):
+                continue
+            given, before = one[end], dict(one[end])
+            if rng.random() < 0.6 or last:
+                given["window"] = float(rng.choice([0.3, 0.8]))
+                if rng.random() < 0.6:
+                    given["count"] = "cases"
+                    given["level"] = int(rng.integers(1, 4))
+            if rng.random() < 0.5:
+                given["among"] = "group" if rng.random() < 0.5 else {"group": [0, 1]}
+            if rng.random() < 0.4:
+                del given["level"]
+                given["fraction"] = float(rng.choice([0.2, 0.25, 0.5]))
+            try:
+                measure_of(one)
+            except ergode.ModelError:
+                one[end] = before
 
 
 def _add_effects(rng: np.random.Generator, world: World) -> None:

@@ -15,42 +15,12 @@ from typing import Any
 
 import numpy as np
 from epidemics_doses import given_doses
+from epidemics_laws import calendar_at, dose_count, of_dose, sample
 from epidemics_lines import PlaceLines, TestLines
-from epidemics_world import World, fixed_stay, imports, tidy
+from epidemics_recent import RecentEntries, counted_of, members_of
+from epidemics_world import World, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
-
-
-def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.ndarray:
-    """Holding times."""
-    kind, mean = law
-    if kind == "exponential":
-        return rng.exponential(mean, count)
-    if kind == "gamma":  # with a standard deviation of half the mean
-        return rng.gamma(4.0, mean / 4.0, count)
-    if kind == "lognormal":  # of which the logarithm has a standard deviation of a half
-        return mean * rng.lognormal(-0.125, 0.5, count)
-    if kind == "weibull":  # of shape two, and a scale
-        return mean * rng.weibull(2.0, count)
-    return np.full(count, fixed_stay(mean))
-
-
-def calendar_at(changes: list[float], factors: list[float], *period_and_time: Any) -> np.ndarray:
-    """A factor that is constant from one change to the next, and may repeat."""
-    *period, time = period_and_time
-    time = np.mod(tidy(np.mod(time, period[0])), period[0]) if period else tidy(time)
-    return np.asarray(factors)[
-        np.maximum(np.searchsorted(tidy(changes), time, side="right") - 1, 0)
-    ]
-
-
-def _dose_count(one: dict[str, Any]) -> int:
-    return len(one["efficacy"]) if isinstance(one["efficacy"], list) else 1
-
-
-def _of_dose(given: Any, dose: int) -> float:
-    """A number of a dose, where there is one for each or for all."""
-    return float(given[dose] if isinstance(given, list) else given)
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
@@ -104,6 +74,7 @@ class _Run:
             self._propose_test(np.arange(count), k, self.clock)
         self.lines = TestLines(self, count)
         self.places = PlaceLines(self, count)
+        self.recent = RecentEntries(world, count, self.index)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -185,6 +156,8 @@ class _Run:
         for name, node, age in begins:
             self._enter(rows, node, np.full(count, self.index[name]), self.clock, age=age)
             self.cases[rows, node] += name in world.ill
+            if name in world.ill:
+                self.recent.note("cases", rows, node, self.clock - age, self.clock)
         if world.infections[0][0] in world.progressions:
             for node in range(world.nodes):
                 mine = rows[free[:, node]]
@@ -209,11 +182,12 @@ class _Run:
             test = self.next_test[rows].min(axis=1)
             line = self.lines.next(rows)
             enter = self.places.next(rows)
-            when = np.stack([line, enter, due, detect, test, come, meet, self.next_contact[rows]])
+            contact, over = self.next_contact[rows], self.recent.next(rows)
+            when = np.stack([line, enter, due, detect, test, come, meet, contact, over])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
-            if self.places.admit(rows, time).any():  # they enter before all this
-                continue
+            admitted = self.places.admit(rows, time)  # who enters before all this
+            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 1
             self._pull_triggers(rows, time)
             self._record(rows, time)
             going = tidy(time) <= self.horizon
@@ -229,6 +203,7 @@ class _Run:
                     self._import,
                     self._meet,
                     self._contact,
+                    self.recent.forget,
                 )
             ):
                 mine = kind == k
@@ -286,11 +261,15 @@ class _Run:
         found = np.zeros(rows.size, int)
         if given is None:
             return found > 0
-        counted = given["count"]
-        for name in (counted,) if isinstance(counted, str) else counted:
-            some = self.cases[rows] if name == "cases" else self.at[rows] == self.index[name]
-            found += some.sum(axis=1)
-        return found < given["level"] if given.get("below") else found >= given["level"]
+        who = members_of(self.world, given)
+        if "window" in given:
+            found = self.recent.counts(given, rows)[:, who].sum(axis=1)
+        else:
+            for name in counted_of(given):
+                some = self.cases[rows] if name == "cases" else self.at[rows] == self.index[name]
+                found += some[:, who].sum(axis=1)
+        level = given["level"] if "level" in given else given["fraction"] * who.sum() - 1e-9
+        return found < level if given.get("below") else found >= level
 
     def _in_force(self, rows: np.ndarray, k: int, time: np.ndarray) -> np.ndarray:
         age = tidy(time - self.starts[rows, k])
@@ -302,6 +281,10 @@ class _Run:
         age: float = 0.0,
     ) -> None:  # fmt: skip
         world = self.world
+        for name in np.unique(to) if self.recent.given else ():
+            new = (to == name) & (self.at[rows, node] != to)
+            begin, now = time[new] - age, time[new]
+            self.recent.note(world.compartments[name], rows[new], node[new], begin, now)
         self.at[rows, node] = to
         self.since[rows, node] = time - age
         self.due[rows, node] = np.inf
@@ -356,6 +339,7 @@ class _Run:
         self.was_isolated[rows, :, node] = self.isolated[rows, :, node]
         self.infected_at[rows, node] = time
         self.cases[rows, node] += 1
+        self.recent.note("cases", rows, node, time, time)
         self._enter(rows, node, to, time)
 
     def _progress(self, rows: np.ndarray, time: np.ndarray) -> None:
@@ -478,26 +462,26 @@ class _Run:
         one, (u, v, w) = self.world.measures[k], self.chosen
         found = np.zeros(rows.size)
         after = 0.0
-        for d in range(_dose_count(one)):
+        for d in range(dose_count(one)):
             if k in self.doses:
                 given = self.starts[rows, k] + self.doses[k][rows, node, d]
                 chosen = np.isfinite(given)
             else:
-                after += _of_dose(one["interval"], d - 1) if d else 0.0
+                after += of_dose(one["interval"], d - 1) if d else 0.0
                 given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
                 chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
             since = tidy(given + one["delay"])
             begun = chosen & (since <= time)
             inside = begun & (time < tidy(since + one["duration"]))
             if not one["leaky"]:
-                inside &= w[rows, k, node] < _of_dose(one["efficacy"], d)
+                inside &= w[rows, k, node] < of_dose(one["efficacy"], d)
             age = np.where(inside, time - np.where(inside, since, 0.0), 0.0)
             share = np.ones(rows.size)
             if isinstance(one.get("waning"), float):  # a mean
                 share = np.exp(-age / one["waning"])
             elif "waning" in one:
                 share = calendar_at(*one["waning"], age)
-            found = np.where(begun, inside * share * _of_dose(effect, d), found)
+            found = np.where(begun, inside * share * of_dose(effect, d), found)
         return found
 
     def _among(self, one: dict[str, Any]) -> np.ndarray:

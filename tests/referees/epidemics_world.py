@@ -194,7 +194,11 @@ def _alike(world: World, family: str) -> bool:
     kinds = {m["kind"] for m in world.measures}
     waits = any(m["kind"] == "capacity" and m.get("wait") for m in world.measures)
     full = any("instead" in m for m in world.measures)
-    if family in ("measures", "meetings") and not ("testing" in kinds and waits and full):
+    own = any(
+        {"window", "among"} & set(m[end])
+        for m in world.measures for end in ("trigger", "stop") if isinstance(m.get(end), dict)
+    )  # fmt: skip
+    if family in ("measures", "meetings") and not ("testing" in kinds and waits and full and own):
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 

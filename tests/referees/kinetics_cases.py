@@ -131,7 +131,16 @@ def random_case(seed, kind=None):
     span = float(10 ** rng.uniform(-6, 3))
     begin = clock_of(rng, span)
     case = {"seed": seed, "times": times_of(rng, begin, span)}
-    make = {"plain": _plain, "molecules": _molecules, "nuclei": _nuclei, "heated": _heated}[kind]
+    make = {
+        "plain": _plain,
+        "molecules": _molecules,
+        "nuclei": _nuclei,
+        "heated": _heated,
+        "powers": _powers,
+        "tank": _tank,
+        "tube": _tube,
+        "sun": _sun,
+    }[kind]
     make(rng, case, begin, span)
     case["rtol"] = float(10 ** rng.uniform(-7, -2.5))
     return case
@@ -170,6 +179,69 @@ def _plain(rng, case, begin, span):
                     for name in names[1:]} | {names[0]: amount},
         "temperature": table_of(rng, begin, span, cold, hot),
     }  # fmt: skip
+
+
+def _powers(rng, case, begin, span):
+    """Orders that are fractions, negative, or of others than reactants; many reactants."""
+    heated = case["seed"] % 4 == 3
+    (_molecules if heated else _plain)(rng, case, begin, span, *["constant-pressure"] * heated)
+    names = [one["name"] for one in case["species"]]
+    amount = sum(case["initial"].values()) / len(names)
+    if heated:
+        amount = case["pressure"] / (8.31e7 * case["temperature"]) / len(names)
+    for _ in range(3):
+        if heated:
+            left, right = MOLECULAR[rng.integers(len(MOLECULAR))]
+            left, right = ({k: 2 * v for k, v in side.items()} for side in (left, right))
+        else:
+            left = {str(k): float(rng.choice([0.5, 1, 2, 3])) for k in rng.choice(names, 2)}
+            right = {str(rng.choice(names)): 0.5}  # less than is taken: no explosion
+        orders = dict(left)
+        for name in rng.choice(names, 2):
+            orders[str(name)] = float(rng.choice([0.5, 1.0, 1.5, 2.0]))
+        orders["Ar" if heated else "z"] = float(rng.choice([-0.5, 0.3, 1.0]))
+        # Species that may run out would stop at zero in a finite time: they have an order of 1.
+        orders = {k: max(v, 1.0) if k in left else v for k, v in orders.items()}
+        speed = _speeds(rng, span, [sum(orders.values())], amount)[0]
+        law = {"kind": "arrhenius", "law": scaled(rng, 2500.0, speed, 5)}
+        case["reactions"].append({"left": left, "right": right, "law": law, "orders": orders})
+    if not heated:  # inert, so that a negative order does not diverge
+        case["species"].append({"name": "z"})
+        names.append("z")
+    case["initial"] |= {name: case["initial"].get(name, 0.0) + amount for name in names}
+    case["kind"] = "molecules" if heated else "plain"
+
+
+def _tank(rng, case, begin, span):
+    """A stirred tank, filled with something else than what flows in."""
+    heatings = ["constant-volume", "constant-pressure", "isothermal-constant-pressure", None]
+    heating = heatings[case["seed"] % 4]
+    _molecules(rng, case, begin, span, heating)
+    inflow = {name: float(rng.uniform(0, 1) * (rng.random() < 0.6)) for name in ATOMS}
+    tank = {"inflow": inflow | {"H2": 1.0}, "residence_time": span * 10 ** rng.uniform(-1.5, 0.5)}
+    if heating and not heating.startswith("isothermal"):
+        tank["temperature"] = float(rng.uniform(500.0, 2500.0))
+    case["tank"] = tank
+
+
+def _tube(rng, case, begin, span):
+    """Plug flow; times are positions."""
+    heatings = ["constant-pressure", "isothermal-constant-pressure"]
+    _molecules(rng, case, begin, span, heatings[case["seed"] % 2])
+    case["velocity"] = float(10 ** rng.uniform(-2, 5))
+    case["times"] = [case["velocity"] * t for t in case["times"]]
+
+
+def _sun(rng, case, begin, span):
+    """Coefficients that follow the sunlight, which may be zero."""
+    _plain(rng, case, begin, span)
+    if rng.random() < 0.5:
+        case["temperature"] = float(rng.uniform(300.0, 2500.0))
+    times, values = table_of(rng, begin, span, 1e-3, 1.0)
+    case["sunlight"] = times, [max(float(v - 2e-3), 0.0) for v in values]
+    for one in case["reactions"]:
+        if one is case["reactions"][0] or rng.random() < 0.5:
+            one["sun"] = float(rng.choice([1.0, 1.0, 2.0, 0.5]))
 
 
 def _gas(rng):
@@ -291,6 +363,13 @@ def _law(law, reactions):
     return ergode.DetailedBalance(_law(reactions[law["of"]]["law"], reactions))
 
 
+def _ordered(one, reactions):
+    law = _law(one["law"], reactions)
+    if "sun" in one:
+        law = ergode.Photolysis(law, one["sun"])
+    return ergode.PowerLaw(law, one["orders"]) if "orders" in one else law
+
+
 def network_of(case):
     """The network as a user describes it."""
     species = []
@@ -310,7 +389,7 @@ def network_of(case):
             species.append(ergode.Species(one["name"]))
     reactions = [
         ergode.Reaction(f"{_side(one['left'])} -> {_side(one['right'])}",
-                        rate_constant=_law(one["law"], case["reactions"]), name=f"r{k}")
+                        rate_constant=_ordered(one, case["reactions"]), name=f"r{k}")
         for k, one in enumerate(case["reactions"])
     ]  # fmt: skip
     return ergode.ReactionNetwork(species, reactions)
@@ -323,10 +402,14 @@ def _side(amounts):
 def conditions_of(case):
     """Options of `integrate`."""
     found = {"times": case["times"], "initial": case["initial"]}
-    for name in ("temperature", "density", "pressure"):
+    for name in ("temperature", "density", "pressure", "sunlight"):
         if name in case:
             value = case[name]
             found[name] = value if np.isscalar(value) else ergode.kinetics.Trajectory(*value)
     if "heating" in case:
         found["heating"] = case["heating"]
+    if "tank" in case:
+        found["reactor"] = ergode.kinetics.StirredTank(**case["tank"])
+    if "velocity" in case:
+        found["reactor"] = ergode.kinetics.PlugFlow(case["velocity"])
     return found

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 R = 8.31446261815324e7
+WEIGHT = {"H": 1.008, "O": 15.999, "Ar": 39.95}
 ATM = 1.01325e6
 MEV = 1.602176634e-6 * 6.02214076e23
 RADIATION = 7.565733250280007e-15
@@ -95,10 +96,12 @@ class Model:
     """Rates of change of a description."""
 
     def __init__(self, case):
-        self.case = case
+        self.case, self.light = case, 1.0
         self.names = [one["name"] for one in case["species"]]
         index = {name: i for i, name in enumerate(self.names)}
-        self.left = [{index[k]: v for k, v in r["left"].items()} for r in case["reactions"]]
+        self.left = [
+            {index[k]: v for k, v in r.get("orders", r["left"]).items()} for r in case["reactions"]
+        ]
         self.change = np.zeros((len(index), len(self.left)))
         for k, r in enumerate(case["reactions"]):
             for name, v in r["left"].items():
@@ -113,6 +116,14 @@ class Model:
             y = start_of(case)
             amount, hot = (y[:-1] * (1 + self.charge)).sum(), y[-1]
             self.pressure = case["density"] * R * hot * amount + RADIATION * hot**4 / 3
+
+        if "tank" in case:
+            amounts = np.array([case["tank"]["inflow"][name] for name in self.names])
+            mass = np.array(
+                [sum(WEIGHT[a] * n for a, n in one["atoms"].items()) for one in case["species"]]
+            )
+            y = start_of(case)[: len(self.names)]
+            self.inflow = amounts * (mass @ y) / (mass @ amounts)
 
     def partners(self, law, c):
         named, default = law["partners"]
@@ -151,7 +162,7 @@ class Model:
                 value = weak(law["table"], t, max((self.charge * c).sum(), 1e-300))
             elif kind == "balance":
                 value = found[law["of"]] * np.exp(-self.log_equilibrium(law["of"], t))
-            found[k] = value
+            found[k] = value * self.light ** r["sun"] if "sun" in r else value
         return found
 
     def log_equilibrium(self, k, t):
@@ -173,7 +184,7 @@ class Model:
         found = self.coefficients(t, c)
         for k, left in enumerate(self.left):
             for i, v in left.items():
-                found[k] *= c[i] ** v
+                found[k] *= c[i] ** v if v == int(v) > 0 else max(c[i], 1e-300) ** v
         return self.change @ found
 
     def amounts_change(self, t, y, temperature, density):
@@ -182,7 +193,7 @@ class Model:
         if not heating:
             if self.nuclear:
                 return self.rates(temperature, density * y) / density
-            return self.rates(temperature, y)
+            return self.rates(temperature, y) + self.flow(y)
         amounts, hot = y[:-1], y[-1]
         if self.nuclear and heating == "constant-pressure":
             # Of an ideal gas with radiation: the specific volume, and the enthalpy u + P V.
@@ -210,12 +221,34 @@ class Model:
             change = self.rates(hot, amounts)
             capacity = (amounts * (table[:, 2] - 1)).sum() * R
             energy = (table[:, 0] - 1) * R * hot
-            return np.append(change, -(energy * change).sum() / capacity)
+            heat = -(energy * change).sum() + self.heat_of_flow(energy)
+            if "tank" in self.case:  # what flows out is pushed out
+                heat -= amounts.sum() * R * hot / self.case["tank"]["residence_time"]
+            return np.append(change + self.flow(amounts), heat / capacity)
         volume = amounts.sum() * R * hot / self.case["pressure"]
         change = self.rates(hot, amounts / volume) * volume
         capacity = (amounts * table[:, 2]).sum() * R
         energy = table[:, 0] * R * hot
-        return np.append(change, -(energy * change).sum() / capacity)
+        heat = -(energy * change).sum() + self.heat_of_flow(energy)
+        if heating.startswith("isothermal"):
+            heat = 0.0
+        found = np.append(change + self.flow(amounts), heat / capacity)
+        # Along a tube, by the time to move on; the volume was 1 cm3 at the inlet.
+        return found / (self.case["velocity"] * volume) if "velocity" in self.case else found
+
+    def flow(self, amounts):
+        """What flows into a tank less what flows out."""
+        if "tank" not in self.case:
+            return np.zeros(len(self.names))
+        return (self.inflow - amounts) / self.case["tank"]["residence_time"]
+
+    def heat_of_flow(self, energy):
+        """Enthalpy that flows in, less the energy of this mixture in the tank."""
+        if "temperature" not in self.case.get("tank", {}):
+            return 0.0
+        hot = self.case["tank"]["temperature"]
+        enthalpy = np.array([nasa(one["nasa"], hot)[0] for one in self.case["species"]]) * R * hot
+        return (self.inflow * (enthalpy - energy)).sum() / self.case["tank"]["residence_time"]
 
 
 def course(value, t):
@@ -241,7 +274,7 @@ def solve(case, rtol=1e-8):
     """Amounts (mass fractions of nuclei) at the times of a case, and temperatures where heated."""
     model, times, y = Model(case), np.array(case["times"], float), start_of(case)
     knots = [times]
-    for name in ("temperature", "density"):
+    for name in ("temperature", "density", "sunlight"):
         if name in case and not np.isscalar(case[name]):
             knots.append(np.array(case[name][0], float))
     every = np.unique(np.concatenate(knots))
@@ -254,16 +287,19 @@ def solve(case, rtol=1e-8):
     for a, b in zip(every[:-1], every[1:], strict=True):
         hot = [course(case.get("temperature", 1e3), t) for t in (a, b)]
         dense = [course(case.get("density", 1.0), t) for t in (a, b)]
+        light = [course(case.get("sunlight", 1.0), t) for t in (a, b)]
         span = b - a
 
-        def change(s, y, hot=hot, dense=dense, span=span):
+        def change(s, y, hot=hot, dense=dense, light=light, span=span):
             x = s / span
+            model.light = light[0] + x * (light[1] - light[0])
             return model.amounts_change(
                 s, y, hot[0] + x * (hot[1] - hot[0]), dense[0] + x * (dense[1] - dense[0])
             )
 
         # Time since the knot; a temperature that multiplies may not be passed in one step.
         moves = max(abs(np.log(hot[1] / hot[0])), abs(np.log(dense[1] / dense[0])))
+        moves = max(moves, abs(light[1] - light[0]))
         run = solve_ivp(
             change, (0.0, span), y, method="Radau", rtol=rtol, atol=allowed,
             max_step=span / max(1.0, 10 * moves),
@@ -277,7 +313,7 @@ def solve(case, rtol=1e-8):
     count = len(model.names)
     if case["kind"] == "nuclei":
         found[:, :count] *= np.array([one["A"] for one in case["species"]])
-    if case.get("heating") == "constant-pressure" and "pressure" in case:
+    if case.get("heating", "").endswith("constant-pressure") and "pressure" in case:
         volume = found[:, :count].sum(axis=1) * R * found[:, -1] / case["pressure"]
         found[:, :count] /= volume[:, None]
     return found[:, :count], found[:, count] if case.get("heating") else None

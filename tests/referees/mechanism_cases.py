@@ -74,7 +74,12 @@ class _Draw:
             reactions += self.inside(self.exchange, str(equation))
         if self.maybe():
             self.here = self.outer
-            reactions.append({"equation": "H2O => H2 + 0.5 O2", "rate-constant": self.arrhenius()})
+            text = self.one_of(["H2O => H2 + 0.5 O2", "H2 + 0.5 O2 <=> H2O"])
+            reactions.append({"equation": text, "rate-constant": self.arrhenius()})
+        if self.maybe():
+            self.here = self.outer
+            text = self.one_of(["2 H + 2 OH <=> 2 H2O", "H2O + 3 H + OH => 2 H2O + H2"])
+            reactions.append({"equation": text, "rate-constant": self.arrhenius()})
         pressure = self.one_of([None, "1 bar", 2.0, "0.5 atm"])
         phase = {
             "name": "gas", "thermo": "ideal-gas", "kinetics": "gas", "species": list(_ATOMS),
@@ -149,6 +154,17 @@ class _Draw:
                 energy = f"{self.rng.uniform(-2, 40):.6g} kJ/mol"
         return {"A": values[0], "b": float(values[1]), "Ea": energy}
 
+    def orders(self, equation: str) -> dict[str, Any]:
+        """Orders of reaction: of reactants or others, fractions, none, or negative."""
+        left = [name for name in equation.split("{}")[0].split() if name in _ATOMS]
+        found = {left[0]: float(self.one_of([0.0, 0.5, 1.0, 1.7, 2.0, 3.0]))}
+        more: dict[str, Any] = {"orders": found}
+        if self.maybe():
+            found["AR"], more["nonreactant-orders"] = float(self.rng.uniform(0, 2)), True
+        if self.maybe():
+            found[left[-1]], more["negative-orders"] = float(self.rng.uniform(-1, 0)), True
+        return more
+
     def partners(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if self.maybe():
@@ -212,7 +228,10 @@ class _Draw:
 
     def exchange(self, equation: str) -> list[dict[str, Any]]:
         text = equation.format(self.one_of(["<=>", "=>", "="]))
-        kind = self.rng.integers(5)
+        kind = self.rng.integers(6)
+        if kind == 5:
+            found = {"equation": equation.format("=>"), "rate-constant": self.arrhenius()}
+            return [found | self.orders(equation)]
         if kind == 4:
             rate = self.arrhenius()
             intrinsic, bond = self.rng.uniform([0.0, 2e4], [1.5e4, 8e4]) / self.kelvin()

@@ -463,6 +463,27 @@ def _nobody_waits_for_a_place(monkeypatch):
     monkeypatch.setattr(transmission, "interventions_of", wrong)
 
 
+def _counters(monkeypatch, **changes):
+    """Counters of triggers of which some columns of the table are changed."""
+    right = transmission.triggers_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        made = {name: change(table.counters) for name, change in changes.items()}
+        return table._replace(counters=table.counters._replace(**made))
+
+    monkeypatch.setattr(transmission, "triggers_of", wrong)
+
+
+def _long_windows(monkeypatch):
+    """Triggers that count what is new for a fifth longer."""
+    _counters(monkeypatch, window=lambda counters: 1.2 * counters.window)
+
+
+def _counts_of_everybody(monkeypatch):
+    _counters(monkeypatch, group=lambda counters: np.full_like(counters.group, -1))
+
+
 def _never_stopped(monkeypatch):
     """Measures that no count stops."""
     right = transmission.triggers_of
@@ -490,7 +511,8 @@ def _without_susceptibility(monkeypatch):
         (_late_doses, "measures"), (_places_for_all, "measures"),
         (_factors_of_another, "measures"), (_tests_for_all, "measures"),
         (_nobody_waits_for_a_test, "measures"), (_late_periods, "measures"),
-        (_nobody_waits_for_a_place, "measures"),
+        (_nobody_waits_for_a_place, "measures"), (_long_windows, "measures"),
+        (_counts_of_everybody, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -356,7 +356,7 @@ def test_a_scenario(reading):
 kind = "isolation"
 compartment = "I"
 delay = 2
-start = { count = "cases", level = 5 }
+start = { count = "cases", level = 5, window = 7, among = { age = [1, 2] } }
 stop = { count = ["I", "R"], level = 2, delay = 1, below = true }
 [[interventions]]
 kind = "vaccination"
@@ -383,6 +383,9 @@ kind = "capacity"
 compartment = "R"
 places = 5
 wait = true
+[[interventions]]
+kind = "layer-closure"
+start = { count = "I", fraction = 0.25, among = "age" }
 [[importations]]
 compartment = "I"
 rate = 0.5
@@ -391,8 +394,9 @@ rate = 0.5
     )
     isolation, vaccination, testing, *lines = asked.request.options["interventions"]
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
+    start = ergode.Trigger("cases", 5, window=7, among={"age": [1, 2]})
     stop = ergode.Trigger(["I", "R"], 2, delay=1, below=True)
-    assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5), stop=stop)
+    assert isolation == ergode.Isolation("I", delay=2, start=start, stop=stop)
     assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
     assert testing == ergode.Testing({"E": 0.3, "I": 0.9}, rate=0.1, delay=1)
     table = ergode.Calendar([0, 30], [100, 200])
@@ -400,6 +404,7 @@ rate = 0.5
         ergode.Testing({"I": 0.9}, capacity=table, priority="age"),
         ergode.Testing({"I": 0.9}, capacity=50, period=7, wait=False),
         ergode.Capacity("R", 5, wait=True),
+        ergode.LayerClosure(start=ergode.Trigger("I", fraction=0.25, among="age")),
     ]
     waning = (
         '{ distribution = "exponential", mean = 180 }',

@@ -39,6 +39,12 @@ BROKEN = [
     ("schloegl", "times = ", "times = 5 #"),
     ("exact_switch", 'output = "probabilities"', 'output = "probability"'),
     ("robertson", "[integrate]", "[integrate]\nrtool = 1e-3"),
+    ("robertson", "[integrate]", "[integrate]\nreactor = { inflow = { A = 1 } }"),
+    (
+        "robertson",
+        "[integrate]",
+        "[integrate]\nreactor = { inflow = { A = 1 }, residence_time = [1.0, 'x'] }",
+    ),
     ("lorenz_sweep", "[integrate]", "[integrate]\nmethod = 4"),
     ("lorenz_sweep", "[equations]", "[equation]"),
     ("seen_oscillator", "[propagate]", "[propagate]\nmax_cells = 1.5"),
@@ -55,6 +61,14 @@ def test_broken_files_are_refused_by_both(validator, tmp_path, example, old, new
     assert not is_valid(validator, path.read_text())
     with pytest.raises(ergode.ReadError):
         read(path)
+
+
+def test_a_tank_is_valid(validator, tmp_path):
+    tank = "[integrate.reactor]\ninflow = { A = 1 }\nresidence_time = [1, 2.0]\n"
+    path = tmp_path / "tank.toml"
+    path.write_text((EXAMPLES / "robertson.toml").read_text() + "\n" + tank)
+    assert is_valid(validator, path.read_text())
+    assert read(path).request.options["reactor"].residence_time.tolist() == [1.0, 2.0]
 
 
 def test_the_command_prints_it():

@@ -29,9 +29,12 @@ def _solution_of(dataset: xarray.Dataset, t: ArrayLike, name: str) -> xarray.Dat
     grid = dataset["time"].values
     sign = -1.0 if grid[-1] < grid[0] else 1.0
     swept = [str(dim) for dim in dataset["step_size"].dims if dim != "step"]
-    of_state = [str(dim) for dim in dataset[name].dims if dim not in (*swept, "time")]
+    ended = dataset[f"step_{name}"]
+    of_state = [str(dim) for dim in ended.dims if dim not in (*swept, "step")]
+    if name == "state":
+        of_state = ["variable"]
     inner = ("step", "power", *of_state)
-    if not {*inner} <= {*coefficients.dims} or (name == "state" and not of_state):
+    if not {*inner} <= {*coefficients.dims}:
         raise ErgodeError("steps or variables were selected; call solution(t) first, then select")
 
     def values(array: xarray.DataArray, *dims: str) -> np.ndarray:
@@ -42,7 +45,7 @@ def _solution_of(dataset: xarray.Dataset, t: ArrayLike, name: str) -> xarray.Dat
         sign * values(dataset["step_time"], "step"),
         values(dataset["step_size"], "step"),
     )
-    states = values(dataset[f"step_{name}"], "step", *of_state)
+    states = values(ended, "step", *of_state)
     rows = values(coefficients, *inner)
     lengths_of_state = states.shape[2:]
     states = states.reshape(*states.shape[:2], -1)

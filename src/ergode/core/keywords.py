@@ -19,7 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def suggesting(call: Callable[P, R]) -> Callable[P, R]:
+def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
     """A function whose TypeError about an unknown keyword suggests a known one."""
 
     @wraps(call)
@@ -34,7 +34,7 @@ def suggesting(call: Callable[P, R]) -> Callable[P, R]:
             unknown = [name for name in named if name not in known]
             if not unknown:
                 raise
-            name = call.__qualname__
+            name = public_name or call.__qualname__
             if call.__name__ == "__init__":
                 name, known = type(given[0]).__name__, known[1:]
             close = did_you_mean(unknown[0], known) or f"; expected {', '.join(known)}"
@@ -45,15 +45,15 @@ def suggesting(call: Callable[P, R]) -> Callable[P, R]:
     return public
 
 
-def suggest(value: Any) -> Any:
-    """A public function or class, with such messages; anything else as it is.
+def suggest(value: Any, name: str) -> Any:
+    """A public function or class of this name, with such messages; anything else as it is.
 
     A function also takes its place in its module, and can be pickled.
     """
     if isinstance(value, type):
         _suggest_in(value)
     elif isinstance(value, FunctionType) and not hasattr(value, "suggests"):
-        value = suggesting(value)
+        value = suggesting(value, name)
         setattr(sys.modules[value.__module__], value.__name__, value)
     return value
 
@@ -61,7 +61,7 @@ def suggest(value: Any) -> Any:
 def suggest_all(package: dict[str, Any], names: Iterable[str]) -> None:
     """Give the public functions and classes of a package such messages."""
     for name in names:
-        package[name] = suggest(package[name])
+        package[name] = suggest(package[name], name)
 
 
 def _suggest_in(owner: type) -> None:

@@ -18,7 +18,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -212,12 +212,19 @@ def _is_installed(function: FunctionType) -> bool:
     file = getattr(sys.modules.get(function.__module__ or ""), "__file__", None)
     if file is None:
         return False
-    return any(Path(file).resolve().is_relative_to(one) for one in _INSTALLED)
+    return any(Path(file).resolve().is_relative_to(one) for one in _installed(tuple(sys.path)))
 
 
-_INSTALLED = tuple(
-    Path(sysconfig.get_paths()[name]).resolve() for name in ("stdlib", "purelib", "platlib")
-)
+@cache
+def _installed(searched: tuple[str, ...]) -> list[Path]:
+    """Folders of installed packages, among those that Python searches.
+
+    They need not be those of this Python: an environment may use the packages of another one, and
+    ``pip install --target`` takes any folder.
+    """
+    own = [sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")]
+    others = [one for one in searched if any(Path(one).glob("*.dist-info"))]
+    return [Path(one).resolve() for one in (*own, *others)]
 
 
 # ---- runs

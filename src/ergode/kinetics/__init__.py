@@ -2,18 +2,21 @@
 
 from ergode.core.keywords import suggest_all
 from ergode.kinetics.burn import Burned, burn
-from ergode.kinetics.conditions import Trajectory
+from ergode.kinetics.conditions import Trajectory, daylight
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, neutrino_losses
 from ergode.kinetics.physics.equation_of_state import EquationOfState
 from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_equilibrium
+from ergode.kinetics.plug_flow import plug_flow
 from ergode.kinetics.reaction_rates import reaction_rates
+from ergode.kinetics.reactors import PlugFlow, StirredTank
 
 __all__ = [
-    "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "Trajectory", "burn",
+    "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
+    "Trajectory", "burn", "daylight",
     "equation_of_state", "equilibrium_distance", "ignition_delay", "integrate", "neutrino_losses",
-    "nuclear_equilibrium", "reaction_rates",
+    "nuclear_equilibrium", "plug_flow", "reaction_rates",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -20,7 +20,8 @@ from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.core.words import counted
 from ergode.kinetics.block.launch import zones_at_once
-from ergode.kinetics.conditions import HEATING, Zones, molar_masses
+from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.conditions import HEATING, Zones
 from ergode.kinetics.kernel_options import HEATING as HEATING_OPTION
 from ergode.kinetics.kernel_options import NEUTRINOS
 from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones
@@ -176,11 +177,13 @@ def burn(
             "the species are neither nuclei nor molecules with NASA polynomials; burn() needs one "
             "of these, integrate() also takes concentrations"
         )
+    if mechanism.has_sunlight:
+        raise ModelError("a coefficient is a Photolysis; burn() has no sunlight, integrate() does")
     if not isinstance(heating, str | None) or heating not in HEATING:
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")
     chosen, _ = choose(method, auto=False)
-    chosen.refuse(chosen.why_unsupported(HEATING[heating]))
+    chosen.refuse(chosen.why_unsupported(mechanism, HEATING[heating]))
     rtol = relative_tolerance(rtol)
     time = number(duration)
     if not 0 <= time < np.inf:

@@ -11,8 +11,8 @@ of time nor on the length of the run.
 
 from __future__ import annotations
 
-from ergode.kinetics.kernel_options import SWEPT, TIMED
-from ergode.kinetics.tables import ConditionHistory
+from ergode.kinetics.kernel_options import FLOW, SUNLIT, SWEPT, TIMED
+from ergode.kinetics.tables import CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -24,8 +24,23 @@ def history_of(history, zone):
     """The conditions of one zone."""
     own = zone if SWEPT else 0
     return ConditionHistory(
-        history.times, history.temperature[zone], history.density[zone], history.factors[own]
-    )
+        history.times, history.temperature[zone], history.density[zone], history.factors[own],
+        inflow_of(history, zone), sunlight_of(history, zone),
+    )  # fmt: skip
+
+
+def inflow_of(history, zone):
+    """The flow of one zone."""
+    if FLOW == CLOSED:
+        return ()
+    return history.inflow[zone]
+
+
+def sunlight_of(history, zone):
+    """The sunlight of one zone."""
+    if SUNLIT:
+        return history.sunlight[zone]
+    return ()
 
 
 def history_at(times, values, below, last, since):
@@ -58,28 +73,35 @@ def until_changed(begin, stop, at_first, most):
     return min(max((target - begin) / (stop - begin), 0.0), 1.0)
 
 
-def bend(times, values, k, h):
-    """Relative change of a value by the jump of its slope at the end of segment k."""
+def bend(times, values, k, h, more):
+    """Change of a value by the jump of its slope at the end of segment k, over it plus `more`."""
     width, following = times[k + 1] - times[k], times[k + 2] - times[k + 1]
     jump = (values[k + 2] - values[k + 1]) / following - (values[k + 1] - values[k]) / width
-    return abs(jump) * min(h, max(width, following)) / values[k + 1]
+    return abs(jump) * min(h, max(width, following)) / (values[k + 1] + more)
 
 
-def horizon(times, temperatures, densities, below, since, h, change, tolerance):
+def horizon(history, below, since, h, change, tolerance):
     """Largest step, at most h, from the time `since` after the knot `below`.
 
     Temperature and density change by at most the fraction `change`, and jumps of their slopes are
-    below `tolerance`.
+    below `tolerance`. The sunlight may be zero, so its changes are relative to itself plus its
+    largest value.
 
     Returns
     -------
     tuple
         The step; the last segment that it touches; whether it ends at the end of that segment.
     """
+    times, temperatures, densities = history.times, history.temperature, history.density
     hot = history_at(times, temperatures, below, below, since)
     dense = history_at(times, densities, below, below, since)
     k, passed, left = below, 0.0, since
     begin_hot, begin_dense = hot, dense
+    most, light, begin_light = 0.0, 0.0, 0.0
+    if SUNLIT:
+        most = history.sunlight[times.size]
+        light = history_at(times, history.sunlight, below, below, since)
+        begin_light = light
     while True:
         width = times[k + 1] - times[k] - left
         share = min(
@@ -87,6 +109,9 @@ def horizon(times, temperatures, densities, below, since, h, change, tolerance):
             until_changed(begin_dense, densities[k + 1], dense, change * dense),
         )
         end = passed + width
+        if SUNLIT:
+            allowed = change * (light + most)
+            share = min(share, until_changed(begin_light, history.sunlight[k + 1], light, allowed))
         if share <= 1.0:
             h = min(h, passed + share * width)
         final = k + 2 >= times.size
@@ -94,8 +119,10 @@ def horizon(times, temperatures, densities, below, since, h, change, tolerance):
             return h, k, False
         smooth = False
         if not final:
-            smooth = bend(times, temperatures, k, h) <= tolerance
-            smooth = smooth and bend(times, densities, k, h) <= tolerance
+            smooth = bend(times, temperatures, k, h, 0.0) <= tolerance
+            smooth = smooth and bend(times, densities, k, h, 0.0) <= tolerance
+            if SUNLIT and most > 0.0:
+                smooth = smooth and bend(times, history.sunlight, k, h, most) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False
@@ -104,3 +131,5 @@ def horizon(times, temperatures, densities, below, since, h, change, tolerance):
         k += 1
         passed, left = end, 0.0
         begin_hot, begin_dense = temperatures[k], densities[k]
+        if SUNLIT:
+            begin_light = history.sunlight[k]

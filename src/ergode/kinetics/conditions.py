@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import did_you_mean
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
+from ergode.kinetics.compositions import composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import FIXED, PRESSURE, VOLUME, ConditionHistory
+from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import Molecule
 
 _DENSEST_GAS = 1e10  # [dyn/cm2]; a larger pressure of a gas is taken for a mistaken unit
 _SUM_TOLERANCE = 1e-3
+_ROUNDING = 1e-15  # of sunlight, which was tabulated with 1 added
 
+ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
-
-_ALIASES = {
-    "n": "n1", "neutron": "n1", "p": "h1", "proton": "h1", "d": "h2", "deuteron": "h2", "t": "h3",
-    "triton": "h3", "a": "he4", "alpha": "he4",
-}  # fmt: skip
-_MASS_FIRST = re.compile(r"(\d+)-?([A-Za-z]+)")
-_MASS_LAST = re.compile(r"([A-Za-z]+)-?(\d+)")
 
 
 @dataclass(frozen=True)
@@ -69,6 +63,32 @@ class Trajectory:
             )
         object.__setattr__(self, "times", grid)
         object.__setattr__(self, "values", rows)
+
+
+def daylight(time: float, *, sunrise: float = 4.5, sunset: float = 19.5) -> float:
+    """The sunlight at a time of day, 1 at noon and 0 at night, as in KPP's mechanisms (`SUN`).
+
+    Parameters
+    ----------
+    time : float
+        Since midnight of the first day [s].
+    sunrise, sunset : float
+        Hours of the day.
+
+    References
+    ----------
+    R. Sander, A. Sandu et al., "KPP user manual", `Update_SUN`.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> [round(ergode.kinetics.daylight(3600.0 * hour), 3) for hour in (0, 6, 12, 20)]
+    [0.0, 0.287, 1.0, 0.0]
+    """
+    if not 0 <= sunrise < sunset <= 24:
+        raise ModelError(f"sunrise is {sunrise} and sunset {sunset}; expected hours from 0 to 24")
+    from_noon = (2.0 * (time / 3600.0 % 24.0) - sunrise - sunset) / (sunset - sunrise)
+    return 0.5 * (1.0 + math.cos(math.pi * from_noon**2)) if abs(from_noon) < 1.0 else 0.0
 
 
 _UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
@@ -147,6 +167,10 @@ class Zones:
     heating : int
     has_temperature : bool
         Whether a temperature was given.
+    flow : int
+        `CLOSED`, `STIRRED` or `PLUG`.
+    isothermal : bool
+        Whether the temperature is constant, although `heating` is `PRESSURE`.
     """
 
     count: int
@@ -154,6 +178,8 @@ class Zones:
     amounts: np.ndarray
     heating: int
     has_temperature: bool
+    flow: int = CLOSED
+    isothermal: bool = False
 
 
 def zones_of(
@@ -168,45 +194,53 @@ def zones_of(
     grid: np.ndarray | None = None,
     rtol: float = 1e-4,
     parameters: Mapping[str, np.ndarray] | None = None,
+    reactor: StirredTank | PlugFlow | None = None,
+    sunlight: Any = None,
 ) -> Zones:
     """Check conditions and bring them to one shape.
 
     `grid` holds the times of the result. Conditions that change are followed from the first of
     these times to the last; without `grid` they keep their first values. Functions of time are
     tabulated within a hundredth of `rtol`. `parameters` replace values of the network, one value
-    or one for each zone; initial amounts may depend on them.
+    or one for each zone; initial amounts may depend on them. Without a `reactor` the zones are
+    closed.
 
     Raises
     ------
     ModelError
         A value is missing, of the wrong shape or sign, or not finite; a species is unknown.
     """
-    if not isinstance(heating, str | None) or heating not in HEATING:
-        known = ", ".join(repr(name) for name in HEATING)
+    isothermal = heating == ISOTHERMAL
+    mode = PRESSURE if isothermal else HEATING.get(heating if isinstance(heating, str) else None)
+    if mode is None or not isinstance(heating, str | None):
+        known = ", ".join(repr(name) for name in (*HEATING, ISOTHERMAL))
         raise ModelError(f"heating is {heating!r}; expected {known}")
-    rows = _composition(network, initial) if initial is not None else {}
+    rows = composition_of(network, initial) if initial is not None else {}
     if initial is None or not (mechanism.nuclear or mechanism.molecular):
         for i, amount in enumerate(own_amounts(network, parameters)):
             rows.setdefault(i, amount * (mechanism.mass[i] if initial is None else 1.0))
-    named = {"temperature": temperature, "density": density, "pressure": pressure}
+    named = {
+        "temperature": temperature, "density": density, "pressure": pressure, "sunlight": sunlight,
+    }  # fmt: skip
     histories = {
         name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
     }
     _check_given(mechanism, histories, heating)
     sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
+    if reactor is not None:
+        sizes |= reactor.sizes
     count = max([1, *sizes.values()])
     for name, size in sizes.items():
         if size not in (1, count):
             longest = max(sizes, key=lambda key: sizes[key])
             raise ModelError(
                 f"{name} has {counted(size, 'value')} and {longest} has {count}; expected one for "
-                "all zones, "
-                "or one for each"
+                "all zones, or one for each"
             )
     times = _common_times(histories, grid)
     check_room(
-        8 * count * (3 * len(network.species) + 4 * times.size),
+        8 * count * (3 * len(network.species) + 5 * times.size),
         f"an array of conditions of {count:,} zones at {times.size:,} knots",
         "use fewer zones",
     )
@@ -224,14 +258,23 @@ def zones_of(
         amounts /= mechanism.mass
     elif mechanism.molecular:
         dense = _gas(network, histories, times, count, hot, amounts)
-        if heating != "constant-pressure":
+        if mode != PRESSURE:
             dense = np.ones((count, times.size))
-    mode = HEATING[heating]
+    history, flow = ConditionHistory(times, hot, dense), CLOSED
+    if mechanism.has_sunlight:
+        light = _on_grid(histories["sunlight"], times, count, 1.0)
+        brightest = light.max(axis=1, keepdims=True)
+        history = history._replace(sunlight=np.concatenate([light, brightest], axis=1))
+    if reactor is not None:
+        flow, given = reactor.flow, Given("density" in histories, mode, isothermal)
+        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, given))
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
+    if flow == PLUG:
+        amounts = np.concatenate([amounts, np.zeros((count, 1))], axis=1)
     return Zones(
-        count, ConditionHistory(times, hot, dense), np.ascontiguousarray(amounts), mode,
-        "temperature" in histories,
+        count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
+        isothermal,
     )  # fmt: skip
 
 
@@ -288,6 +331,8 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
             "polynomials"
         )
+    if heating == ISOTHERMAL and not mechanism.molecular:
+        raise ModelError(f"heating is {heating!r}; expected molecules with NASA polynomials")
     rates = mechanism.rates
     needs = rates.parameters[1:].any() or rates.reverse.size or rates.third_body_number.size
     needs = needs or mechanism.has_plasma
@@ -307,7 +352,15 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
                 )
     elif "density" in histories and "pressure" in histories:
         raise ModelError("density and pressure are given; one follows from the other")
+    if ("sunlight" in histories) != mechanism.has_sunlight:
+        raise ModelError(
+            "sunlight is not given, but a coefficient is a Photolysis"
+            if mechanism.has_sunlight
+            else "sunlight is given, but no coefficient is a Photolysis"
+        )
     for name, (times, _) in histories.items():
+        if name == "sunlight":
+            continue
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
             raise ModelError(f"{name} is a Trajectory, but here the reactions determine it")
 
@@ -315,14 +368,22 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
 def _values(
     name: str, value: Any, grid: np.ndarray | None, rtol: float
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Times, or None, and values [zone, point], all positive."""
+    """Times, or None, and values [zone, point], all positive; the sunlight may be zero."""
+    dark = name == "sunlight"
     times = None
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
     elif callable(value):
         if grid is None:
             raise ModelError(f"{name} is a function of time; expected its value at one time")
-        times, rows = tabulated(name, value, grid, 0.01 * rtol)
+        # Small values of the sunlight are as accurate as those of about one.
+        shift = 1.0 if dark else 0.0
+        times, rows = tabulated(
+            name, lambda t: np.asarray(value(t), np.float64) + shift, grid, 0.01 * rtol
+        )
+        rows -= shift
+        if dark:
+            rows[np.abs(rows) < _ROUNDING] = 0.0
     else:
         try:
             rows = np.atleast_1d(np.asarray(value, np.float64))
@@ -334,11 +395,12 @@ def _values(
         if rows.ndim != 1 or not rows.size:
             raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
         rows = rows[:, None]
-    bad = ~(np.isfinite(rows) & (rows > 0))
+    bad = ~(np.isfinite(rows) & ((rows >= 0) if dark else (rows > 0)))
     if bad.any():
         zone = int(np.argwhere(bad)[0][0])
         raise ModelError(
-            f"{name} is {rows[bad][0]:g} in zone {zone}; expected a positive, finite number"
+            f"{name} is {rows[bad][0]:g} in zone {zone}; expected a "
+            f"{'finite number, 0 or more' if dark else 'positive, finite number'}"
         )
     return times, rows
 
@@ -378,81 +440,3 @@ def linear_at(times: np.ndarray, knots: np.ndarray, rows: np.ndarray) -> np.ndar
         slopes = (rows[:, above[inside]] - found[:, inside]) / length[inside]
         found[:, inside] += slopes * since[inside]
     return found
-
-
-def _composition(network: ReactionNetwork, initial: Any) -> dict[int, np.ndarray]:
-    if not isinstance(initial, Mapping):
-        raise ModelError(f"initial is {initial!r}; expected amounts by name of the species")
-    names = species_index(network)
-    found: dict[int, np.ndarray] = {}
-    for key, value in initial.items():
-        i = names.get(str(key), names.get(canonical(str(key)), -1))
-        if i < 0:
-            hint = did_you_mean(key, [one.name for one in network.species])
-            raise ModelError(
-                f"initial has the species '{key}', which the network does not have{hint}"
-            )
-        name = network.species[i].name
-        if i in found:
-            raise ModelError(f"initial has the species '{name}' twice")
-        try:
-            row = np.atleast_1d(np.asarray(value, np.float64))
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(f"initial '{key}' is {value!r}; expected a number") from None
-        if row.ndim != 1 or not row.size:
-            raise ModelError(f"initial '{key}' has shape {row.shape}; expected one for each zone")
-        bad = ~(np.isfinite(row) & (row >= 0))
-        if bad.any():
-            zone = int(np.argmax(bad))
-            raise ModelError(f"initial '{key}' is {row[zone]:g} in zone {zone}; expected 0 or more")
-        found[i] = row
-    return found
-
-
-def canonical(name: str) -> str:
-    """One spelling of a nucleus: symbol in small letters, then mass number."""
-    small = name.strip().lower()
-    if small in _ALIASES:
-        return _ALIASES[small]
-    match = _MASS_FIRST.fullmatch(small)
-    if match:
-        return match[2] + match[1]
-    match = _MASS_LAST.fullmatch(small)
-    return match[1] + match[2] if match else small
-
-
-@lru_cache(maxsize=32)
-def species_index(network: ReactionNetwork) -> dict[str, int]:
-    """Index of every species by its name and, of nuclei, by their usual spelling."""
-    index = {
-        canonical(one.name): i
-        for i, one in enumerate(network.species)
-        if one.mass_number is not None
-    }
-    return index | network.index
-
-
-# g/mol; IUPAC 2021, abridged.
-_ATOMIC_WEIGHTS = {
-    "H": 1.008, "D": 2.014, "He": 4.002602, "Li": 6.94, "B": 10.81, "C": 12.011, "N": 14.007,
-    "O": 15.999, "F": 18.998403, "Ne": 20.1797, "Na": 22.989769, "Mg": 24.305, "Al": 26.981538,
-    "Si": 28.085, "P": 30.973762, "S": 32.06, "Cl": 35.45, "Ar": 39.95, "K": 39.0983, "Fe": 55.845,
-    "Br": 79.904, "Kr": 83.798, "I": 126.90447, "Xe": 131.293, "E": 5.485799e-4,
-}  # fmt: skip
-
-
-def molar_masses(network: ReactionNetwork) -> np.ndarray:
-    """Molar mass of every molecule [g/mol], from its atoms."""
-    return np.array([molar_mass(one.thermochemistry) for one in network.species])
-
-
-def molar_mass(known: Any) -> float:
-    """Molar mass of a molecule [g/mol], from its atoms."""
-    if not isinstance(known, Molecule):
-        raise ModelError("a molar mass needs a composition")
-    total = 0.0
-    for element, count in known.composition.items():
-        if element not in _ATOMIC_WEIGHTS:
-            raise ModelError(f"the element '{element}' is not in the table of atomic weights")
-        total += count * _ATOMIC_WEIGHTS[element]
-    return total

@@ -18,117 +18,32 @@ from ergode.core.errors import (
 )
 from ergode.core.foreign import on_host
 from ergode.core.launch import Interruptible, check_room, run_chunks, warn
-from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided
-from ergode.kinetics.conditions import Zones, linear_at, molar_masses, zones_of
+from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import Method, MethodName, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
-from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
+from ergode.kinetics.outputs import dataset_of
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
     bindings_of_state,
     check_range,
-    densities_at_pressure,
-    matter_at,
-    warn_of_pairs,
 )
-from ergode.kinetics.physics.equilibrium import near_equilibrium
-from ergode.kinetics.physics.neutrinos import losses_at
+from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
-from ergode.kinetics.tables import FIXED, PRESSURE, Outcome
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, STIRRED, Outcome
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
-from ergode.models.constants import GAS_CONSTANT
-from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
 
 if TYPE_CHECKING:
     import xarray
 
-_ZONE, _TIMES = (SWEPT, "zone"), (SWEPT, "zone", "time")
-_COMMON = [
-    Variable("temperature", _TIMES, "float64", "K", "temperature; NaN if not given"),
-    Variable(
-        "density", _TIMES, "float64", "g/cm3", "density of nuclei or molecules", True
-    ),
-    Variable(
-        "pressure", _TIMES, "float64", "dyn/cm2",
-        "pressure; of nuclei by the equation of state", True,
-    ),
-    Variable("step_count", _ZONE, "int64", "1", "steps that were accepted"),
-    Variable("repeated_count", _ZONE, "int64", "1", "steps that were repeated, smaller"),
-    Variable(
-        "conservation_error", _ZONE, "float64", "1",
-        "largest relative error of conserved sums: before correction (implicit), or at the end "
-        "(explicit)",
-    ),
-    Variable(
-        "error_estimate", _ZONE, "float64", "1",
-        "largest difference between amounts by an explicit method and by rodas4, over the largest "
-        "amount; infinite where rodas4 failed; NaN for implicit methods",
-    ),
-    Variable(
-        "energy_error", _ZONE, "float64", "1",
-        "largest difference between energy released and internal energy (enthalpy) gained at the "
-        "times of the result, over the most that was released or a thousandth of the thermal "
-        "energy; only where the zone heats itself, without neutrino_losses", True,
-    ),
-    Variable(
-        "steepest_time", _ZONE, "float64", "time",
-        "when the temperature rose fastest; NaN where it is given",
-    ),
-    Variable("status", _ZONE, "uint8", "1", "how the zone ended (see Status)"),
-]  # fmt: skip
-_SPECIES = (SWEPT, "zone", "time", "species")
-results.register(
-    "kinetics",
-    "nuclei",
-    [
-        Variable("mass_fraction", _SPECIES, "float64", "1", "mass fraction of a nucleus"),
-        Variable(
-            "energy_released", _TIMES, "float64", "erg/g",
-            "energy set free since the first time, neutrinos included",
-        ),
-        Variable(
-            "neutrino_loss", _TIMES, "float64", "erg/(g s)",
-            "thermal neutrino losses; only with neutrino_losses", True,
-        ),
-        Variable(
-            "neutrino_energy", _TIMES, "float64", "erg/g",
-            "energy that thermal neutrinos carried off since the first time: energy released less "
-            "internal energy (enthalpy) gained; only with neutrino_losses", True,
-        ),
-        Variable(
-            "near_equilibrium", _ZONE, "bool_", "1",
-            "whether the last composition is that of nuclear statistical equilibrium, within 0.01 "
-            "of mass, at 3e9 K or more: a table may take over",
-        ),
-        *_COMMON,
-    ],
-    coords=("mass_number", "charge_number"),
-)  # fmt: skip
-results.register(
-    "kinetics",
-    "concentrations",
-    [
-        Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"),
-        Variable(
-            "quantity",
-            (SWEPT, "zone", "time", "rule"),
-            "float64",
-            "1",
-            "quantities defined by the rules of the network",
-            True,
-        ),
-        *_COMMON,
-    ],
-)
-
+_REACTORS = {CLOSED: "none", STIRRED: "stirred tank", PLUG: "plug flow"}
 _COLDEST_STAR = 1e5  # [K]; a lower temperature of nuclei is taken for a mistaken unit
 _LARGEST_LIMIT = 2**31 - 1
 
@@ -143,9 +58,12 @@ def integrate(
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
-    heating: Literal["constant-volume", "constant-pressure"] | None = None,
+    sunlight: Any = None,
+    heating: Literal["constant-volume", "constant-pressure", "isothermal-constant-pressure"]
+    | None = None,
     equation_of_state: StateName | EquationOfState = "ideal",
     neutrino_losses: bool = False,
+    reactor: StirredTank | PlugFlow | None = None,
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
     rtol: float = 1e-4,
@@ -191,11 +109,15 @@ def integrate(
         Mass density [g/cm3].
     pressure : float or array_like of shape [zone_count]
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
-    heating : {None, "constant-volume", "constant-pressure"}
+    sunlight : float, array_like of shape [zone_count], Trajectory, or function
+        For coefficients that are a `Photolysis`: a number of 0 (night) or more, or as for
+        `temperature`, such as `daylight`.
+    heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure"}
         Whether the energy released by reactions changes the temperature. For nuclei the temperature
         follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
         pressure, nuclei keep the pressure of ``times[0]``, and `density` is the density at
-        ``times[0]``.
+        ``times[0]``. Molecules may also keep their temperature and pressure; with None they keep
+        their temperature and volume.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -203,6 +125,10 @@ def integrate(
     neutrino_losses : bool
         Whether neutrinos cool nuclei that heat themselves: pair, photo, plasma, bremsstrahlung and
         recombination neutrinos (see `neutrino_losses`). Those of weak reactions are not included.
+    reactor : StirredTank or PlugFlow, optional
+        What flows in and out (see `StirredTank`); the default is a closed zone. For molecules and
+        other species, by the implicit methods. With `PlugFlow`, `times` are positions along a tube
+        (see `plug_flow`).
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
@@ -322,11 +248,13 @@ def integrate(
     chosen, reason = choose(method)
     rtol = relative_tolerance(rtol)
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
+    if not isinstance(reactor, StirredTank | PlugFlow | None):
+        raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
     mechanism = to_tables(network, screening)
     bindings_of_state(equation_of_state)
     conditions = {
         "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
-        "grid": grid, "rtol": rtol,
+        "grid": grid, "rtol": rtol, "reactor": reactor, "sunlight": sunlight,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
     layout = layout_of(network, parameters, initial, results.names("kinetics", output))
@@ -347,7 +275,7 @@ def integrate(
             )
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
     tolerances = decided("atol", tolerances)
-    chosen.refuse(chosen.why_unsupported(zones.heating))
+    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow))
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
@@ -385,6 +313,7 @@ def integrate(
             method=chosen.name,
             method_reason=reason,
             heating=heating or "none",
+            reactor=_REACTORS[zones.flow],
             screening=screening or "none",
             conservation_tolerance=conservation_tolerance,
             zones=zones.count if layout is None else zones.count // layout.count,
@@ -392,7 +321,7 @@ def integrate(
             **_provenance_of(options, device, outcome),
             **_points_of(layout, values),
         )
-        result = _dataset(
+        result = dataset_of(
             network, mechanism, zones, grid, options, outcome, errors, attrs, layout, values,
         )  # fmt: skip
         _warn_of_energy(chosen, result, conservation_tolerance)
@@ -483,169 +412,3 @@ def _run(
             here = resident.beside(array, missing)
             array[here] = empty[here]
     return outcome
-
-
-def _dataset(
-    network: ReactionNetwork,
-    mechanism: Mechanism,
-    zones: Zones,
-    grid: np.ndarray,
-    options: Options,
-    outcome: Outcome,
-    errors: np.ndarray,
-    attrs: Mapping[str, Any],
-    layout: Layout | None,
-    parameters: Mapping[str, np.ndarray],
-) -> xarray.Dataset:
-    swept = () if layout is None else layout.dims
-    shape = (zones.count,) if layout is None else (*layout.shape, zones.count // layout.count)
-    count = len(network.species)
-    # Values that a zone did not reach keep their initial NaN.
-    finite = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2)
-    rows = on_host(finite).cumprod(axis=1).sum(axis=1)
-    rows[outcome.status == Status.NOT_RUN] = 0
-    temperature = _temperatures(zones, grid, outcome, count)
-    values: dict[str, Any] = {
-        "temperature": temperature,
-        "step_count": outcome.taken,
-        "repeated_count": outcome.repeated,
-        "conservation_error": outcome.defect,
-        "error_estimate": errors,
-        "steepest_time": outcome.fastest_heating,
-        "status": outcome.status,
-    }
-    coords: dict[str, Any] = {
-        **({} if layout is None else layout.coords),
-        "zone": np.arange(zones.count if layout is None else shape[-1]),
-        "time": grid,
-        "species": list(mechanism.names),
-    }
-    amounts = outcome.amounts[:, :, :count]
-
-    def derive() -> dict[str, np.ndarray]:
-        here = outcome.on_host().amounts[:, :, :count], on_host(temperature)
-        if mechanism.nuclear:
-            return _shaped(_of_nuclei(mechanism, zones, grid, options, *here), shape)
-        return _shaped(_of_others(network, mechanism, zones, grid, parameters, *here), shape)
-
-    derived = resident.Deferred(derive)
-    if mechanism.nuclear:
-        output = "nuclei"
-        coords["mass_number"] = ("species", mechanism.mass.astype(np.int64))
-        coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
-        values["mass_fraction"] = amounts * resident.beside(amounts, mechanism.mass)
-        names = ["density", "pressure", "energy_released", "near_equilibrium"]
-        if options.neutrinos:
-            names += ["neutrino_loss", "neutrino_energy"]
-    else:
-        output = "concentrations"
-        names = ["density", "pressure"] if mechanism.molecular else []
-        if network.rules:
-            coords["rule"] = list(network.rules)
-            names.append("quantity")
-        if zones.heating == PRESSURE:
-            names.append("concentration")
-        else:
-            contiguous = amounts.flags.c_contiguous
-            values["concentration"] = amounts if contiguous else amounts.copy()
-    if zones.heating != FIXED and not options.neutrinos:
-        names.append("energy_error")
-    if options.state != "ideal":
-        derived.now()
-    values = _shaped(values, shape) | {name: derived[name] for name in names}
-    return results.dataset(
-        "kinetics", output, values, coords=coords, attrs=attrs, swept=swept,
-        computed_rows=rows.reshape(shape),
-    )  # fmt: skip
-
-
-def _of_nuclei(
-    mechanism: Mechanism,
-    zones: Zones,
-    grid: np.ndarray,
-    options: Options,
-    amounts: np.ndarray,
-    temperature: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Variables of nuclei that follow from the amounts [zone, time, species]."""
-    change = amounts[:, :1] - amounts
-    density = linear_at(grid, zones.history.times, zones.history.density)
-    charge, state = mechanism.thermo.charge, options.state
-    if zones.heating == PRESSURE:
-        density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
-    warn_of_pairs(state, temperature, density, amounts @ charge)
-    pressure, thermal = matter_at(state, temperature, density, amounts, charge)
-    if zones.heating == PRESSURE:
-        thermal += pressure / density  # the enthalpy
-    released = change @ mechanism.thermo.mass_excess
-    values = {"density": density, "pressure": pressure, "energy_released": released}
-    if options.neutrinos:
-        values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
-        values["neutrino_energy"] = released - (thermal - thermal[:, :1])
-    elif zones.heating != FIXED:
-        values["energy_error"] = nuclear_energy_error(thermal, released)
-    values["near_equilibrium"] = near_equilibrium(
-        mechanism, temperature[:, -1], density[:, -1], amounts[:, -1] * mechanism.mass
-    )
-    return values
-
-
-def _of_others(
-    network: ReactionNetwork,
-    mechanism: Mechanism,
-    zones: Zones,
-    grid: np.ndarray,
-    parameters: Mapping[str, np.ndarray],
-    amounts: np.ndarray,
-    temperature: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Variables of molecules and others that follow from the amounts [zone, time, species]."""
-    values = {}
-    if zones.heating != FIXED:
-        values["energy_error"] = molecular_energy_error(
-            network, amounts, temperature, zones.heating == PRESSURE
-        )
-    if zones.heating == PRESSURE:
-        pressure = zones.history.density[:, :1]
-        total = amounts.sum(axis=2)
-        amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
-        values["concentration"] = np.ascontiguousarray(amounts)
-    if mechanism.molecular:
-        values["density"] = amounts @ molar_masses(network)
-        values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
-    if network.rules:
-        values["quantity"] = _quantities(network, grid, amounts, parameters)
-    return values
-
-
-def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> Any:
-    """Temperatures of all zones at all times; NaN where none was given."""
-    if zones.heating != FIXED:
-        return outcome.amounts[:, :, count].copy()
-    if not zones.has_temperature:
-        return np.full((zones.count, grid.size), np.nan)
-    return linear_at(grid, zones.history.times, zones.history.temperature)
-
-
-def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
-    """Values with the dimensions of a sweep in front of the zones."""
-    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
-
-
-def _quantities(
-    network: ReactionNetwork,
-    grid: np.ndarray,
-    amounts: np.ndarray,
-    parameters: Mapping[str, np.ndarray],
-) -> np.ndarray:
-    """Quantities of the rules, shape [zone, time, rule]; no rate constant can depend on them."""
-    known: dict[str, Any] = network.evaluate_parameters(
-        {name: row[:, None] for name, row in parameters.items()}
-    )
-    known[TIME] = grid
-    for i, one in enumerate(network.species):
-        size = known[one.compartment] if one.compartment and one.quantity == "amount" else 1.0
-        known[one.name] = amounts[:, :, i] * size
-    for name in network.rule_order:
-        known[name] = network.rules[name].evaluate(known)
-    return np.stack([np.broadcast_to(known[name], amounts.shape[:2]) for name in network.rules], 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import option
-from ergode.kinetics.tables import FIXED
+from ergode.kinetics.tables import CLOSED, FIXED
 
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
@@ -13,6 +13,10 @@ REVERSIBLE = option(False)
 """Whether reactions follow from detailed balance."""
 MOLECULES = option(True)
 """Whether species are molecules with NASA polynomials; otherwise nuclei."""
+POWERS = option(False)
+"""Whether some reaction has orders that are not three whole numbers at most."""
+SUNLIT = option(False)
+"""Whether coefficients depend on the sunlight."""
 DYNAMIC = option(False)
 """Whether coefficients change while a zone is integrated."""
 TIMED = option(False)
@@ -21,6 +25,10 @@ SWEPT = option(False)
 """Whether each zone has its own prefactors of the coefficients."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+FLOW = option(CLOSED)
+"""What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
+ISOTHERMAL = option(False)
+"""Whether the temperature of a zone at constant pressure is constant."""
 NEUTRINOS = option(False)
 """Whether neutrinos cool nuclei that heat themselves."""
 PARTIAL = option(False)

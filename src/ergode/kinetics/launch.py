@@ -16,11 +16,15 @@ from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
+    FLOW,
     HEATING,
+    ISOTHERMAL,
     MOLECULES,
     NEUTRINOS,
     PLASMA,
+    POWERS,
     REVERSIBLE,
+    SUNLIT,
     SWEPT,
     THIRD_BODIES,
     TIMED,
@@ -90,6 +94,8 @@ class Problem:
     mechanism : Mechanism
     heating : int
         `FIXED`, `VOLUME` or `PRESSURE`.
+    flow : int
+        `CLOSED`, `STIRRED` or `PLUG`.
     bound, matter : tuple of pairs
         Bindings of all kernels, and of those that may heat a zone.
     absolute : tuple of float
@@ -99,6 +105,7 @@ class Problem:
 
     mechanism: Mechanism
     heating: int
+    flow: int
     bound: tuple[tuple[Any, Any], ...]
     matter: tuple[tuple[Any, Any], ...]
     absolute: tuple[float, ...]
@@ -115,7 +122,9 @@ def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
     bound = tuple(bindings_of(mechanism, zones).items())
     matter = tuple(matter_bindings(mechanism, zones, options.state, options.neutrinos).items())
     absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
-    return Problem(mechanism, zones.heating, bound, matter, tuple(absolute.tolist()), options)
+    return Problem(
+        mechanism, zones.heating, zones.flow, bound, matter, tuple(absolute.tolist()), options
+    )
 
 
 def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
@@ -139,6 +148,8 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
     return {
         THIRD_BODIES: dependent,
         PLASMA: mechanism.has_plasma,
+        POWERS: mechanism.has_powers,
+        SUNLIT: mechanism.has_sunlight,
         REVERSIBLE: reversible,
         MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),
     }
@@ -152,6 +163,7 @@ def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
         DYNAMIC: zones.heating != FIXED or varies,
         TIMED: timed,
         SWEPT: zones.history.factors is not UNSWEPT,
+        FLOW: zones.flow,
     }
 
 
@@ -164,7 +176,7 @@ def matter_bindings(
     """Additional bindings of kernels that may heat a zone."""
     heats = zones.heating != FIXED and mechanism.nuclear
     state = state if heats else "ideal"
-    bound = {HEATING: zones.heating, NEUTRINOS: neutrinos and heats}
+    bound = {HEATING: zones.heating, NEUTRINOS: neutrinos and heats, ISOTHERMAL: zones.isothermal}
     # An option that no kernel names is an error.
     at_pressure = zones.heating == PRESSURE and mechanism.nuclear
     return bound | (bindings_of_state(state) if at_pressure else bindings_of_energy(state))

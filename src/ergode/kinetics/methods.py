@@ -13,7 +13,7 @@ from ergode.kinetics.explicit.runner import ExplicitRunner
 from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import FIXED
+from ergode.kinetics.tables import CLOSED, FIXED
 
 MethodName = Literal[
     "auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", "partial-equilibrium",
@@ -45,8 +45,17 @@ class Method(methods.Method):
     needs_conserved_sum: bool = False
     max_steps: int = _LARGEST_COUNT
 
-    def why_unsupported(self, heating: int) -> str | None:
-        """Why zones of this kind of heating cannot be integrated; None if they can."""
+    def why_unsupported(self, mechanism: Mechanism, heating: int, flow: int = CLOSED) -> str | None:
+        """Why zones of this network, heating and flow cannot be integrated; None if they can."""
+        if flow != CLOSED and not self.implicit:
+            return "cannot integrate a reactor with flow; use 'rodas4'"
+        if mechanism.has_powers and not self.implicit:
+            return (
+                "cannot integrate more than three reactants, or orders that are no whole numbers; "
+                "use 'rodas4'"
+            )
+        if mechanism.has_sunlight and not self.implicit:
+            return "cannot integrate coefficients that depend on sunlight; use 'rodas4'"
         if heating != FIXED and not self.implicit:
             return "cannot integrate the temperature; use 'rodas4'"
         return None

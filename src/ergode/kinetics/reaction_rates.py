@@ -45,13 +45,14 @@ def reaction_rates(
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
+    sunlight: Any = None,
     screening: Literal["weak", "chugunov"] | None = None,
 ) -> xarray.Dataset:
     """Coefficients and rates of all reactions, as `integrate` uses them at the first time.
 
     Parameters
     ----------
-    network, initial, temperature, density, pressure, screening
+    network, initial, temperature, density, pressure, sunlight, screening
         See `integrate`.
 
     Returns
@@ -78,7 +79,7 @@ def reaction_rates(
     mechanism = to_tables(network, screening)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
-        initial=initial, heating=None,
+        initial=initial, heating=None, sunlight=sunlight,
     )  # fmt: skip
     rates, thermo, count = mechanism.rates, mechanism.thermo, zones.count
     bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: mechanism.molecular}
@@ -90,11 +91,11 @@ def reaction_rates(
         kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
         zones.amounts, slots, np.zeros((count, rates.order.size)),
         np.zeros((count, len(rates.efficiency))), np.zeros((count, thermo.charge.size)),
+        zones.history.sunlight[:, 0].copy() if mechanism.has_sunlight else np.ones(count),
     )  # fmt: skip
     found = slots[:, : rates.order.size]
-    left = mechanism.structure.reactant
     products = np.array(
-        [np.prod(zones.amounts[:, list(one)], axis=1) for one in left], np.float64
+        [_product(zones.amounts, one) for one in mechanism.structure.orders], np.float64
     ).T.reshape(count, -1)
     power = dense[:, None] ** np.maximum(rates.order.astype(float) - 1.0, 0.0)
     names = [network.reactions.name_of(k) for k in range(len(network.reactions))]
@@ -112,6 +113,16 @@ def reaction_rates(
     )
 
 
+def _product(amounts: np.ndarray, orders: Mapping[int, float]) -> np.ndarray:
+    """Product of powers of amounts, shape [zone]; 0 where a species with an order is missing."""
+    found = np.ones(len(amounts))
+    for i, order in orders.items():
+        if order:
+            there = amounts[:, i] > 0.0
+            found *= np.where(there, np.where(there, amounts[:, i], 1.0) ** order, 0.0)
+    return found
+
+
 class _Workspace(NamedTuple):
     slots: np.ndarray
     slopes: np.ndarray
@@ -121,7 +132,7 @@ class _Workspace(NamedTuple):
 
 
 def _coefficients(  # type: ignore[no-untyped-def]
-    zone, rates, thermo, temperature, density, amounts, slots, slopes, partners, volumes
+    zone, rates, thermo, temperature, density, amounts, slots, slopes, partners, volumes, sunlight
 ):
     workspace = _Workspace(slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone])
     coefficients(  # type: ignore[no-untyped-call]
@@ -134,4 +145,5 @@ def _coefficients(  # type: ignore[no-untyped-def]
         amounts[zone],
         1.0,
         1.0,
+        sunlight[zone],
     )

@@ -18,6 +18,7 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Trajectory, Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.tables import CLOSED
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -74,7 +75,7 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return found
     conditions: dict[str, Any] = {}
     sizes = []
-    for name in ("temperature", "density", "pressure"):
+    for name in ("temperature", "density", "pressure", "sunlight"):
         value = arguments[name]
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
@@ -92,10 +93,12 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         if sizes[-1] > 1:
             conditions[name] = value
     amounts = {} if isinstance(initial, Grid) or initial is None else initial
+    reactor = arguments["reactor"]
+    sizes += list(reactor.sizes.values()) if reactor is not None else []
     sizes += [np.size(value) for value in amounts.values()]
 
     def cut(start: int, stop: int) -> dict[str, Any]:
-        changed: dict[str, Any] = {}
+        changed: dict[str, Any] = {} if reactor is None else {"reactor": reactor.part(start, stop)}
         for name, value in conditions.items():
             if isinstance(value, Trajectory):
                 changed[name] = Trajectory(value.times, value.values[start:stop])
@@ -167,6 +170,8 @@ def swept_zones(
             history=history._replace(
                 temperature=np.tile(history.temperature, (points, 1)),
                 density=np.tile(history.density, (points, 1)),
+                inflow=np.tile(history.inflow, (points, 1)) if zones.flow != CLOSED else (),
+                sunlight=np.tile(history.sunlight, (points, 1)) if mechanism.has_sunlight else (),
             ),
         )
     factors = np.repeat(factors_of(network, mechanism, rows, points), count, axis=0)

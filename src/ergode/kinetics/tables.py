@@ -18,6 +18,10 @@ FIXED, VOLUME, PRESSURE = 0, 1, 2
 """The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
 
 
+CLOSED, STIRRED, PLUG = 0, 1, 2
+"""Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
+
+
 UNSWEPT = np.zeros((1, 1))
 """Factors of zones without a sweep of parameters."""
 
@@ -33,12 +37,20 @@ class ConditionHistory(NamedTuple):
         [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
     factors : ndarray of float64, shape [zone_count, set_count]
         `Rates.prefactor` of each zone where parameters are swept; otherwise `UNSWEPT`.
+    inflow : ndarray of float64, shape [zone_count, species_count + 2 + invariant_count]
+        Of stirred tanks: amounts of the inflow, of the mass in the zone; their enthalpy [erg]; one
+        over the residence time; conserved sums of the inflow. Of plug flow, shape [zone_count, 1]:
+        one over the velocity at the inlet. Otherwise ``()``.
+    sunlight : ndarray of float64, shape [zone_count, knot_count + 1]
+        Sunlight, then its largest value in the zone; ``()`` where no coefficient depends on it.
     """
 
     times: np.ndarray
     temperature: np.ndarray
     density: np.ndarray
     factors: np.ndarray = UNSWEPT
+    inflow: Any = ()
+    sunlight: Any = ()
 
 
 class Outcome(NamedTuple):
@@ -84,12 +96,43 @@ class Complexes(NamedTuple):
     Attributes
     ----------
     first, second, third : ndarray of uint32, shape [complex_count]
-        Reactants of each; an empty slot is the number of variables, where Y is one.
+        Reactants of each; an empty slot is the number of variables, where Y is one. Larger indices
+        are powers.
     """
 
     first: np.ndarray
     second: np.ndarray
     third: np.ndarray
+
+
+class Powers(NamedTuple):
+    """Products of powers of amounts, where orders are not three whole numbers at most.
+
+    After the amounts and the variable that is one, the vector of amounts has the value of every
+    power, then its derivative with respect to every factor.
+
+    Attributes
+    ----------
+    start : ndarray of uint32, shape [power_count + 1]
+        Where the factors of each begin.
+    species : ndarray of uint32, shape [factor_count]
+    order : ndarray of float64, shape [factor_count]
+        Exponents, none of them zero.
+    """
+
+    start: np.ndarray
+    species: np.ndarray
+    order: np.ndarray
+
+    @property
+    def power_count(self) -> int:
+        """Number of powers."""
+        return self.start.size - 1
+
+    @property
+    def size(self) -> int:
+        """Numbers that a vector of amounts has for them."""
+        return self.power_count + self.species.size
 
 
 class Flows(NamedTuple):
@@ -164,8 +207,9 @@ class Rates(NamedTuple):
         Factor of each exponential.
     slot_start : ndarray of uint32, shape [slot_count + 1]
         Where the exponentials of a slot begin.
-    order : ndarray of uint32, shape [reaction_count]
-        Number of reactants.
+    order : ndarray, shape [reaction_count]
+        Number of reactants, of uint32; or order of the reaction, of float64, where some reaction
+        has a power.
     third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
             shape [third_body_count]
         Reactions whose coefficient depends on collision partners, or is of Blowers and Masel: the
@@ -186,6 +230,9 @@ class Rates(NamedTuple):
     reverse_species : ndarray of uint32
     reverse_change : ndarray of float64
         Stoichiometry of the forward reaction: species, net change.
+    sunlit : ndarray of uint32, shape [sunlit_count]
+        Reactions whose coefficients are multiplied by a power of the sunlight.
+    sunlit_power : ndarray of float64, shape [sunlit_count]
     plasma : Plasma
     """
 
@@ -207,6 +254,8 @@ class Rates(NamedTuple):
     reverse_start: np.ndarray
     reverse_species: np.ndarray
     reverse_change: np.ndarray
+    sunlit: np.ndarray
+    sunlit_power: np.ndarray
     plasma: Plasma
 
     @property
@@ -302,7 +351,8 @@ class Terms(NamedTuple):
     value : ndarray of uint32, shape [term_count]
         Entry of the flows.
     slope : ndarray of uint32, shape [term_count]
-        Derivative of a product: complex times `SLOTS`, plus the slot.
+        Derivative of a product: complex times `SLOTS`, plus the slot; or `SLOTS` times the number
+        of complexes, plus the factor of a power.
     """
 
     start: np.ndarray
@@ -322,6 +372,8 @@ class System(NamedTuple):
     place : ndarray of uint32, shape [variable_count, variable_count]
         Index of the entry of a row and column of the factors; missing entries refer to one that
         stays zero. Shape [1, 1] where it is not needed.
+    powers : Powers
+        ``()`` where no reaction has one.
     """
 
     complexes: Complexes
@@ -333,6 +385,7 @@ class System(NamedTuple):
     place: np.ndarray
     plan: Elimination
     terms: Terms
+    powers: Any = ()
 
 
 class Workspace(NamedTuple):
@@ -443,7 +496,7 @@ class BlockSystem(NamedTuple):
     Attributes
     ----------
     flows : BlockFlows
-    rates, thermo, invariants, absolute, place
+    rates, thermo, invariants, absolute, place, powers
         As in `System`.
     slopes : Segments
         Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
@@ -483,3 +536,4 @@ class BlockSystem(NamedTuple):
     forward: np.ndarray
     backward: np.ndarray
     entry_count: int
+    powers: Any = ()

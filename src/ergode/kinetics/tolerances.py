@@ -10,13 +10,16 @@ import numpy as np
 
 from ergode.core.arguments import as_numbers, did_you_mean, is_finite_number
 from ergode.core.errors import PlanError
-from ergode.kinetics.conditions import Zones, canonical, species_index
+from ergode.kinetics.compositions import canonical, species_index
+from ergode.kinetics.conditions import Zones
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.tables import STIRRED
 from ergode.models.reactions.network import ReactionNetwork
 
 # Default absolute tolerances; they shrink with rtol below `_USUAL_RTOL`: of mass fractions; of
 # concentrations and of molecules, relative to the largest amount; of temperatures [K].
 _NUCLEAR, _RELATIVE, _MOLECULAR, _TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
+_ANY = 1e30
 _USUAL_RTOL = 1e-4
 
 
@@ -103,7 +106,10 @@ def usual_tolerance(mechanism: Mechanism, zones: Zones, rtol: float) -> float:
     # Inert species, such as nitrogen in air, do not set the scale of reacting ones.
     count = mechanism.structure.species_count
     changes = np.diff(mechanism.structure.net_flows.start) > 0
-    some = zones.amounts[:, :count][:, changes if changes.any() else slice(None)]
+    some = zones.amounts[:, :count]
+    if zones.flow == STIRRED:
+        some = np.maximum(some, zones.history.inflow[:, :count])
+    some = some[:, changes if changes.any() else slice(None)]
     largest = some.max(axis=1)
     largest = largest[np.isfinite(largest) & (largest > 0.0)]
     # Traces of radicals determine the ignition delay, so they are resolved from tiny amounts.
@@ -122,4 +128,5 @@ def absolute_tolerances(
     absolute[:count] = usual_tolerance(mechanism, zones, rtol) if atol is None else atol
     absolute[:count] /= mechanism.mass
     absolute[count:] = _TEMPERATURE * min(1.0, rtol / _USUAL_RTOL)
+    absolute[count + 1 :] = _ANY  # the age of plug flow is an integral over the solution
     return absolute

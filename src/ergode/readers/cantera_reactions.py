@@ -16,6 +16,7 @@ from ergode.models.reactions.rates import (
     DetailedBalance,
     Efficiencies,
     Falloff,
+    PowerLaw,
     PressureLog,
     RateCoefficient,
     ThreeBody,
@@ -30,7 +31,9 @@ _TERM = re.compile(r"(?:(\d+\.?\d*|\.\d+)\s+)?(\S+)")
 
 # Keys that do not affect the rate.
 _NOTES = ("note", "id")
-_ALWAYS = ("equation", "type", "duplicate", "units")
+_ALWAYS = (
+    "equation", "type", "duplicate", "units", "orders", "negative-orders", "nonreactant-orders",
+)  # fmt: skip
 _BODIES = ("efficiencies", "default-efficiency")
 # Keys of each kind of reaction, besides the common ones.
 _KEYS = {
@@ -149,12 +152,15 @@ class Reactions:
         only(entry, (*_ALWAYS, *_KEYS[kind]), what, _NOTES)
         self._check_balance(equation, what)
         partners, efficiency = None, 1.0
-        order = sum(equation.left.values())
+        orders = self._orders(entry, equation, what)
+        order = sum((equation.left | orders).values())
         if kind in ("three-body", *_FALLOFFS):
             partners, collider = self._partners(entry, equation, what)
             if collider:  # the collision partner is an ordinary species: mass action
                 efficiency = partners.of(collider)
         rate = _rate(entry, kind, equation, units, order, partners, efficiency, what)
+        if orders:
+            rate = PowerLaw(rate, tuple(orders.items()))
         label = f"{text} ({number})"
         try:
             self.found.append(
@@ -172,6 +178,32 @@ class Reactions:
         if not equation.body:  # a species on both sides is an ordinary species
             kind, partners = "elementary", None
         self._known.append(_Known(what, kind, equation, partners, _truth(entry, "duplicate", what)))
+
+    def _orders(self, entry: Mapping[str, Any], equation: _Equation, what: str) -> dict[str, float]:
+        """Orders of reaction that the entry gives."""
+        given = entry.get("orders") or {}
+        if not isinstance(given, Mapping):
+            raise ReadError(f"{what} has the orders {short(given)}; expected a mapping")
+        if given and equation.reversible:
+            raise ReadError(f"{what} has orders, but is reversible; expected '=>'")
+        negative = _truth(entry, "negative-orders", what)
+        others = _truth(entry, "nonreactant-orders", what)
+        found = {}
+        for key, value in given.items():
+            name = str(key)
+            if name not in self.compositions:
+                raise ReadError(f"{what} has an order in {short(name)}, not a species of the phase")
+            found[name] = _number(value, f"{what}: order in {name}")
+            if found[name] < 0 and not negative:
+                raise ReadError(
+                    f"{what} has the order {found[name]:g} in {name} without negative-orders: true"
+                )
+            if name not in equation.left and not others:
+                raise ReadError(
+                    f"{what} has an order in {name}, which is no reactant, without "
+                    "nonreactant-orders: true"
+                )
+        return found
 
     def check_duplicates(self) -> None:
         """Refuse unmarked duplicates, and a duplicate mark on a reaction that occurs once."""

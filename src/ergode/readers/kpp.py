@@ -17,12 +17,12 @@ import numpy as np
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.rates import Arrhenius, RateCoefficient
+from ergode.models.reactions.rates import Arrhenius, Photolysis, RateCoefficient
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.readers.bounded import text_of
 
-_TEMPERATURE = "TEMP"
+_TEMPERATURE, _SUN = "TEMP", "SUN"
 _MOST_FILES = 1000
 _DUMMIES = {"hv", "PROD"}  # KPP ignores them
 # Commands without chemistry.
@@ -92,9 +92,10 @@ def read_kpp(
         A ``.def`` or ``.kpp`` file; its ``#INCLUDE`` and ``#MODEL`` files are read from the same
         folder. Or an ``.eqn`` file; the species are then those of its equations.
     parameters : mapping of str to float
-        Values of names in rate expressions, such as ``{"SUN": 1.0}``. A rate A T^b exp(-E / T)
-        becomes `Arrhenius` and follows the temperature of the zone; any other expression of the
-        temperature needs a value of ``TEMP``.
+        Values of names in rate expressions. A rate A T^b exp(-E / T) becomes `Arrhenius` and
+        follows the temperature of the zone; any other expression of the temperature needs a value
+        of ``TEMP``. A power of ``SUN`` times such a rate becomes `Photolysis` and follows the
+        sunlight of the zone, unless ``SUN`` has a value here.
 
     Returns
     -------
@@ -256,6 +257,8 @@ class _Reader:
             self.parameters.setdefault("CFACTOR", self.factor)
         if formula.names <= {_TEMPERATURE} and _TEMPERATURE not in self.parameters:
             return _simple(formula, where)
+        if _SUN in formula.names and formula.names <= {_TEMPERATURE, _SUN} - set(self.parameters):
+            return _sunlit(formula, where)
         unknown = sorted(formula.names - set(self.parameters))
         if unknown:
             raise ReadError(
@@ -263,6 +266,21 @@ class _Reader:
                 f"parameters={{'{unknown[0]}': ...}}"
             )
         return formula
+
+
+def _sunlit(formula: Expression, where: str) -> RateCoefficient:
+    """A formula of the sunlight, and perhaps of the temperature, as a `Photolysis`."""
+    suns = np.array([1.0, 0.5, 0.25, 0.125])
+    with np.errstate(all="ignore"):
+        values = np.asarray(formula.evaluate({_SUN: suns, _TEMPERATURE: 250.0}), float) + 0.0 * suns
+        ratios = np.log2(values[:-1] / values[1:])
+    if not (np.isfinite(ratios).all() and np.ptp(ratios) < 1e-9 and ratios[0] > 0):
+        raise ReadError(
+            f"{where}: the rate '{formula.text}' is not a power of SUN times a coefficient; give a "
+            "number: parameters={'SUN': ...}"
+        )
+    at_noon = formula.substitute({_SUN: Expression("1.0")})
+    return Photolysis(_simple(at_noon, where), float(round(ratios[0], 9)))
 
 
 def _simple(formula: Expression, where: str) -> float | RateCoefficient:

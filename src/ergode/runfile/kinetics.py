@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
+
+def stirred_tank(table: Table, key: str) -> kinetics.StirredTank:
+    """The reactor of a key: its inflow, residence time and perhaps temperature."""
+    part = table.table(key)
+    part.only(["inflow", "residence_time", "temperature"])
+    inflow = part.table("inflow")
+    amounts = {name: inflow.one_or_more(name) for name in inflow.values}
+    if "residence_time" not in part:
+        raise part.error(f"{part.place} needs the key 'residence_time' (a number, or a list)")
+    hot = part.one_or_more("temperature") if "temperature" in part else None
+    with part.explaining():
+        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot)
+
+
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
 NEEDED = ("network",)
@@ -26,8 +40,9 @@ READERS: Readers = {
     "store": Table.path,
     **dict.fromkeys(("max_steps", "chunk"), Table.integer),
     "neutrino_losses": Table.boolean,
+    "reactor": stirred_tank,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
-    **dict.fromkeys(("temperature", "density", "pressure"), Table.one_or_more),
+    **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), Table.one_or_more),
     **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),
     **dict.fromkeys(("rtol", "atol", "conservation_tolerance"), Table.number),
 }

@@ -72,14 +72,16 @@ def _start(table: Table, key: str) -> float | date | Trigger:
     if not isinstance(table.values[key], dict):
         return table.moment(key)
     described = table.table(key)
-    described.only(["count", "level", "delay", "below"])
+    described.only(["count", "level", "delay", "below", "window", "fraction", "among"])
     count: Any = described.values.get("count")
     if not isinstance(count, list):
         count = described.text("count")
     with described.explaining():
         return Trigger(
-            count, described.integer("level"), described.number("delay", 0.0),
-            described.boolean("below", False),
+            count, None if "fraction" in described else described.integer("level"),
+            described.number("delay", 0.0), described.boolean("below", False),
+            **{key: described.number(key) for key in ("window", "fraction") if key in described},
+            among=described.values.get("among"),
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.readers.edges import read_contacts
 from ergode.readers.meetings import read_meetings
-from ergode.runfile import models, networks, scenarios
+from ergode.runfile import kinetics, models, networks, scenarios
 from ergode.runfile.read import ENGINES, OUTPUT, TOP
 from ergode.runfile.tables import Readers, Table, reader_of
 
@@ -49,6 +49,16 @@ _SPACE: Schema = {
         "periodic": {"type": ["boolean", "array"], "items": {"type": "boolean"}},
     },
 }  # fmt: skip
+_TANK: Schema = {
+    "type": "object", "additionalProperties": False, "required": ["inflow", "residence_time"],
+    "properties": {
+        "inflow": _OBJECT,
+        **{
+            key: {"type": ["number", "array"], "items": _NUMBER}
+            for key in ("residence_time", "temperature")
+        },
+    },
+}  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
     Table.number: _NUMBER,
@@ -65,6 +75,7 @@ _BY_READER: dict[Any, Schema] = {
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
+    kinetics.stirred_tank: _TANK,
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }

@@ -120,6 +120,17 @@ def everything(age=0.0):
             ),
             ergode.LayerClosure("school", reduction=0.3, start=ergode.Trigger("I2", 12)),
             ergode.LayerClosure(
+                "school",
+                reduction=0.6,
+                start=ergode.Trigger("cases", 14, window=2.5),
+                stop=ergode.Trigger("cases", 9, window=2.5, below=True),
+            ),
+            ergode.LayerClosure(
+                reduction=0.4,
+                start=ergode.Trigger(["I1", "I2"], fraction=0.08, among={"group": [1, 2]}),
+                stop=ergode.Trigger("R2", 3, window=0.5, delay=0.5, among="group"),
+            ),
+            ergode.LayerClosure(
                 reduction=0.6,
                 start=ergode.Trigger("I1", 25),
                 stop=ergode.Trigger("I1", 18, below=True),
@@ -255,12 +266,12 @@ def test_the_kernel_compiles_to_ptx(precision):
     none = ImportedCases(
         *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
     )
-    paths, triggers, tracing, lines, queue, waiting, results, work = cuda_buffers(
+    paths, triggers, tracing, lines, recent, queue, waiting, results, work = cuda_buffers(
         ensemble.node_count, 2, ensemble.tables, ensemble.bindings, precision,
         (GRID.size, ensemble.column_count), 5, 4, np.zeros,
     )  # fmt: skip
     epidemic = Epidemic(
-        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, lines, ensemble.seed
+        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, lines, recent, ensemble.seed
     )
     arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
     text = cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)

@@ -15,6 +15,7 @@ from ergode.kinetics.kernel_options import (
     MOLECULES,
     NEUTRINOS,
     PLASMA,
+    POWERS,
     REVERSIBLE,
     SWEPT,
     THIRD_BODIES,
@@ -24,6 +25,7 @@ from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.physics.equation_of_state import HELMHOLTZ, STATE
+from ergode.kinetics.tables import Powers
 
 
 @pytest.mark.parametrize("method", ["rodas4", *EXPLICIT])
@@ -141,11 +143,14 @@ def test_block_kernels_compile(method, dynamic):
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
     bindings = dict(launch.kernel.bindings) | {DYNAMIC: dynamic, REVERSIBLE: dynamic}
     bindings |= {THIRD_BODIES: dynamic, TIMED: dynamic, SWEPT: dynamic}
+    powers = dynamic and method == "rodas4"
+    bindings |= {POWERS: powers}
     if method == "rodas4":
         bindings |= {HEATING: 2 * dynamic, PLASMA: dynamic, MOLECULES: dynamic}
     kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)
     mechanism = to_tables(ROBERTSON)
     full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
+    full |= {"powers": Powers(*np.zeros((2, 1), np.uint32), np.zeros(1))} if powers else {}
     launch.tables = launch.tables[0]._replace(**full), *launch.tables[1:]
     outcome = empty_outcome(zones, np.array([0.0, 1.0]))
     history = zones.history

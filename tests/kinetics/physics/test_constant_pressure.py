@@ -108,7 +108,7 @@ def test_cells_of_molecules_at_constant_pressure():
         network, times=[0, 1e-6], temperature=[1500.0, 1900.0], pressure=1e6, rtol=1e-6,
         initial=initial, heating="constant-pressure", device="cpu",
     )  # fmt: skip
-    mass = ergode.kinetics.conditions.molar_masses(network)
+    mass = ergode.kinetics.compositions.molar_masses(network)
     c, rho = result["concentration"].values, result["density"].values
     x = c * mass / rho[:, :, None]
     found = burn(

@@ -84,7 +84,7 @@ def test_slopes_are_derivatives():
         devices.resolve("cpu").run(
             kernels.for_each(_coefficients, bindings=bindings), 5, rates, mechanism.thermo,
             course.temperature[:, 0].copy(), course.density[:, 0].copy(), zones.amounts, slots,
-            slopes, np.zeros((5, len(rates.efficiency))), np.zeros((5, 2)),
+            slopes, np.zeros((5, len(rates.efficiency))), np.zeros((5, 2)), np.ones(5),
         )  # fmt: skip
         return slots[:, :5], slopes
 

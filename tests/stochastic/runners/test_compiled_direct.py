@@ -95,13 +95,28 @@ def test_a_long_run_is_compiled(monkeypatch):
 
 def test_what_rounds_otherwise_is_compiled():
     def rounds_alike(rate):
-        network = ReactionNetwork({"A": 3}, [Reaction("A -> 0", rate=rate)], parameters={"n": 2})
+        network = ReactionNetwork(
+            {"A": 3}, [Reaction("A -> 0", rate=rate)], parameters={"n": 2, "last": 3}
+        )
         return interpreted_direct.rounds_alike(build(network, {}, {}, 1))
 
     assert rounds_alike("A^3 / (2 + A^3)")
     assert not rounds_alike("A^n / (2 + A^n)")
+    assert not rounds_alike("A^last")
     assert not rounds_alike("A^2.5")
     assert not rounds_alike("A^4")
     assert not rounds_alike("exp(-A)")
     assert not rounds_alike("log(2 + A)")
     assert not rounds_alike("1 if A > 2 else 2")
+
+
+def test_an_exponent_may_be_swept():
+    """One molecule leaves at rate a / (1 + b^n): another exponent is another rate."""
+    network = ReactionNetwork(
+        {"A": 1}, [Reaction("A -> 0", rate="a * A / (1 + b^n)")],
+        parameters={"a": 1.0, "b": 2.0, "n": 1.0},
+    )  # fmt: skip
+    options = {"times": [0, 1], "replicates": 4_000, "seed": 1, "device": "cpu"}
+    found = stochastic.simulate(network, parameters={"n": [1.0, 2.0]}, **options)
+    left = found["amount"].isel(time=1, species=0).mean("replicate").values
+    np.testing.assert_allclose(left, np.exp([-1 / 3, -1 / 5]), atol=5 * 0.5 / 4_000**0.5)

@@ -411,7 +411,9 @@ def test_other_engines_and_analyses_refuse_arrays():
     with pytest.raises(ergode.ModelError, match=said):
         ergode.density.propagate(LORENZ, ergode.Gaussian([1.0], [1.0]), times=[0.0, 1.0])
     with pytest.raises(ergode.ModelError, match=said):
-        ergode.trajectories.lyapunov_spectrum(LORENZ, initial={"x": 1.0}, duration=1.0)
+        ergode.trajectories.fit(
+            LORENZ, times=[0.0, 1.0], data={"x": [0.0, 1.0]}, initial={"x": 1.0}, estimate=["F"]
+        )
     with pytest.raises(ergode.ModelError, match=said):
         ergode.trajectories.poincare_section(
             LORENZ, section="x", initial={"x": 1.0}, duration=1.0, transient=1.0

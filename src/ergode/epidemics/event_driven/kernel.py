@@ -29,6 +29,8 @@ from ergode.epidemics.event_driven.measures import (
     ask_for_test,
     await_detection,
     await_period,
+    begin_counters,
+    count_move,
     detect,
     left_by_quarantine,
     pull_triggers,
@@ -52,6 +54,7 @@ from ergode.epidemics.event_driven.state import (
     CONTACT,
     DETECTION,
     FIRST_STAY,
+    FORGET,
     IMPORT,
     NEVER,
     NOT_YET,
@@ -90,6 +93,7 @@ from ergode.epidemics.shared.lines import (
 )
 from ergode.epidemics.shared.options import (
     HAS_AGES,
+    HAS_COUNTERS,
     HAS_INTERVENTIONS,
     HAS_LINES,
     HAS_QUEUES,
@@ -111,6 +115,8 @@ from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 
+# Each option has its own `if`, so that its branch is dropped before it is compiled.
+# ruff: noqa: SIM102
 _ROOM = 64  # events that one event may add, besides contacts and traces
 
 
@@ -123,14 +129,15 @@ def sellke_cpu(
     seeds.  Out: `counts` [row, time, (compartment, and last cases) x stratum], `work` [row, 2],
     `cases`.
     """
-    node_count, compartment_count, plan_size, room, announced = _sizes(contacts, points, seed_count)
+    node_count, plan_size, room, announced = _sizes(contacts, points, seed_count)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
     nodes = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
-        np.empty(compartment_count + 1, np.int64), np.empty(3 * plan_size, real),
+        np.empty(points.interventions.triggers.counts.shape[1], np.int64),
+        np.empty(3 * plan_size, real),
         new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
         np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
@@ -147,7 +154,7 @@ def sellke_cpu(
 
 @no_refcount
 def _sizes(contacts, tables, seed_count):
-    """Nodes, compartments, interventions, most events after one event, events at time zero."""
+    """Nodes, interventions, most events after one event, events at time zero."""
     node_count = contacts.offsets.size - 1
     most = 0
     for node in range(node_count):
@@ -160,8 +167,7 @@ def _sizes(contacts, tables, seed_count):
         # All who wait may be isolated, or get places, at once.
         room += 2 * node_count
     return (
-        node_count, tables.stages.order.size, tables.interventions.kind.size,
-        np.int64(room), np.int64(announced),
+        node_count, tables.interventions.kind.size, np.int64(room), np.int64(announced),
     )  # fmt: skip
 
 
@@ -196,6 +202,8 @@ def _begin(queue, tables, nodes, cases, run):
     for c in range(population.size):
         population[c] = 0
     population[base] = compartment.size
+    if HAS_COUNTERS:
+        begin_counters(tables.interventions, population)
     if HAS_STRATA:
         stratum, stratum_count = tables.stratum, tables.stratum_count
         for node in range(compartment.size):
@@ -268,8 +276,9 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             return False
         slot = pop(queue)
         if slot < 0:
-            if HAS_QUEUES and pull_triggers(queue, tables, nodes, tables.end, run):
-                continue
+            if HAS_QUEUES:
+                if pull_triggers(queue, tables, nodes, tables.end, run):
+                    continue
             return True
         nodes.work[0] += 1
         event = _event_at(queue, slot, nodes)
@@ -292,11 +301,12 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             move = _transmit(event, contacts, tables, nodes, run)
         elif kind == PROGRESS:
             move = _progress(event, tables, nodes, run)
-            if HAS_QUEUES and move.compartment < 0:
-                _wait(event, -2 - move.compartment, tables, nodes)
-                here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
-                _seek_contacts(queue, event, here, contacts, tables, nodes, run)
-                continue
+            if HAS_QUEUES:
+                if move.compartment < 0:
+                    _wait(event, -2 - move.compartment, tables, nodes)
+                    here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
+                    _seek_contacts(queue, event, here, contacts, tables, nodes, run)
+                    continue
         elif kind == SEED:
             seeding = tables.seeding
             compartment = np.int64(seed_compartment(seeding, event.arc))
@@ -307,6 +317,9 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         elif kind == IMPORT:
             move = _import_case(event, tables, nodes, run)
             _await_import(queue, event, tables.importations, tables.end, run)
+        elif HAS_COUNTERS and kind == FORGET:
+            nodes.population[tables.stages.order.size + 1 + event.arc] -= np.int64(event.key)
+            decided[0] = event.time
         elif HAS_TRACING:
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
@@ -319,6 +332,8 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
                 test_line(queue, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
+            if HAS_COUNTERS:
+                count_move(queue, tables, nodes, move, entry, event.time, run)
             _note_move(event, move, entry, tables, nodes, cases, run)
             _enter(queue, event, move, entry, tables, nodes, run)
         _seek_contacts(queue, event, move, contacts, tables, nodes, run)
@@ -443,7 +458,7 @@ def _note_move(event, move, entry, tables, nodes, cases, run):
     stratum, stratum_count = tables.stratum, tables.stratum_count
     if move.is_case:
         nodes.work[1] += 1
-        population[population.size - 1] += 1
+        population[tables.stages.order.size] += 1
         if LISTING:
             _note_case(cases, nodes.case, run.row, node, move.infector, entry)
     if LISTING:
@@ -453,7 +468,7 @@ def _note_move(event, move, entry, tables, nodes, cases, run):
     old = np.int64(nodes.compartment[node])
     at = grid_index(tables.times, tables.per_step, event.time)
     if move.is_case:
-        first = (population.size - 1) * stratum_count
+        first = tables.stages.order.size * stratum_count
         moves[at, first + stratum[node] if HAS_STRATA else first] += 1
     if HAS_STRATA:
         moves[at, old * stratum_count + stratum[node]] -= 1

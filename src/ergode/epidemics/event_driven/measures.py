@@ -8,7 +8,14 @@ from ergode.core.compiler.language import real
 from ergode.core.math.elementary import next_up
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import push
-from ergode.epidemics.event_driven.state import DETECTION, NEVER, PERIOD, PROGRESS, QUARANTINE
+from ergode.epidemics.event_driven.state import (
+    DETECTION,
+    FORGET,
+    NEVER,
+    PERIOD,
+    PROGRESS,
+    QUARANTINE,
+)
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.detection import next_detection
@@ -26,7 +33,7 @@ from ergode.epidemics.shared.lines import (
 )
 from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects, looks_for_cases
-from ergode.epidemics.shared.triggers import decide, places_for_line
+from ergode.epidemics.shared.triggers import decide, gain_of, places_for_line
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -79,6 +86,36 @@ def _admit_waiting(queue, tables, nodes, k, moment, run):
         some = True
         free -= 1
     return some, some and free == 0
+
+
+def begin_counters(plan, population):
+    """The counters of triggers at time zero."""
+    counters = plan.triggers.counters
+    first = population.size - counters.window.size
+    for counter in range(counters.window.size):
+        population[first + counter] = counters.at_first[counter]
+
+
+def count_move(queue, tables, nodes, move, entry, time, run):
+    """Add a move to the counters of triggers; entries are forgotten at the end of a window."""
+    counters = tables.interventions.triggers.counters
+    first = nodes.population.size - counters.window.size
+    for counter in range(counters.window.size):
+        gain = gain_of(
+            counters, counter, move.node, np.int64(nodes.compartment[move.node]),
+            np.int64(move.compartment), move.is_case,
+        )  # fmt: skip
+        window = counters.window[counter]
+        over = real(at_moment(tables.moments, entry + window))
+        if window > 0.0 and gain > 0:
+            if over <= time:
+                gain = np.int32(0)
+            elif over < tables.end:
+                push(
+                    queue, run.per_time, over, np.int64(FORGET), np.int64(move.node),
+                    np.int64(counter), np.int32(0), np.uint32(gain), np.int64(0),
+                )  # fmt: skip
+        nodes.population[first + counter] += np.int64(gain)
 
 
 def put_in_quarantine(quarantine, moments, k, node, time, lasts):

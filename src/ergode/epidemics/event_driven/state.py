@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 # Kinds of events, in the order of simultaneous events.
-PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, IMPORT, CONTACT = range(8)
+PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT, CONTACT = range(9)
 NEVER = float("inf")
 NOT_YET = float("nan")
 
@@ -31,7 +31,7 @@ class Nodes(NamedTuple):
     until: Any  # when its stay ends, unless it is infected before, real [node]
     stay: Any  # number of earlier stays, int32 [node]
     quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 3]
-    population: Any  # nodes in each compartment and, at the end, cases: int64 [compartments + 1]
+    population: Any  # nodes in each compartment, then cases, and then counters: int64
     starts: Any  # of interventions, see `shared.transmission.is_in_force`
     lines: Any  # see `shared.lines`
     decided: Any  # the next moment after whose moves a measure may start or stop, real [1]
@@ -55,7 +55,7 @@ class Event(NamedTuple):
     time: Any
     kind: Any
     node: Any
-    arc: Any  # or the seed, the plan of importations, the intervention, the line
+    arc: Any  # or the seed, the plan of importations, the intervention, the line, the counter
     stay: Any  # of the node
     key: Any  # of the contact, or the number of the importation
     is_over: Any  # whether an infection of the same moment ended the stay

@@ -123,7 +123,9 @@ def lines_of(
     asks = np.zeros((count, len(model.compartments)), np.uint8)
     ranked = any(isinstance(one, Testing) and one.priority is not None for one in given)
     urgency = np.zeros((count, contacts.node_count if ranked else 1), np.int32)
-    first, moments, tests = [0], [], []
+    first = [0]
+    moments: list[np.ndarray] = []
+    tests: list[np.ndarray] = []
     for line in range(count):
         if line < len(rows) and isinstance(one := given[line], Testing):
             where = f"interventions[{rows[line]}]"
@@ -134,7 +136,9 @@ def lines_of(
                 urgency[line] = np.unique(-urgent, return_inverse=True)[1]
             starts = period_starts(one, begin, begin + horizon)
             level: Any = one.capacity
-            each = level.at(starts) if isinstance(level, Calendar) else np.full(starts.size, level)
+            each = np.full(starts.size, 0 if isinstance(level, Calendar) else level)
+            if isinstance(level, Calendar):
+                each = level.at(starts + ROUNDING * (1.0 + np.abs(starts)))
             moments.append(np.maximum(starts - begin, 0.0))
             tests.append(each.astype(np.int64))
         moments.append(np.full(1, np.inf))

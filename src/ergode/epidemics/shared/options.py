@@ -39,6 +39,8 @@ HAS_DOSES = option(False)
 """Whether a vaccination has several doses, or a number of doses a day."""
 HAS_TRIGGERS = option(True)
 """Whether a trigger starts one of them."""
+HAS_COUNTERS = option(False)
+"""Whether a trigger counts in a window of time, or some of the nodes."""
 HAS_IMPORTATIONS = option(True)
 """Whether there are importations."""
 THINNED = option(True)

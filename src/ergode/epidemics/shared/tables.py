@@ -22,6 +22,7 @@ from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
     HAS_CAPACITIES,
+    HAS_COUNTERS,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
     HAS_LINES,
@@ -39,6 +40,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
+from ergode.epidemics.shared.triggers import has_counter
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Capacity, ContactTracing, Trigger
@@ -131,6 +133,12 @@ def tables_of(
     moments = _moments(model, scenario, begin, begin + horizon)
     limited = any(map(is_limited, scenario.interventions))
     queues = any(map(has_queue, scenario.interventions))
+    pulled = [
+        moment
+        for one in scenario.interventions
+        for moment in (one.start, one.stop)
+        if isinstance(moment, Trigger)
+    ]
     changing = bool(model.profiles or scenario.layer_factors)
     bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
@@ -154,12 +162,8 @@ def tables_of(
         ),
         **({HAS_LINES: True} if limited or queues else {}),
         **({HAS_QUEUES: True} if queues else {}),
-        HAS_TRIGGERS: limited
-        or any(
-            isinstance(moment, Trigger)
-            for i in scenario.interventions
-            for moment in (i.start, i.stop)
-        ),
+        HAS_TRIGGERS: limited or bool(pulled),
+        **({HAS_COUNTERS: True} if any(map(has_counter, pulled)) else {}),
         HAS_IMPORTATIONS: bool(scenario.importations),
         HAS_MOMENTS: moments.size > 0,
         HAS_STRATA: scenario.stratum is not None,

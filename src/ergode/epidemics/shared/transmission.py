@@ -274,7 +274,7 @@ def interventions_of(
         kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
         members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
         rate=rate, traced=traced,
-        triggers=triggers_of(interventions, model, precision),
+        triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
     )  # fmt: skip
@@ -434,9 +434,6 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
                 if uniform(w0, w1) <= interventions.fraction[row]:
                     left *= 1.0 - interventions.reduction[row]
     return left
-
-
-_NEVER = float("inf")
 
 
 def _own_factor(infections, k, source, target):

@@ -21,6 +21,7 @@ import numpy as np
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
 from ergode.epidemics.shared.lines import new_lines
 from ergode.epidemics.shared.options import (
+    HAS_COUNTERS,
     HAS_LINES,
     HAS_QUEUES,
     HAS_TRACING,
@@ -36,10 +37,10 @@ from ergode.epidemics.windows.state import (
     Epidemic,
     Paths,
     Place,
+    Recent,
     compartment_of,
     epidemic_of_row,
     idle,
-    moves_of,
 )
 from ergode.epidemics.windows.tracing import TracingState
 from ergode.epidemics.windows.triggers import (
@@ -48,6 +49,7 @@ from ergode.epidemics.windows.triggers import (
     begin_search,
     count_arrivals,
     cut_window,
+    may_arrive,
     narrow_search,
     pull_triggers,
     window_end,
@@ -90,12 +92,18 @@ def windows_cpu(
     )  # fmt: skip
     triggers = TriggerState(
         np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, 3 * plan_size), real),
-        np.empty((1, tables.stages.order.size + 1), np.int32), np.empty((1, searches), bits),
+        np.empty((1, tables.interventions.triggers.counts.shape[1]), np.int32),
+        np.empty((1, searches), bits),
         np.empty((1, searches), np.int32), np.empty((1, searches), np.int32),
         np.empty((1, searches), np.int32), np.empty((1, searches, BINS), np.int32),
     )  # fmt: skip
     lines = new_lines(line_count if HAS_LINES else 1, node_count if HAS_LINES else 1)
-    epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, lines, seed)
+    entered = node_count if HAS_COUNTERS else 1
+    recent = Recent(
+        np.empty((room, entered), real), np.empty((room, entered), np.int32),
+        np.empty(entered, np.int32),
+    )  # fmt: skip
+    epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, lines, recent, seed)
     queue = np.empty((2, node_count), np.int64)
     for row in range(start, stop):
         tracing.room[0] = 0
@@ -220,7 +228,7 @@ def _cut_at_triggers(epidemic, odd, begin, stop, width, node_count, replicate):
         while going:
             final = window_end(triggers, odd, only, width, epidemic.tables.end)
             for node in range(node_count):
-                if moves_of(paths, node) > 0:
+                if may_arrive(epidemic, node):
                     count_arrivals(
                         epidemic, only, node, node, compartment_of(paths, node), final, replicate
                     )
@@ -422,7 +430,7 @@ def _count_all_arrivals(epidemic, rows, width, odd, thread):
     paths, triggers, tables = epidemic.paths, epidemic.triggers, epidemic.tables
     node_count = np.int64(epidemic.arcs.first.size - 1)
     for position in range(thread.first, np.int64(paths.queued.size), thread.stride):
-        if moves_of(paths, position) > 0:
+        if may_arrive(epidemic, position):
             row = position // node_count
             count_arrivals(
                 epidemic, row, position, position - row * node_count,

@@ -12,6 +12,7 @@ from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.lines import begin_line_counts, nobody_waits
 from ergode.epidemics.shared.options import (
     HAS_AGES,
+    HAS_COUNTERS,
     HAS_LINES,
     HAS_QUEUES,
     HAS_STRATA,
@@ -38,7 +39,7 @@ from ergode.epidemics.windows.state import (
     until_of,
 )
 from ergode.epidemics.windows.tracing import await_detection, carry_out
-from ergode.epidemics.windows.triggers import BINS
+from ergode.epidemics.windows.triggers import BINS, count_move, forget_entries
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -102,8 +103,10 @@ def _enter(epidemic, results, place, move, stay):
         add(triggers.population, (slot, old), np.int32(-1))
         add(triggers.population, (slot, np.int64(compartment)), np.int32(1))
         if move.infected:
-            cases = np.int64(triggers.population.shape[1] - 1)
+            cases = np.int64(tables.stages.order.size)
             add(triggers.population, (slot, cases), np.int32(1))
+        if HAS_COUNTERS:
+            count_move(epidemic, place, old, move)
     if LISTING:
         records = results.records
         number = add(records.count, row, np.int64(1))
@@ -129,12 +132,14 @@ def begin_node(epidemic, position, node, replicate):
     """Initialise a node that is not a seed, at time zero."""
     tables, tracing, seed = epidemic.tables, epidemic.tracing, epidemic.seed
     begin_at_base(tables, epidemic.paths, position, node, seed, replicate)
+    if HAS_COUNTERS:
+        epidemic.recent.count[position] = 0
+    if HAS_LINES:
+        nobody_waits(epidemic.lines, position)
     if HAS_TRACING:
         tracing.count[position] = 0
         for k in range(tracing.until.shape[0]):
             tracing.until[k, position] = bits(0)
-        if HAS_LINES:
-            nobody_waits(epidemic.lines, position)
         if tables.stages.kind[tables.base] >= 0:
             await_detection(
                 tables, tracing, position, node, np.int64(tables.base), real(0.0),
@@ -159,6 +164,11 @@ def begin_clock(epidemic, slot, node_count):
     for c in range(triggers.population.shape[1]):
         triggers.population[slot, c] = np.int32(0)
     triggers.population[slot, tables.base] = np.int32(node_count)
+    if HAS_COUNTERS:
+        counters = tables.interventions.triggers.counters
+        for counter in range(counters.window.size):
+            at = tables.stages.order.size + 1 + counter
+            triggers.population[slot, at] = counters.at_first[counter]
     if HAS_LINES:
         begin_line_counts(tables.interventions, epidemic.lines, slot, triggers.starts[slot])
 
@@ -205,6 +215,8 @@ def settle(epidemic, results, place, end):
                 destination(paths, k, position), infected, infected, infector, time, real(0.0)
             )
             _enter(epidemic, results, place, move, stay_of(paths, position))
+    if HAS_COUNTERS:
+        forget_entries(epidemic, place, end)
     if HAS_TRACING:
         if epidemic.tracing.count[position] > 0:
             carry_out(

@@ -15,12 +15,18 @@ from ergode.core.resident import fetch
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.importation import ImportedCases
 from ergode.epidemics.shared.lines import LineState
-from ergode.epidemics.shared.options import HAS_LINES, HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.options import (
+    HAS_COUNTERS,
+    HAS_LINES,
+    HAS_TRACING,
+    HAS_TRIGGERS,
+    LISTING,
+)
 from ergode.epidemics.shared.sweep import Rows
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.windows.kernel import THREADS
 from ergode.epidemics.windows.moves import Records, Results
-from ergode.epidemics.windows.state import ROOM, Arcs, Epidemic, Paths
+from ergode.epidemics.windows.state import ROOM, Arcs, Epidemic, Paths, Recent
 from ergode.epidemics.windows.tracing import TracingState
 from ergode.epidemics.windows.triggers import BINS, TriggerState
 
@@ -123,6 +129,8 @@ class OnCUDA(_Windows):
             size += 4 * plan_size + 8 * detections + 4
         if self._bindings.get(HAS_LINES, False):
             size += 12 * line_count
+        if self._bindings.get(HAS_COUNTERS, False):
+            size += 8 * detections + 4
         return size
 
     def chunk_size(self, most: int, replicates: int, node_count: int, bytes_each: int) -> int:
@@ -152,9 +160,9 @@ class OnCUDA(_Windows):
                 record_room, detection_room, self._device.empty,
             )  # fmt: skip
             self._made_for = made_for
-        paths, triggers, tracing, lines, queue, waiting, results, work = self._buffers
+        paths, triggers, tracing, lines, recent, queue, waiting, results, work = self._buffers
         epidemic = Epidemic(
-            self._arcs, tables, imported_cases, paths, triggers, tracing, lines, seed
+            self._arcs, tables, imported_cases, paths, triggers, tracing, lines, recent, seed
         )
         self._device.fill_zero(results.moves)
         self._device.fill_zero(results.records.count)
@@ -169,7 +177,7 @@ class OnCUDA(_Windows):
         columns = count * self._shape[1]
         self._device.run(RUNNING_SUMS, columns, results.moves, self._at_first)
         detections = 0
-        if self._bindings[HAS_TRACING]:
+        if self._bindings[HAS_TRACING] or self._bindings.get(HAS_COUNTERS, False):
             detections = int(self._device.get(tracing.room)[0])
         counts = fetch(self._device, results.moves)
         return counts, self._device.get(work), results.records, detections
@@ -206,7 +214,8 @@ def cuda_buffers(
     )  # fmt: skip
     triggers = TriggerState(
         empty((2, count), precision), empty((2, count), word), empty((count, 3 * plan), precision),
-        empty((count, tables.stages.order.size + 1), np.int32), empty((count, searches), word),
+        empty((count, tables.interventions.triggers.counts.shape[1]), np.int32),
+        empty((count, searches), word),
         empty((count, searches), np.int32), empty((count, searches), np.int32),
         empty((count, searches), np.int32),
         empty((count, searches, BINS if bindings[HAS_TRIGGERS] else 1), np.int32),
@@ -221,10 +230,15 @@ def cuda_buffers(
         empty((count, line_count), np.int32), empty((count, line_count), np.int32),
         empty((count, line_count), np.int32),
     )  # fmt: skip
+    entered = position_count if bindings.get(HAS_COUNTERS, False) else 1
+    recent = Recent(
+        empty((detection_room, entered), precision), empty((detection_room, entered), np.int32),
+        empty(entered, np.int32),
+    )  # fmt: skip
     results = Results(
         new_records(count, record_room, precision, empty), empty((count, *shape), np.int32)
     )
     return (
-        paths, triggers, tracing, lines, empty((2, position_count), np.int64),
+        paths, triggers, tracing, lines, recent, empty((2, position_count), np.int64),
         empty((3, 3), np.int32), results, empty(2, np.int64),
     )  # fmt: skip

@@ -53,6 +53,14 @@ class Paths(NamedTuple):
     queued: Any  # int32 [place]
 
 
+class Recent(NamedTuple):
+    """Entries that triggers count in a window of time."""
+
+    over: Any  # when an entry is no longer counted, real [room, place]
+    mark: Any  # the counter, and above it what the entry has added, int32 [room, place]
+    count: Any  # int32 [place]
+
+
 class Epidemic(NamedTuple):
     """The replicates of a chunk: tables and state."""
 
@@ -63,6 +71,7 @@ class Epidemic(NamedTuple):
     triggers: Any  # see `windows.triggers`
     tracing: Any  # see `windows.tracing`
     lines: Any  # see `shared.lines`
+    recent: Any  # Recent
     seed: Any
 
 
@@ -71,7 +80,8 @@ def epidemic_of_row(epidemic, rows, row):
     if SWEPT:
         return Epidemic(
             epidemic.arcs, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
-            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.lines, epidemic.seed,
+            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.lines, epidemic.recent,
+            epidemic.seed,
         )  # fmt: skip
     return epidemic
 

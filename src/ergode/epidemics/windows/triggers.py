@@ -17,17 +17,19 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.lines import admit, asks_for_test, next_period, spent_from
-from ergode.epidemics.shared.options import HAS_LINES, HAS_QUEUES, HAS_TRIGGERS
+from ergode.epidemics.shared.options import HAS_COUNTERS, HAS_LINES, HAS_QUEUES, HAS_TRIGGERS
 from ergode.epidemics.shared.transmission import looks_for_cases
 from ergode.epidemics.shared.triggers import (
     awaited,
     decide,
+    gain_of,
     is_met,
     places_for_line,
     short_of_level,
 )
-from ergode.epidemics.windows.atomics import add, lower_to
+from ergode.epidemics.windows.atomics import add, lower_to, raise_to
 from ergode.epidemics.windows.state import destination, is_infection, is_wait, moves_of, stay_of
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
@@ -172,6 +174,9 @@ def count_arrivals(epidemic, row, position, node, compartment, stop, replicate):
     moves = moves_of(paths, position)
     for k in range(triggers.rank.shape[1]):
         if triggers.rank[row, k] > 0:
+            if HAS_COUNTERS:
+                if k < epidemic.tables.interventions.kind.size:
+                    _count_forgotten(epidemic, row, k, position, node, compartment, stop)
             low = triggers.low[row, k]
             shift = bits(triggers.shift[row, k])
             here = compartment
@@ -195,6 +200,102 @@ def count_arrivals(epidemic, row, position, node, compartment, stop, replicate):
                 here = to
 
 
+def counter_of(plan, trigger):
+    """The counter of a trigger, or -1."""
+    counters = plan.triggers.counters
+    first = plan.triggers.counts.shape[1] - counters.window.size
+    for counter in range(counters.window.size):
+        if plan.triggers.counts[trigger, first + counter] != 0:
+            return np.int64(counter)
+    return np.int64(-1)
+
+
+def may_arrive(epidemic, position):
+    """Whether a search counts anything of a node."""
+    found = moves_of(epidemic.paths, position) > 0
+    if HAS_COUNTERS:
+        found = found or epidemic.recent.count[position] > 0
+    return found
+
+
+def count_move(epidemic, place, old, move):
+    """Add a move to the counters of triggers; entries are kept until the end of a window."""
+    tables, recent, position = epidemic.tables, epidemic.recent, place.position
+    counters = tables.interventions.triggers.counters
+    for counter in range(counters.window.size):
+        gain = gain_of(
+            counters, counter, place.node, old, np.int64(move.compartment), move.infected
+        )  # fmt: skip
+        window = counters.window[counter]
+        over = real(at_moment(tables.moments, real(move.time - move.age) + window))
+        if window > 0.0 and gain > 0:
+            if over <= move.time:
+                gain = np.int32(0)
+            else:
+                at = np.int64(recent.count[position])
+                if at < recent.over.shape[0]:
+                    recent.over[at, position] = over
+                    recent.mark[at, position] = np.int32(counter) | np.int32(gain << np.int32(8))
+                    recent.count[position] = np.int32(at + 1)
+                else:
+                    raise_to(epidemic.tracing.room, 0, np.int32(at + 1))
+        if gain != 0:
+            column = np.int64(tables.stages.order.size + 1 + counter)
+            add(epidemic.triggers.population, (np.int64(place.slot), column), np.int32(gain))
+
+
+def forget_entries(epidemic, place, end):
+    """Entries whose window is over before `end` are no longer counted."""
+    recent, position = epidemic.recent, place.position
+    count = np.int64(recent.count[position])
+    kept = np.int64(0)
+    for at in range(count):
+        over, mark = recent.over[at, position], recent.mark[at, position]
+        if over < end:
+            column = np.int64(epidemic.tables.stages.order.size + 1) + np.int64(mark & 0xFF)
+            gain = np.int32(-(mark >> 8))
+            add(epidemic.triggers.population, (np.int64(place.slot), column), gain)
+        else:
+            recent.over[kept, position] = over
+            recent.mark[kept, position] = mark
+            kept += 1
+    if kept != count:
+        recent.count[position] = np.int32(kept)
+
+
+def _count_forgotten(epidemic, row, k, position, node, compartment, stop):
+    """Add the entries that are no longer counted to the bins of a search for departures."""
+    plan, triggers, recent = epidemic.tables.interventions, epidemic.triggers, epidemic.recent
+    counter = counter_of(plan, triggers.watched[row, k] >> 1)
+    counters = plan.triggers.counters
+    if counter < 0 or counters.window[counter] == 0.0 or (triggers.watched[row, k] & 1) == 0:
+        return
+    for at in range(np.int64(recent.count[position])):
+        mark = recent.mark[at, position]
+        if (mark & 0xFF) == counter:
+            _count_at(triggers, row, k, recent.over[at, position], stop, np.int32(mark >> 8))
+    here = compartment
+    for j in range(moves_of(epidemic.paths, position)):
+        to = destination(epidemic.paths, j, position)
+        infected = is_infection(epidemic.paths, j, position)
+        gain = gain_of(counters, counter, node, here, to, infected)
+        time = epidemic.paths.time[j, position] + counters.window[counter]
+        over = real(at_moment(epidemic.tables.moments, time))
+        if gain > 0:
+            _count_at(triggers, row, k, over, stop, gain)
+        here = to
+
+
+def _count_at(triggers, row, k, time, stop, gain):
+    """Add to the bin of a time, if it is searched."""
+    word = bits(to_bits(real(time)))
+    low = triggers.low[row, k]
+    if time < stop and word >= low:
+        at = bits(word - low) >> bits(triggers.shift[row, k])
+        if at < bits(BINS):
+            add(triggers.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
+
+
 def _arrivals_by(epidemic, row, k, position, node, j, here, stay, replicate):
     """Arrivals that a search counts for the j-th move of a path, from `here` to a stay."""
     plan, triggers, paths = epidemic.tables.interventions, epidemic.triggers, epidemic.paths
@@ -209,10 +310,19 @@ def _arrivals_by(epidemic, row, k, position, node, j, here, stay, replicate):
             )
             return np.int32(asks)
     trigger = triggers.watched[row, k] >> 1
+    if HAS_COUNTERS:
+        counter = counter_of(plan, trigger)
+        if counter >= 0:
+            counters = plan.triggers.counters
+            falls = (triggers.watched[row, k] & 1) != 0
+            gain = gain_of(counters, counter, node, here, to, is_infection(paths, j, position))
+            if counters.window[counter] > 0.0:
+                return np.int32(0) if falls else gain
+            return -gain if falls else gain
     counts = plan.triggers.counts
     gain = np.int32(counts[trigger, to]) - np.int32(counts[trigger, here])
     if is_infection(paths, j, position):
-        gain += np.int32(counts[trigger, triggers.population.shape[1] - 1])
+        gain += np.int32(counts[trigger, epidemic.tables.stages.order.size])
     return -gain if (triggers.watched[row, k] & 1) != 0 else gain
 
 

@@ -14,7 +14,7 @@ from ergode.core.launch import count_that_fits, run_chunks
 from ergode.core.resident import store
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.tables import UNSWEPT, ConditionHistory, Outcome
+from ergode.kinetics.tables import CLOSED, UNSWEPT, ConditionHistory, Outcome
 
 _MANY_ZONES_PER_CORE = 64
 """With this many zones or more, each thread of a CUDA device integrates a small network alone."""
@@ -206,6 +206,10 @@ def run_on_device(
     swept = history.factors is not UNSWEPT
     each = grid.size * zones.amounts.shape[1] + 2 * history.times.size + 5
     each += history.factors.shape[1] if swept else 0
+    flows = zones.flow != CLOSED
+    each += history.inflow.shape[1] if flows else 0
+    sunny = not isinstance(history.sunlight, tuple)
+    each += history.sunlight.shape[1] if sunny else 0
     times, grid_there = device.put(history.times), device.put(grid)
     begin = kernels.for_each(_begin)
 
@@ -218,6 +222,8 @@ def run_on_device(
             device.put(history.temperature[part]),
             device.put(history.density[part]),
             device.put(history.factors[part] if swept else history.factors),
+            device.put(history.inflow[part]) if flows else (),
+            device.put(history.sunlight[part]) if sunny else (),
         )
         found = launch.start(there, grid_there, amounts)
         store(device, amounts, outcome.amounts, part)

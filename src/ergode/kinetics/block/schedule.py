@@ -307,12 +307,16 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
         system.complexes, system.flows, system.flows.start.size - 1, SUM_WIDTH
     )
     complexes = np.array(system.complexes)
-    _, terms = pattern_of(system.complexes, system.flows, count)
+    _, terms = pattern_of(system.complexes, system.powers, system.flows, count)
+    size = system.complexes.first.size
     slope_rows, slope_items = [], []
     for pair, items in terms.items():
         for entry, number in items:
             s, slot = divmod(number, SLOTS)
-            others = [int(complexes[other][s]) for other in range(SLOTS) if other != slot]
+            if s < size:
+                others = [int(complexes[other][s]) for other in range(SLOTS) if other != slot]
+            else:  # the derivative of a power, times one
+                others = [count + 1 + system.powers.power_count + number - SLOTS * size, count]
             slope_rows.append(places[pair])
             slope_items.append((int(value_place[entry]), *others))
     reads = [y for _, _, y in slope_items]
@@ -344,6 +348,7 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
         rounds_of(forward, (count, 0, 0, 0), WARP),
         rounds_of(backward, (count, 0, 0, 0), WARP),
         blocked.entry_count,
+        system.powers,
     )
 
 

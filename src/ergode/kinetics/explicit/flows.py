@@ -172,7 +172,16 @@ def set_explicit_conditions(system, workspace, history, below, since, y):
     density = history_at(history.times, history.density, below, below, since)
     barrier()
     coefficients(
-        system.rates, system.thermo, workspace, history.factors, temperature, density, y, 1.0, 1.0
+        system.rates,
+        system.thermo,
+        workspace,
+        history.factors,
+        temperature,
+        density,
+        y,
+        1.0,
+        1.0,
+        1.0,
     )
     entry_values(system.flows, workspace.slots, workspace.values, first, stride)
     if PARTIAL:

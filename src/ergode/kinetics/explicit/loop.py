@@ -135,10 +135,7 @@ def begin_zone(system, workspace, out):
 def step_bound(history, below, since, ahead, dt):
     """Bounds by conditions: of a step, whether it ends at a knot, and of the usual step."""
     # Every knot ends a step; the next step has the length that this one had before the cut.
-    allowed, last, ends = horizon(
-        history.times, history.temperature, history.density, below, since, max(ahead, dt),
-        CHANGE, -1.0,
-    )  # fmt: skip
+    allowed, last, ends = horizon(history, below, since, max(ahead, dt), CHANGE, -1.0)
     if ends and last + 2 == history.times.size:
         ends = False  # the grid has the last time
     else:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.network.mechanism import Structure
+from ergode.kinetics.network.mechanism import Structure, reactants_of
 from ergode.kinetics.tables import NONNEGATIVE, SLOTS
 
 JOIN, LEAVE = 0.01, 0.2
@@ -72,7 +72,9 @@ def groups_of(structure: Structure, wanted: bool = True) -> Groups:
     count = structure.species_count
     reactions: dict[tuple[Any, Any], list[int]] = {}
     nets: dict[tuple[Any, Any], Any] = {}
-    for r, (left, net) in enumerate(zip(structure.reactant, structure.net, strict=True)):
+    for r, (orders, net) in enumerate(zip(structure.orders, structure.net, strict=True)):
+        left = reactants_of(orders)
+        assert left is not None  # refused before
         amounts = {i: left.count(i) for i in left}
         for i, change in net.items():
             amounts[i] = amounts.get(i, 0) + int(change)

@@ -31,7 +31,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.elimination import TILE, block_factorize, block_solve
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.condition_history import history_of
+from ergode.kinetics.condition_history import history_at, history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.low_rank import (
     add_dilution,
@@ -51,6 +51,8 @@ from ergode.kinetics.implicit.step_control import (
 )
 from ergode.kinetics.implicit.system import (
     Isobar,
+    add_inflow,
+    add_outflow,
     add_temperature_rate,
     change_at,
     coefficients,
@@ -58,26 +60,32 @@ from ergode.kinetics.implicit.system import (
     fill_slopes,
     isobar_of,
     keep_slopes,
+    put_own_powers,
     put_slopes,
     put_temperature_column,
     put_temperature_row,
+    set_age_rate,
     subtract_dilution,
     subtract_partners,
     temperature_of,
 )
+from ergode.kinetics.implicit.turns import StepTime, turns_of
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
+    FLOW,
     HEATING,
     MOLECULES,
     PLASMA,
+    POWERS,
     REVERSIBLE,
+    SUNLIT,
     THIRD_BODIES,
     TIMED,
 )
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import conserved, project
+from ergode.kinetics.network.projection import conserved, project, renew_sums
 from ergode.kinetics.physics.screening import charges
-from ergode.kinetics.tables import FIXED, PRESSURE, BlockSystem, Workspace
+from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, BlockSystem, Workspace
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -97,8 +105,8 @@ class StepVectors(NamedTuple):
 
     Attributes
     ----------
-    y, new : ndarray, shape [variable_count + 1]
-        Amounts at the start of the step, and at the current stage; the last is one.
+    y, new : ndarray, shape [variable_count + 1 + power_size]
+        Amounts at the start of the step, and at the current stage; then one, then powers.
     change : ndarray, shape [variable_count]
         dy/dt at the start.
     trial : ndarray, shape [variable_count + 1]
@@ -156,59 +164,6 @@ solve_trial = option(ByTarget(cpu=_solve_alone, cuda=_solve_together))
 """Replace the right-hand side `vectors.trial` by the solution. Begins and ends in a barrier."""
 
 
-class Turns(NamedTuple):
-    """The turns of a step: each evaluates dy/dt at perturbed amounts or conditions.
-
-    Turn 0 is the start of the step. Each turn before `warmer` perturbs one kind of collision
-    partner. The last direction is stage zero.
-
-    Attributes
-    ----------
-    warmer, denser : int
-        Perturbed temperature, and perturbed density at constant pressure.
-    charged : int
-        Perturbed sum of charges; the next turn perturbs the sum of squared charges.
-    later, last : int
-        Perturbed time; the last direction.
-    """
-
-    warmer: int
-    denser: int
-    charged: int
-    later: int
-    last: int
-
-
-def turns_of(rates):
-    """The turns of a step."""
-    warmer = 1 + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
-    denser = warmer + (1 if HEATING != FIXED else 0)
-    charged = denser + (1 if HEATING == PRESSURE else 0)
-    later = charged + (2 if PLASMA else 0)
-    return Turns(warmer, denser, charged, later, later if TIMED else later - 1)
-
-
-class StepTime(NamedTuple):
-    """The time span of a step.
-
-    Attributes
-    ----------
-    below : int
-        The knot before its start.
-    since : float
-        Time from that knot to its start.
-    last : int
-        The last segment of the conditions that it touches.
-    h : float
-        Its length.
-    """
-
-    below: int
-    since: float
-    last: int
-    h: float
-
-
 def begin_zone(system, workspace, vectors, history, out):
     """Take a zone's amounts from `out`, and compute constant coefficients; ends in a barrier."""
     first, stride = thread_rank(), thread_count()
@@ -225,7 +180,7 @@ def begin_zone(system, workspace, vectors, history, out):
     if not DYNAMIC:
         coefficients(
             system.rates, system.thermo, workspace, history.factors, history.temperature[0],
-            history.density[0], y, 1.0, 1.0,
+            history.density[0], y, 1.0, 1.0, history.sunlight[0] if SUNLIT else 1.0,
         )  # fmt: skip
         entry_values(system.flows, workspace.slots, workspace.values, first, stride)
 
@@ -268,14 +223,22 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
             put_slopes(rates, workspace, turn - 1)
     if anew:
         more_electrons, more_squares = 1.0, 1.0
+        sunlight = 1.0
+        if SUNLIT:
+            sunlight = history_at(times, history.sunlight, below, until, at)
         if PLASMA:
             more_electrons += _MORE if turn == turns.charged else 0.0
             more_squares += _MORE if turn == turns.charged + 1 else 0.0
         coefficients(
             rates, system.thermo, workspace, history.factors, hot, dense, new, more_electrons,
-            more_squares,
+            more_squares, sunlight,
         )  # fmt: skip
-    entry_values(system.flows, workspace.slots, workspace.values, thread_rank(), thread_count())
+    values = workspace.values
+    entry_values(system.flows, workspace.slots, values, thread_rank(), thread_count())
+    if FLOW == PLUG:
+        # dt = dz / u, and the velocity u is inversely proportional to the density.
+        for entry in no_unroll(range(thread_rank(), values.size, thread_count())):
+            values[entry] *= dense * history.inflow[0]
     barrier()
     return hot, dense
 
@@ -290,7 +253,7 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
         for i in no_unroll(range(thread_rank(), count, thread_count())):
             trial[i] -= change[i]
             if HEATING != FIXED and turn == warmer:
-                trial[i] /= _WARMER * y[count - 1]
+                trial[i] /= _WARMER * y[system.invariants.shape[1]]
             if HEATING == PRESSURE and turn == denser:
                 trial[i] /= _MORE
                 if not MOLECULES:
@@ -372,22 +335,33 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         for turn in no_unroll(range(turns.last + method.m.size)):
             stage = turn - turns.last
             put_amounts(method, vectors, count, turn, stage, turns, species_count)
+            put_own_powers(system, new)
             if DYNAMIC:
                 step = StepTime(below, since, last, h)
                 hot, dense = put_conditions(
                     system, method, workspace, vectors, history, turn, turns, step, isobar
                 )
             change_at(system, workspace, new, trial)
-            capacity = 0.0
+            capacity, renewal = 0.0, 0.0
+            # A kind of collision partners changes only the reactions.
+            reactions_alone = turn > 0 and turn < turns.warmer
+            if FLOW == STIRRED:
+                if not reactions_alone:
+                    renewal = history.inflow[species_count + 1]
+                add_inflow(history.inflow, renewal, new, trial, species_count)
             if HEATING != FIXED:
-                capacity = add_temperature_rate(system, workspace, hot, dense, new, trial)
+                capacity = add_temperature_rate(
+                    system, workspace, hot, dense, new, trial, history.inflow, renewal
+                )
+            if FLOW == PLUG:
+                set_age_rate(history.inflow, dense, reactions_alone, trial, species_count)
             if turn == 0:
                 for i in no_unroll(range(first, count, stride)):
                     change[i] = trial[i]
                 barrier()
                 if HEATING != FIXED and taken > 0:
                     steepest, peak = fastest_heating(
-                        y[count - 1] - before, speed, change[count - 1], ago, begin, since,
+                        y[species_count] - before, speed, change[species_count], ago, begin, since,
                         steepest, peak,
                     )  # fmt: skip
                 if taken + repeated == 0:
@@ -397,13 +371,18 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
                     return status, taken, repeated, defect, peak
                 h, last, ends = step_ahead(history, StepTime(below, since, last, h), whole, rtol)
+                put_own_powers(system, y)
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:
                     keep_slopes(system.rates, workspace)
                 if HEATING != FIXED:
-                    put_temperature_row(system, workspace, vectors, hot, dense, y, change, capacity)
+                    put_temperature_row(
+                        system, workspace, vectors, hot, dense, y, change, capacity, renewal
+                    )
                     dilution = dilution_of(system, workspace, y, hot, dense)
                     isobar = Isobar(isobar.pressure, dense)
+                if FLOW == STIRRED:
+                    add_outflow(system, vectors, renewal)
             elif stage <= 0:
                 put_direction(system, workspace, vectors, turn, turns, dense, h)
             if stage == 0:
@@ -419,13 +398,16 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             after_reject = True
             continue
         taken += 1
-        defect = max(defect, project(system.invariants, new, vectors.gram, workspace.reduced))
+        if FLOW == STIRRED:
+            renew_sums(system.invariants, history.inflow, h, vectors.gram)
+        worst = project(system.invariants, new, vectors.gram, workspace.reduced, history.inflow)
+        defect = max(defect, worst)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
             stop, base = history.times[last + 1], history.times[below]
         place = fill_output(method, vectors, grid, place, base, since, h, stop, ends, out)
         if HEATING != FIXED:
-            before, speed, ago = y[count - 1], change[count - 1], h
+            before, speed, ago = y[species_count], change[species_count], h
             barrier()
         for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]
@@ -453,13 +435,16 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         np.empty(species) if HEATING != FIXED else nothing,
         np.empty(system.flows.complex.size),
         np.empty(system.complexes.first.size),
-        np.empty(3 * system.complexes.first.size),
+        np.empty(3 * system.complexes.first.size + (system.powers.species.size if POWERS else 0)),
         nothing,
         nothing,
     )
+    width = count + 1
+    if POWERS:
+        width += system.powers.start.size - 1 + system.powers.species.size
     vectors = StepVectors(
-        np.empty(count + 1),
-        np.empty(count + 1),
+        np.empty(width),
+        np.empty(width),
         np.empty(count),
         np.empty(count + 1),
         np.empty(count),
@@ -492,6 +477,7 @@ def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
     fixed = _REDUCTION + 4 * system.tail.size + 7 * (n + 1) + (several + 3) * several
+    fixed += 2 * system.powers.size if system.powers else 0
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
@@ -529,8 +515,11 @@ def integrate_block(
     shared = cuda.shared.array(0, real)
     mine = scratch[cuda.blockIdx.x]
     pivoting = _REDUCTION + 4 * system.tail.size
-    a = pivoting + width
-    b = a + width
+    longer = width
+    if POWERS:
+        longer += system.powers.start.size - 1 + system.powers.species.size
+    a = pivoting + longer
+    b = a + longer
     c = b + width
     d = c + width
     e = d + width

@@ -63,7 +63,7 @@ class ImplicitRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         options = problem.options
-        system = _with_state(_tables(problem.mechanism, problem.heating), problem)
+        system = _with_state(_tables(problem.mechanism, problem.heating, problem.flow), problem)
         device.run(
             cpu_kernel(rosenbrock.integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
@@ -87,27 +87,28 @@ def _with_state(system: _Tables, problem: Problem) -> _Tables:
 
 
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heating: int) -> System:
-    nothing = np.zeros(mechanism.structure.species_count + (heating != FIXED))
-    return system_of(mechanism, nothing, heating=heating)
+def _tables(mechanism: Mechanism, heating: int, flow: int) -> System:
+    nothing = np.zeros(len(coupled(mechanism, heating, flow)[0]))
+    return system_of(mechanism, nothing, heating=heating, flow=flow)
 
 
 @lru_cache(maxsize=16)
-def _block_tables(mechanism: Mechanism, heating: int, few: bool) -> BlockSystem:
-    system = _tables(mechanism, heating)
+def _block_tables(mechanism: Mechanism, heating: int, flow: int, few: bool) -> BlockSystem:
+    system = _tables(mechanism, heating, flow)
     threads, _ = shape_for(system.absolute.size, False, few)
-    return block_system_of(system, coupled(mechanism, heating)[0], threads)
+    return block_system_of(system, coupled(mechanism, heating, flow)[0], threads)
 
 
 @lru_cache(maxsize=16)
 def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many: bool) -> Launch:
     bindings = dict(problem.bound + problem.matter)
     options = (problem.options.rtol, problem.options.max_steps)
-    system = _with_state(_tables(problem.mechanism, problem.heating), problem)
+    case = problem.mechanism, problem.heating, problem.flow
+    system = _with_state(_tables(*case), problem)
     if many and not bindings[DYNAMIC] and can_be_unrolled(system):
         system = system._replace(absolute=problem.tolerances)
         return thread_launch(device, bindings, system, tableau, options)
-    blocks = _with_state(_block_tables(problem.mechanism, problem.heating, few), problem)
+    blocks = _with_state(_block_tables(*case, few), problem)
     blocks = blocks._replace(absolute=problem.tolerances)
     return block_launch(device, bindings, blocks, tableau, options, few=few)
 

@@ -100,10 +100,7 @@ def rejected_factor(method, error, finite):
 def step_ahead(history, step, whole, rtol):
     """The step within its bounds; its last segment; whether it ends at the end of that segment."""
     if TIMED:
-        return horizon(
-            history.times, history.temperature, history.density, step.below, step.since, step.h,
-            CHANGE, 0.1 * rtol,
-        )  # fmt: skip
+        return horizon(history, step.below, step.since, step.h, CHANGE, 0.1 * rtol)
     ends = step.h * NEARLY >= whole - step.since
     return whole - step.since if ends else step.h, 0, ends
 

@@ -28,14 +28,18 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.kernel_options import (
+    FLOW,
     HEATING,
+    ISOTHERMAL,
     MOLECULES,
     NEUTRINOS,
     PLASMA,
+    POWERS,
     REVERSIBLE,
+    SUNLIT,
     THIRD_BODIES,
 )
-from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
+from ergode.kinetics.network.mechanism import pattern_of, products, put_powers, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
@@ -45,6 +49,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.neutrinos import neutrino_losses_of
 from ergode.kinetics.physics.rates import (
+    add_sunlight,
     base_coefficients,
     detailed_balance,
     energies,
@@ -53,15 +58,27 @@ from ergode.kinetics.physics.rates import (
 )
 from ergode.kinetics.physics.screening import charges, plasma_coefficients
 from ergode.kinetics.physics.third_bodies import collision_partners, third_bodies
-from ergode.kinetics.tables import FIXED, NONNEGATIVE, PRESSURE, Complexes, System, Terms
+from ergode.kinetics.tables import (
+    CLOSED,
+    FIXED,
+    NONNEGATIVE,
+    PLUG,
+    PRESSURE,
+    STIRRED,
+    Complexes,
+    System,
+    Terms,
+)
 from ergode.models.constants import GAS_CONSTANT
 
 
-def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:
+def coupled(
+    mechanism: Mechanism, heating: int, flow: int = CLOSED
+) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:
     """Where the Jacobian may not be zero, and the terms of its entries (see `pattern_of`)."""
     structure = mechanism.structure
-    count = structure.species_count + (heating != FIXED)
-    pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
+    count = structure.species_count + (heating != FIXED) + (flow == PLUG)
+    pattern, terms = pattern_of(structure.complexes, structure.powers, structure.net_flows, count)
     # Third bodies, and a density computed from amounts, couple every species with every other.
     # A temperature alone adds one row and one column.
     if (heating == PRESSURE and mechanism.molecular) or mechanism.has_third_bodies:
@@ -71,7 +88,9 @@ def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[
     return pattern, terms
 
 
-def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> System:
+def system_of(
+    mechanism: Mechanism, absolute: np.ndarray, *, heating: int, flow: int = CLOSED
+) -> System:
     """Tables for an implicit method.
 
     Parameters
@@ -81,9 +100,11 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
         Absolute tolerance of each variable.
     heating : int
         `FIXED`, `VOLUME` or `PRESSURE`.
+    flow : int
+        `CLOSED`, `STIRRED` or `PLUG`.
     """
     structure = mechanism.structure
-    pattern, terms = coupled(mechanism, heating)
+    pattern, terms = coupled(mechanism, heating, flow)
     count = len(pattern)
     plan = eliminate(pattern)
     places = plan.positions()
@@ -110,12 +131,15 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
             np.array([item[0] for item in flat], np.uint32),
             np.array([item[1] for item in flat], np.uint32),
         ),
+        structure.powers if mechanism.has_powers else (),
     )
 
 
 def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
-    """Complexes whose empty slots are the variable `new`."""
-    return Complexes(*(np.where(slot == old, new, slot).astype(np.uint32) for slot in complexes))
+    """Complexes whose empty slots are the variable `new`, followed by the powers."""
+    return Complexes(
+        *(np.where(slot >= old, slot + (new - old), slot).astype(np.uint32) for slot in complexes)
+    )
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -125,7 +149,16 @@ _SHARE = 1e-3
 
 
 def coefficients(
-    rates, thermo, workspace, factors, temperature, density, y, more_electrons, more_squares
+    rates,
+    thermo,
+    workspace,
+    factors,
+    temperature,
+    density,
+    y,
+    more_electrons,
+    more_squares,
+    sunlight,
 ):
     """Coefficients of all reactions at these conditions; ends in a barrier.
 
@@ -148,6 +181,9 @@ def coefficients(
             rates.plasma, temperature, density, electrons * more_electrons,
             squares * more_squares, slots, first, stride,
         )  # fmt: skip
+    if SUNLIT:
+        barrier()
+        add_sunlight(rates, sunlight, slots, first, stride)
     if REVERSIBLE:
         log_volumes(thermo, temperature, workspace.volumes, first, stride)
         barrier()
@@ -218,11 +254,19 @@ def _segment_by_segment(system, workspace, y, found):
 change_at = option(ByTarget(cpu=_row_by_row, cuda=_segment_by_segment))
 
 
-def add_temperature_rate(system, workspace, temperature, density, y, change):
+def add_inflow(inflow, renewal, y, change, species_count):
+    """Add what flows in, less what flows out, to the changes of species."""
+    if FLOW == STIRRED:
+        for i in no_unroll(range(thread_rank(), species_count, thread_count())):
+            change[i] += renewal * (inflow[i] - y[i])
+
+
+def add_temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal):
     """Append dT/dt [K/s] to the changes of species; ends in a barrier.
 
-    Fills `workspace.energies` with the internal energies of species, or their enthalpies at
-    constant pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
+    In a stirred tank `renewal` is one over the residence time, or zero without the flow. Fills
+    `workspace.energies` with the internal energies of species, or their enthalpies at constant
+    pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
     """
     first, stride = thread_rank(), thread_count()
     thermo, found = system.thermo, workspace.energies
@@ -248,14 +292,30 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
     released = 0.0
     for i in no_unroll(range(first, count, stride)):
         released -= found[i] * change[i]
+        if FLOW == STIRRED:
+            released -= renewal * y[i] * (found[i] + work_of_outflow(temperature))
     # The slot that was not used last.
     released = total_of(released, workspace.reduced, 1 if MOLECULES else 0)
+    if FLOW == STIRRED:
+        released += renewal * inflow[count]
     if first == 0:
         if NEUTRINOS:
             released -= neutrino_losses_of(temperature, density, nuclei, electrons)
-        change[count] = released / capacity
+        change[count] = 0.0 if ISOTHERMAL else released / capacity
     barrier()
     return capacity
+
+
+def set_age_rate(inflow, density, reactions_alone, change, species_count):
+    """Set the change of the time since the inlet with the position; ends in a barrier."""
+    if thread_rank() == 0:
+        change[species_count + 1] = 0.0 if reactions_alone else density * inflow[0]
+    barrier()
+
+
+def work_of_outflow(temperature):
+    """Enthalpy less what `add_temperature_rate` takes as energy [erg/mol]."""
+    return 0.0 if HEATING == PRESSURE else GAS_CONSTANT * temperature
 
 
 def response_of_zone(table, temperature, density, nuclei, electrons):
@@ -278,6 +338,11 @@ def matter(thermo, y, reduced):
 def _slopes_by_entry(system, workspace, vectors, y):
     terms, matrix = system.terms, vectors.matrix
     product_slopes(system.complexes, y, workspace.derivatives)
+    if POWERS:
+        size = 3 * system.complexes.first.size
+        behind = system.absolute.size + system.powers.start.size
+        for factor in range(system.powers.species.size):
+            workspace.derivatives[size + factor] = y[behind + factor]
     for index in range(terms.start.size - 1):
         total = 0.0
         for count in range(terms.start[index], terms.start[index + 1]):
@@ -294,6 +359,13 @@ def product_slopes(complexes, y, found):
         found[3 * s] = b * c
         found[3 * s + 1] = a * c
         found[3 * s + 2] = a * b
+
+
+def put_own_powers(system, y):
+    """Put the powers of these amounts behind them (see `Powers`); ends in a barrier."""
+    if POWERS:
+        put_powers(system.powers, y, system.absolute.size, thread_rank(), thread_count())
+        barrier()
 
 
 def _slopes_by_segment(system, workspace, vectors, y):
@@ -328,8 +400,13 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
     barrier()
 
 
-def put_temperature_row(system, workspace, vectors, temperature, density, y, change, capacity):
-    """Fill the temperature's row of the Jacobian from the rows of species; ends in a barrier."""
+def put_temperature_row(
+    system, workspace, vectors, temperature, density, y, change, capacity, renewal
+):
+    """Fill the temperature's row of the Jacobian from the rows of species; ends in a barrier.
+
+    The rows of species do not have the flow yet.
+    """
     thermo, place, matrix = system.thermo, system.place, vectors.matrix
     count = workspace.energies.size
     rise = change[count]
@@ -365,17 +442,36 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
             if HEATING == PRESSURE:
                 gained += GAS_CONSTANT
             total += rise * gained / capacity
+            if FLOW == STIRRED:
+                total += renewal * work_of_outflow(temperature) / capacity
         else:
             total -= by_nuclei + thermo.charge[j] * by_electrons
-        matrix[place[count, j]] = total
+        matrix[place[count, j]] = 0.0 if ISOTHERMAL else total
     barrier()
+
+
+def outflow_alone(system, vectors, renewal):
+    plan, species_count = system.plan, system.invariants.shape[1]
+    for k in range(plan.order.size):
+        if plan.order[k] < species_count:
+            vectors.matrix[plan.pivot[k]] += renewal
+
+
+def _outflow_together(system, vectors, renewal):
+    for i in no_unroll(range(thread_rank(), system.invariants.shape[1], thread_count())):
+        vectors.matrix[system.pivot[i]] += renewal
+    barrier()
+
+
+add_outflow = option(ByTarget(cpu=outflow_alone, cuda=_outflow_together))
+"""Add the outflow to the diagonal of the negative Jacobian; ends in a barrier."""
 
 
 def put_temperature_column(system, vectors, column):
     """Fill the temperature's column of the Jacobian; ends in a barrier."""
-    count = system.absolute.size
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
-        vectors.matrix[system.place[i, count - 1]] = -column[i]
+    species_count = system.invariants.shape[1]
+    for i in no_unroll(range(thread_rank(), system.absolute.size, thread_count())):
+        vectors.matrix[system.place[i, species_count]] = -column[i]
     barrier()
 
 
@@ -384,7 +480,7 @@ def subtract_dilution(system, vectors, reduced, y, column):
 
     `column` is the derivative of dy/dt with respect to the logarithm of the density.
     """
-    count = system.absolute.size - 1
+    count = system.invariants.shape[1]
     amount = 0.0
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         amount += y[i]

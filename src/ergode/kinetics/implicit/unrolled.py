@@ -23,14 +23,16 @@ from ergode.kinetics.implicit.rosenbrock import (
     integrate_from_queue,
     solve_trial,
 )
-from ergode.kinetics.implicit.system import change_at, fill_slopes
+from ergode.kinetics.implicit.system import add_outflow, change_at, fill_slopes, outflow_alone
 from ergode.kinetics.tables import System, Workspace
 
 _MOST_ENTRIES = 200
 
 
 def can_be_unrolled(system: System) -> bool:
-    """Whether a network is small enough for a kernel of its own."""
+    """Whether a network is small enough for a kernel of its own, and has no powers."""
+    if system.powers:
+        return False
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
 
@@ -57,7 +59,7 @@ def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[Any, A
         GRAM: (len(system.invariants) + 3) * len(system.invariants) or 1,
         change_at: change_unrolled, fill_slopes: slopes_unrolled,
         factorize: factorize_unrolled, solve_trial: solve_unrolled,
-        next_zone: next_zone_alone, **ALONE,
+        next_zone: next_zone_alone, add_outflow: outflow_alone, **ALONE,
     }  # fmt: skip
 
 

@@ -9,6 +9,10 @@ This takes a third of the arithmetic of a sum over reactions. Rates of change an
 not depend on the laws of the coefficients k_r. Y are specific amounts [mol/g]: mass fraction over
 mass number for nuclei, concentration over density for molecules.
 
+A complex has three reactants at most. A product of more, or of powers with other orders, is one
+additional amount, P = prod of Y_j^n_j, and the complex has this amount alone. Powers and their
+derivatives dP / dY_j stand behind the amounts.
+
 Horn, F., Jackson, R.: General mass action kinetics. Arch. Rational Mech. Anal. 47, 81 (1972).
 """
 
@@ -19,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows
+from ergode.core.math.elementary import exp, log
+from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows, Powers
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,50 +34,59 @@ class Structure:
     Attributes
     ----------
     species_count : int
-    reactant : tuple of tuple of int
-        Complex of each reaction, as sorted species.
+    orders : tuple of mapping of int to float
+        Orders of each reaction in species.
     net : tuple of mapping of int to float
         Net change of species by each reaction.
     complexes : Complexes
+    powers : Powers
     net_flows, gain_flows, loss_flows : Flows
         All changes; the positive ones; the negative ones, as positive numbers.
     """
 
     species_count: int
-    reactant: tuple[tuple[int, ...], ...]
+    orders: tuple[Mapping[int, float], ...]
     net: tuple[Mapping[int, float], ...]
     complexes: Complexes
+    powers: Powers
     net_flows: Flows
     gain_flows: Flows
     loss_flows: Flows
 
-    @property
-    def orders(self) -> np.ndarray:
-        """Number of reactants of each reaction."""
-        return np.array([len(left) for left in self.reactant], np.uint32)
+
+def reactants_of(orders: Mapping[int, float]) -> tuple[int, ...] | None:
+    """The sorted reactants of a complex, repeated by their orders; None if it needs a power."""
+    left = [(i, order) for i, order in sorted(orders.items()) if order]
+    natural = all(order > 0 and order == int(order) for _, order in left)
+    if natural and sum(order for _, order in left) <= SLOTS:
+        return tuple(i for i, order in left for _ in range(int(order)))
+    return None
 
 
 def structure_of(
     species_count: int,
-    reactant: Sequence[tuple[int, ...]],
+    orders: Sequence[Mapping[int, float]],
     net: Sequence[Mapping[int, float]],
-    *,
-    nothing: int | None = None,
 ) -> Structure:
     """Tables of reactions.
 
     Parameters
     ----------
     species_count : int
-    reactant : sequence of tuple of int
-        Reactants, repeated by stoichiometry, at most `SLOTS`.
+    orders : sequence of mapping of int to float
+        Orders of each reaction in species.
     net : sequence of mapping of int to float
         Change of each species that changes.
-    nothing : int, optional
-        Index of the variable that is always one; `species_count` if not given.
     """
-    nothing = species_count if nothing is None else nothing
-    left = [tuple(sorted(one)) for one in reactant]
+    nothing = species_count  # the variable that is always one
+    powers: dict[tuple[tuple[int, float], ...], int] = {}
+    left: list[tuple[int, ...]] = []
+    for order_in in orders:
+        plain = reactants_of(order_in)
+        if plain is None:
+            factors = tuple((i, order) for i, order in sorted(order_in.items()) if order)
+            plain = (nothing + 1 + powers.setdefault(factors, len(powers)),)
+        left.append(plain)
     distinct = {one: index for index, one in enumerate(dict.fromkeys(left))}
     slots = np.full((SLOTS, len(distinct)), nothing, np.uint32)
     for one, index in distinct.items():
@@ -83,9 +97,14 @@ def structure_of(
             entries.setdefault((species, distinct[one]), []).append((number, amount))
     return Structure(
         species_count,
-        tuple(left),
+        tuple(orders),
         tuple(net),
         Complexes(*slots),
+        Powers(
+            np.cumsum([0, *map(len, powers)]).astype(np.uint32),
+            np.array([i for one in powers for i, _ in one], np.uint32),
+            np.array([order for one in powers for _, order in one], np.float64),
+        ),
         *(_flows(species_count, entries, sign) for sign in (0, 1, -1)),
     )
 
@@ -115,12 +134,14 @@ def _flows(
 
 
 def pattern_of(
-    complexes: Complexes, flows: Flows, count: int
+    complexes: Complexes, powers: Powers, flows: Flows, count: int
 ) -> tuple[np.ndarray, dict[tuple[int, int], list[tuple[int, int]]]]:
     """Entries of the Jacobian that may not be zero, and the (entry, slope) terms of each."""
     pattern = np.zeros((count, count), bool)
     terms: dict[tuple[int, int], list[tuple[int, int]]] = {}
     species_count = flows.start.size - 1
+    size = complexes.first.size
+    nothing = complexes.third.max(initial=0)  # of a power the second and the third are empty
     for i in range(species_count):
         for entry in range(flows.start[i], flows.start[i + 1]):
             s = int(flows.complex[entry])
@@ -129,6 +150,12 @@ def pattern_of(
                 if j < species_count:
                     pattern[i, j] = True
                     terms.setdefault((i, j), []).append((entry, SLOTS * s + slot))
+                elif j > nothing:
+                    power = j - nothing - 1
+                    for factor in range(powers.start[power], powers.start[power + 1]):
+                        other = int(powers.species[factor])
+                        pattern[i, other] = True
+                        terms.setdefault((i, other), []).append((entry, SLOTS * size + factor))
     return pattern, terms
 
 
@@ -143,6 +170,42 @@ def entry_values(flows, coefficients, values, first, stride):
             term = count & NONNEGATIVE
             total += flows.weight[term] * coefficients[flows.source[term]]
         values[entry] = total
+
+
+def power_of(amount, order):
+    """An amount to the power of an order; 0 where an order that is no natural number meets none."""
+    whole = int(order)
+    if whole == order and whole >= 0 and whole <= _MOST_FACTORS:
+        total = 1.0
+        for _ in range(whole):
+            total *= amount
+        return total
+    return exp(order * log(amount)) if amount > 0.0 else 0.0
+
+
+def put_powers(powers, y, nothing, first, stride):
+    """Put powers and their derivatives behind the amounts, after the place of `nothing`."""
+    count = powers.start.size - 1
+    for p in range(first, count, stride):
+        total = 1.0
+        begin, end = powers.start[p], powers.start[p + 1]
+        for factor in range(begin, end):
+            k = factor & NONNEGATIVE
+            total *= power_of(y[powers.species[k]], powers.order[k])
+            slope = 1.0
+            for other in range(begin, end):
+                m = other & NONNEGATIVE
+                order = powers.order[m]
+                amount = y[powers.species[m]]
+                if m == k:
+                    slope *= order * power_of(amount, order - 1.0)
+                else:
+                    slope *= power_of(amount, order)
+            y[nothing + 1 + count + k] = slope
+        y[nothing + 1 + p] = total
+
+
+_MOST_FACTORS = 8
 
 
 def products(complexes, y, found):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
+from ergode.core.math.elementary import exp
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.tables import NONNEGATIVE
+from ergode.kinetics.kernel_options import FLOW
+from ergode.kinetics.tables import NONNEGATIVE, STIRRED
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -21,7 +23,18 @@ def conserved(invariants, y, totals, reduced):
     barrier()
 
 
-def project(invariants, y, gram, reduced):
+def renew_sums(invariants, inflow, h, gram):
+    """Change the sums to restore by a step of length h in a stirred tank: E' = (E_in - E) / tau."""
+    count, species_count = invariants.shape
+    if thread_rank() == 0:
+        kept = exp(-h * inflow[species_count + 1])
+        for k in no_unroll(range(count)):
+            into = inflow[species_count + 2 + k]
+            place = count * (count + 2) + k
+            gram[place] = into + (gram[place] - into) * kept
+
+
+def project(invariants, y, gram, reduced, inflow):
     """Clip negative amounts and restore conserved sums; returns the largest defect.
 
     Each amount is multiplied by one plus a linear combination of the invariants' weights, so zeros
@@ -53,6 +66,8 @@ def project(invariants, y, gram, reduced):
     worst = 0.0
     for k in no_unroll(range(count)):
         scale = gram[k * width + count + 1]
+        if FLOW == STIRRED:  # a sum that is still near zero is no scale
+            scale = max(scale, abs(inflow[species_count + 2 + k]))
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
     barrier()

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.physics.screening import NONE
 from ergode.kinetics.physics.third_bodies import (
     ACTIVATED,
@@ -30,6 +31,8 @@ from ergode.models.reactions.rates import (
     Chebyshev,
     DetailedBalance,
     Falloff,
+    Photolysis,
+    PowerLaw,
     PressureLog,
     Reaclib,
     ThreeBody,
@@ -65,7 +68,7 @@ class _Slots:
 
 def rates_of(
     network: ReactionNetwork,
-    reactant: Sequence[tuple[int, ...]],
+    orders: Sequence[Mapping[int, float]],
     net: Sequence[Mapping[int, float]],
     screening: int,
 ) -> Rates:
@@ -75,8 +78,8 @@ def rates_of(
     ----------
     network : ReactionNetwork
         Of deterministic mass action.
-    reactant : sequence of tuple of int
-        Reactants of every reaction.
+    orders : sequence of mapping of int to float
+        Orders of every reaction in species.
     net : sequence of mapping of int to float
         Net change of species by each reaction.
     screening : int
@@ -93,7 +96,9 @@ def rates_of(
     third_bodies = _ThirdBodies()
     weak: dict[int, WeakTable] = {}
     captures: list[int] = []
+    sunlit: dict[int, float] = {}
     reverse: list[tuple[int, int]] = []
+    reactant = [reactants_of(one) for one in orders]
     forwards: dict[tuple[Any, ...], list[int]] = {}
     for k in range(len(table)):
         rate = table.formulas.get(k, float(table.values[k]))
@@ -115,6 +120,11 @@ def rates_of(
                 f"reaction '{table.name_of(k)}' has reactants in different compartments; "
                 "a rate constant of concentrations has no meaning there"
             )
+        if isinstance(rate, PowerLaw):
+            rate = rate.rate
+        if isinstance(rate, Photolysis):
+            sunlit[k] = rate.exponent
+            rate = rate.rate
         if isinstance(rate, DetailedBalance):
             if isinstance(rate.forward, Reaclib) and rate.forward.electrons:
                 raise ModelError(
@@ -130,10 +140,10 @@ def rates_of(
             if isinstance(rate, BlowersMasel):
                 _check_molecules(network, k)
         elif isinstance(rate, WeakTable):
-            if len(reactant[k]) != 1:
+            if sum(orders[k].values()) != 1 or len(orders[k]) != 1:
                 raise ModelError(
-                    f"reaction '{table.name_of(k)}' has a weak table and {len(reactant[k])} "
-                    "reactants; expected one nucleus"
+                    f"reaction '{table.name_of(k)}' has a weak table and not one reactant; "
+                    "expected one nucleus"
                 )
             weak[k] = rate
         elif isinstance(rate, Reaclib | Arrhenius | float):
@@ -155,15 +165,18 @@ def rates_of(
     changes = [net[forward] for _, forward in reverse]
     both = np.array(reverse, np.uint32).reshape(-1, 2)
     reaction_of, low_of, kind_of, set_of = (rows[:, column].copy() for column in range(4))
-    depends = np.arange(len(reactant), dtype=np.uint32)
+    depends = np.arange(len(orders), dtype=np.uint32)
     depends[both[:, 0]] = both[:, 1]
-    partners = np.full(len(reactant), len(third_bodies.partners), np.uint32)
+    partners = np.full(len(orders), len(third_bodies.partners), np.uint32)
     partners[reaction_of] = set_of
     return Rates(
         np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
         np.array([item[0] for item in flat], np.float64),
         _starts(slots.items),
-        np.array([len(left) for left in reactant], np.uint32),
+        np.array(
+            [sum(one.values()) for one in orders],
+            np.float64 if any(one is None for one in reactant) else np.uint32,
+        ),
         reaction_of, low_of, kind_of, set_of,
         _starts(third_bodies.numbers),
         np.array([x for one in third_bodies.numbers for x in one], np.float64),
@@ -175,6 +188,8 @@ def rates_of(
         _starts(changes),
         np.array([i for change in changes for i in change], np.uint32),
         np.array([v for change in changes for v in change.values()], np.float64),
+        np.array(list(sunlit), np.uint32),
+        np.array(list(sunlit.values()), np.float64),
         _plasma_of(network, reactant, reverse, weak, captures, screening),
     )  # fmt: skip
 
@@ -248,7 +263,7 @@ def _starts(parts: Sequence[Sized]) -> np.ndarray:
 
 def _plasma_of(
     network: ReactionNetwork,
-    reactant: Sequence[tuple[int, ...]],
+    reactant: Sequence[tuple[int, ...] | None],
     reverse: Sequence[tuple[int, int]],
     weak: Mapping[int, WeakTable],
     captures: Sequence[int],
@@ -258,6 +273,11 @@ def _plasma_of(
     balanced = {k for k, _ in reverse}
     groups: dict[tuple[float, ...], list[int]] = {}
     for k, left in enumerate(reactant if screening != NONE else ()):
+        if left is None:
+            raise ModelError(
+                f"reaction '{network.reactions.name_of(k)}' has more than three reactants, or "
+                "other orders; screening is for three at most"
+            )
         met = [network.species[i] for i in left if network.species[i].charge_number]
         if len(met) > 1 and k not in balanced:
             pairs = [(one.charge_number or 0, one.mass_number or 0) for one in met]

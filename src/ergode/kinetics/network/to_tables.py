@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError, PlanError
 from ergode.kinetics.network.mechanism import Structure, structure_of
 from ergode.kinetics.network.rate_tables import rates_of
 from ergode.kinetics.physics.screening import SCREENING
-from ergode.kinetics.tables import SLOTS, Rates, Thermodynamics
+from ergode.kinetics.tables import Rates, Thermodynamics
 from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, DALTON_MEV, MEV, PLANCK
 from ergode.models.reactions.mass_action import deterministic
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.rates import DetailedBalance
+from ergode.models.reactions.rates import DetailedBalance, PowerLaw
 from ergode.models.reactions.thermochemistry import Molecule, Nucleus
 
 _MEV_PER_MOLE = MEV * AVOGADRO  # erg/mol
@@ -60,6 +61,16 @@ class Mechanism:
         return self.rates.third_body_reaction.size > 0
 
     @property
+    def has_powers(self) -> bool:
+        """Whether some reaction has orders that are not three whole numbers at most."""
+        return self.structure.powers.power_count > 0
+
+    @property
+    def has_sunlight(self) -> bool:
+        """Whether coefficients depend on the sunlight."""
+        return self.rates.sunlit.size > 0
+
+    @property
     def has_plasma(self) -> bool:
         """Whether coefficients depend on electrons and on the charges of nuclei."""
         plasma = self.rates.plasma
@@ -79,6 +90,7 @@ class Mechanism:
             "reverse": not reversible,
             "forward": not reversible,
             "plasma": not self.has_plasma,
+            "sunlit": not self.has_sunlight,
             "polynomials": nuclear,
             "mass_excess": not (nuclear and (reversible or heating)),
             "translation": not (nuclear and reversible),
@@ -141,26 +153,25 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
         )
     table = network.reactions
     change = network.stoichiometry.tocsc()
-    reactant, net = [], []
+    orders, net = [], []
     for k in range(len(table)):
         part = slice(table.reactant_starts[k], table.reactant_starts[k + 1])
-        left: list[int] = []
+        left: dict[int, float] = {}
         for i, count in zip(table.reactant_species[part], table.reactant_counts[part], strict=True):
-            if count != int(count):
+            left[int(i)] = left.get(int(i), 0.0) + float(count)
+        rate = table.formulas.get(k)
+        for name, order in rate.orders if isinstance(rate, PowerLaw) else ():
+            if name not in network.index:
                 raise ModelError(
-                    f"reaction '{table.name_of(k)}' takes {count:g} {species[i].name}; "
-                    "ergode.kinetics supports whole numbers of reactants only"
+                    f"reaction '{table.name_of(k)}' has an order in '{name}', which the network "
+                    f"does not have{did_you_mean(name, network.index)}"
                 )
-            left += [int(i)] * min(int(count), SLOTS + 1)
-        if len(left) > SLOTS:
-            raise ModelError(
-                f"reaction '{table.name_of(k)}' has {len(left)} reactants; expected {SLOTS} at most"
-            )
+            left[network.index[name]] = order
         if k in table.delays:
             raise ModelError(
                 f"reaction '{table.name_of(k)}' has a delay, which ergode.kinetics does not support"
             )
-        reactant.append(tuple(sorted(left)))
+        orders.append(left)
         rows = slice(change.indptr[k], change.indptr[k + 1])
         net.append(
             {
@@ -174,8 +185,8 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
     mass = np.array([float(one.mass_number or 1) if nuclear else 1.0 for one in species])
     return Mechanism(
         tuple(one.name for one in species),
-        structure_of(len(species), reactant, net),
-        rates_of(network, reactant, net, SCREENING[screening]),
+        structure_of(len(species), orders, net),
+        rates_of(network, orders, net, SCREENING[screening]),
         _thermodynamics(network),
         mass,
         _invariants(network, net),

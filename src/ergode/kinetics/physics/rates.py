@@ -19,7 +19,7 @@ T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.kernel_options import MOLECULES, SWEPT
+from ergode.kinetics.kernel_options import MOLECULES, POWERS, SWEPT
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
@@ -47,9 +47,28 @@ def base_coefficients(rates, factors, temperature, density, slots, first, stride
             total += factor * exp(x)
         # Slots beyond the reactions have limits of falloff, without a power of density.
         if slot < rates.order.size:
-            for _ in range(1, rates.order[slot]):
-                total *= density
+            total *= density_power(rates, slot, density)
         slots[slot] = total
+
+
+def density_power(rates, r, density):
+    """The density to the power of the order of reaction r, less one."""
+    if POWERS:
+        return exp((rates.order[r] - 1.0) * log(density))
+    power = 1.0
+    for _ in range(1, rates.order[r]):
+        power *= density
+    return power
+
+
+def add_sunlight(rates, sunlight, slots, first, stride):
+    """Multiply coefficients by powers of the sunlight."""
+    for count in range(first, rates.sunlit.size, stride):
+        power = rates.sunlit_power[count]
+        factor = sunlight
+        if power != 1.0:
+            factor = exp(power * log(sunlight)) if sunlight > 0.0 else 0.0
+        slots[rates.sunlit[count]] *= factor
 
 
 def range_at(a, i, temperature):

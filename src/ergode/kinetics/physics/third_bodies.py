@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import MOLECULES
-from ergode.kinetics.physics.rates import range_at, reduced_enthalpy
+from ergode.kinetics.physics.rates import density_power, range_at, reduced_enthalpy
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT
 
@@ -57,9 +57,7 @@ def third_bodies(
         r, kind = rates.third_body_reaction[b], rates.third_body_kind[b]
         numbers = rates.third_body_number[rates.third_body_start[b] : rates.third_body_start[b + 1]]
         partners = partners_of[rates.third_body_set[b]]
-        power = 1.0
-        for _ in range(1, rates.order[r]):
-            power *= density
+        power = density_power(rates, r, density)
         if kind == PLAIN:
             slots[r] *= partners
             slopes[r] = 1.0

@@ -7,13 +7,14 @@ some transmissions.  It never uses future events.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import check_switch
+from ergode.core.arguments import check_switch, check_text
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.dates import (
     Moment,
@@ -24,6 +25,8 @@ from ergode.models.epidemic.dates import (
     text_of,
 )
 
+SHARE = (0.0, 1.0)
+SPAN = (0.0, math.inf)
 CASES = "cases"
 ALL_CONTACTS = ""  # the one layer of a network without named layers
 
@@ -41,12 +44,20 @@ class Trigger:
     count : str or sequence of str
         A compartment, or several compartments that are counted together; or ``"cases"``:
         cumulative infections, with seeds and importations.
-    level : int
+    level : int, optional
         Threshold of the count.
     delay : float
         Delay from reaching the threshold to the start or stop of the intervention [time].
     below : bool
         Whether the count must be below the threshold; otherwise at the threshold or above.
+    window : float, optional
+        Count what is new: entries into the compartments, or cases, in the last so many units of
+        time.  An entry counts until just before its age is the window.
+    fraction : float, optional
+        In place of `level`: the threshold as a fraction of all nodes, or of those of `among`.
+    among : str or mapping, optional
+        Count some nodes alone: those with a nonzero value of a node attribute; or those with a
+        value of an attribute, or one of several, such as ``{"age_group": "65+"}``.
 
     Examples
     --------
@@ -59,47 +70,109 @@ class Trigger:
     >>> closure = ergode.LayerClosure(
     ...     "school", start=ergode.Trigger("I", 50), stop=ergode.Trigger("I", 10, below=True)
     ... )
+
+    More than one in a thousand has become a case within seven days; a tenth of the elderly is ill:
+
+    >>> incidence = ergode.Trigger("cases", fraction=0.001, window=7)
+    >>> elderly = ergode.Trigger("I", fraction=0.1, among={"age_group": "65+"})
     """
 
     count: str | Sequence[str]
-    level: int
+    level: int | None = None
     delay: float = 0.0
     below: bool = False
+    window: float | None = field(default=None, kw_only=True)
+    fraction: float | None = field(default=None, kw_only=True)
+    among: str | Mapping[str, Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.level, bool) or not isinstance(self.level, int | np.integer):
+        if (self.level is None) == (self.fraction is None):
+            raise ModelError("Trigger: expected either a level or a fraction")
+        if self.fraction is not None:
+            share = number_of("Trigger", "fraction", self.fraction, *SHARE)
+            if not share > 0:
+                raise ModelError("Trigger: fraction is 0; expected a number above zero, up to 1")
+            object.__setattr__(self, "fraction", share)
+        elif isinstance(self.level, bool) or not isinstance(self.level, int | np.integer):
             raise ModelError(f"Trigger: level is {self.level!r}; expected a whole number")
         if not self.counted or not all(isinstance(name, str) for name in self.counted):
             raise ModelError(
                 f"Trigger: count is {self.count!r}; expected a compartment, several, or 'cases'"
             )
-        if self.level < 1:
+        if self.level is not None and self.level < 1:
             raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
         check_switch("Trigger", "below", self.below)
         object.__setattr__(self, "delay", number_of("Trigger", "delay", self.delay))
+        if self.window is not None:
+            window = number_of("Trigger", "window", self.window)
+            if not 0 < window < math.inf:
+                raise ModelError(f"Trigger: window is {window!r}; expected a finite time above 0")
+            object.__setattr__(self, "window", window)
+        self._check_among()
+
+    def _check_among(self) -> None:
+        among = self.among
+        if among is None:
+            return
+        if isinstance(among, Mapping) and len(among) == 1:
+            name, values = next(iter(among.items()))
+            listed = isinstance(values, Iterable) and not isinstance(values, str)
+            check_text("Trigger", "among", name)
+            given = tuple(values) if listed else (values,)
+            if not given:
+                raise ModelError(f"Trigger: among names no value of '{name}'")
+            object.__setattr__(self, "among", {name: given})
+        elif isinstance(among, str):
+            check_text("Trigger", "among", among)
+        else:
+            raise ModelError(
+                f"Trigger: among is {among!r}; expected the name of a node attribute, or one "
+                "attribute and its values, such as {'age_group': '65+'}"
+            )
 
     @property
     def condition(self) -> str:
         """The condition in words."""
-        return f"{' + '.join(self.counted)} {'<' if self.below else '>='} {self.level}"
+        level = self.level if self.fraction is None else f"{100 * self.fraction:g} %"
+        new = "" if self.window is None else "new "
+        return f"{new}{' + '.join(self.counted)} {'<' if self.below else '>='} {level}"
+
+    @property
+    def threshold(self) -> float:
+        """The level or the fraction."""
+        return float(self.level if self.fraction is None else self.fraction)  # type: ignore[arg-type]
+
+    def counts_like(self, other: Trigger) -> bool:
+        """Whether another trigger counts the same, and has a threshold of the same kind."""
+        return (
+            set(self.counted) == set(other.counted)
+            and (self.window, self.among) == (other.window, other.among)
+            and (self.fraction is None) == (other.fraction is None)
+        )
 
     def overlaps(self, other: Trigger) -> bool:
         """Whether one count has to be above a level and below a higher one."""
-        if set(self.counted) != set(other.counted) or self.below == other.below:
+        if not self.counts_like(other) or self.below == other.below:
             return False
         above, below = (other, self) if self.below else (self, other)
-        return above.level < below.level
+        return above.threshold < below.threshold
 
     def implies(self, other: Trigger) -> bool:
         """Whether the condition of `other` holds wherever this one holds."""
-        if set(self.counted) != set(other.counted) or self.below != other.below:
+        if not self.counts_like(other) or self.below != other.below:
             return False
-        return self.level <= other.level if self.below else self.level >= other.level
+        if self.below:
+            return self.threshold <= other.threshold
+        return self.threshold >= other.threshold
 
     @property
     def counted(self) -> tuple[str, ...]:
         """The counted compartments (or ``"cases"``) as a tuple."""
         return (self.count,) if isinstance(self.count, str) else tuple(self.count)
+
+
+def _is_cumulative(trigger: Trigger) -> bool:
+    return trigger.counted == (CASES,) and trigger.window is None
 
 
 @dataclass(frozen=True)
@@ -140,10 +213,11 @@ class Intervention:
         start, stop = self.start, self.stop
         if math.isfinite(getattr(self, "duration", math.inf)):
             raise ModelError(f"{owner}: it has a stop and a duration; expected one of them")
-        if isinstance(stop, Trigger) and stop.below and stop.counted == ("cases",):
+        if isinstance(stop, Trigger) and stop.below and _is_cumulative(stop):
             raise ModelError(
                 f"{owner}: it never stops by {stop.condition}, because cases are cumulative and "
-                "never fall; count a compartment, such as Trigger('I', 10, below=True)"
+                "never fall; count a compartment, such as Trigger('I', 10, below=True), or give a "
+                "window"
             )
         if isinstance(start, Trigger) and isinstance(stop, Trigger):
             if start.implies(stop):
@@ -166,10 +240,6 @@ class Intervention:
         if self.stop is None or isinstance(self.stop, Trigger):
             return float(getattr(self, "duration", math.inf))
         return float(self.stop) - start
-
-
-SHARE = (0.0, 1.0)
-SPAN = (0.0, math.inf)
 
 
 @dataclass(frozen=True)

@@ -263,6 +263,74 @@ class Chebyshev(RateCoefficient):
 
 
 @dataclass(frozen=True)
+class PowerLaw(RateCoefficient):
+    """A rate constant with orders of reaction that are not the stoichiometric coefficients.
+
+    The rate of the reaction is k times the product of c_i^n_i: n_i is the order in species i, and
+    c_i its concentration. The rate is zero where a species with an order other than 0 is missing.
+
+    Parameters
+    ----------
+    rate : RateCoefficient or float
+        k. Not `DetailedBalance`: the reverse of a reaction with such orders is not known.
+    orders : mapping of str to float
+        Orders in reactants, or in other species; they may be fractions or negative. Reactants that
+        are not named keep their stoichiometric coefficients.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> law = ergode.PowerLaw(2.0, {"O2": -0.5})
+    >>> burns = ergode.Reaction("CO + 0.5 O2 -> CO2", rate_constant=law)
+    >>> network = ergode.ReactionNetwork({"CO": 3, "O2": 4, "CO2": 0}, [burns])
+    >>> ergode.kinetics.reaction_rates(network)["rate"].item()
+    3.0
+    """
+
+    rate: RateCoefficient | float
+    orders: tuple[tuple[str, float], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", _pairs(self.orders))
+        for name, order in self.orders:
+            if not math.isfinite(order):
+                raise ModelError(f"orders of a PowerLaw has {order} of '{name}'")
+        object.__setattr__(self, "rate", _inner(self.rate, "PowerLaw", PowerLaw))
+
+
+@dataclass(frozen=True)
+class Photolysis(RateCoefficient):
+    """A coefficient times a power of the sunlight: k = rate * sunlight^exponent.
+
+    The sunlight is given with the other conditions, as a number or over time; at full light it is
+    usually 1, and at night 0.
+
+    Parameters
+    ----------
+    rate : RateCoefficient or float
+        Coefficient where the sunlight is 1. Not `DetailedBalance`.
+    exponent : float
+        Larger than 0.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> splits = ergode.Reaction("NO2 -> NO + O", rate_constant=ergode.Photolysis(0.01))
+    >>> network = ergode.ReactionNetwork({"NO2": 2.0, "NO": 0, "O": 0}, [splits])
+    >>> ergode.kinetics.reaction_rates(network, sunlight=0.5)["rate"].item()
+    0.01
+    """
+
+    rate: RateCoefficient | float
+    exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.exponent) and self.exponent > 0.0):
+            raise ModelError(f"exponent of a Photolysis is {self.exponent}; expected more than 0")
+        object.__setattr__(self, "rate", _inner(self.rate, "Photolysis", PowerLaw, Photolysis))
+
+
+@dataclass(frozen=True)
 class WeakTable(RateCoefficient):
     """A weak rate on a table of electron density and temperature, interpolated in logarithms.
 
@@ -309,6 +377,19 @@ class DetailedBalance(RateCoefficient):
     """
 
     forward: RateCoefficient
+
+
+def _inner(rate: Any, what: str, *others: type) -> RateCoefficient | float:
+    """The coefficient within another one."""
+    if isinstance(rate, (DetailedBalance, *others)):
+        raise ModelError(
+            f"rate of a {what} is a {type(rate).__name__}; expected another coefficient"
+        )
+    if isinstance(rate, RateCoefficient):
+        return rate
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+        raise ModelError(f"rate of a {what} is {rate!r}; expected a number of 0 or more")
+    return float(rate)
 
 
 def _pairs(given: Any) -> Efficiencies:

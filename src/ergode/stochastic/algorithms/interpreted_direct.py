@@ -40,12 +40,11 @@ class Work(NamedTuple):
 def rounds_alike(tables: Tables) -> bool:
     """Whether programs round like compiled formulas: functions and higher powers may differ."""
     net = tables.net
-    powers = np.flatnonzero(net.operations == Operation.POWER)
-    exponents = net.constants[net.arguments[powers - 1]] if powers.size else np.zeros(0)
+    exponents = np.flatnonzero(net.operations == Operation.POWER) - 1
     return bool(
         np.isin(net.operations, _EQUAL).all()
-        and (net.operations[powers - 1] == Operation.CONSTANT).all()
-        and np.isin(exponents, _EQUAL_POWERS).all()
+        and (net.operations[exponents] == Operation.CONSTANT).all()
+        and np.isin(net.constants[net.arguments[exponents]], _EQUAL_POWERS).all()
     )
 
 

@@ -151,6 +151,7 @@ def in_launches(
     device: Device,
     name: str,
     is_shared: bool,
+    has_delays: bool,
     run: Run,
     out: Out,
     storage: Storage,
@@ -163,19 +164,21 @@ def in_launches(
     device : Device
     name : str
         Of the trajectories that are integrated together.
-    is_shared : bool
-        Whether the trajectories share a mesh.
+    is_shared, has_delays : bool
+        Whether the trajectories share a mesh, and whether there are histories.
     run, out, storage : tuple of array
         On the device.
     launch : function
         ``launch(run, storage)`` continues, up to the limits in both.
     """
     kept = storage.kept
-    arrays = {
-        **{name: array for name, array in out._asdict().items() if array.size},
-        **{name: array for name, array in storage._asdict().items() if name != "kept"},
-        "rows": kept.rows, "counts": kept.counts,
-    }  # fmt: skip
+    arrays = {name: array for name, array in out._asdict().items() if array.size}
+    arrays |= {"rows": kept.rows, "counts": kept.counts}
+    if has_delays:
+        arrays["ring"] = storage.ring
+        if not is_shared:
+            names = "breakpoints", "whole", "pieces"
+            arrays |= {name: getattr(storage, name) for name in names}
     most, span = int(kept.most), float(run.last - run.origin)
     with checkpoint.single_run(name, device) as single:
         begin = 0 if single.state is None else int(single.state["begin"])

@@ -414,7 +414,8 @@ class CPUThreads:
 
         try:
             storage = runner.storage(plan, count)
-            in_launches(runner.device, _named(chunk), plan.shared, run, out, storage, launch)
+            kind = plan.shared, bool(runner.field.delays)
+            in_launches(runner.device, _named(chunk), *kind, run, out, storage, launch)
             runner.formulation.goes_on()
         except KeyboardInterrupt:
             outcome.status[:] = Status.NOT_RUN
@@ -458,7 +459,8 @@ class CUDAThreads:
             device.launch(runner.kernel, blocks, _THREADS, run, filled, storage)
 
         if runner.resumes:
-            in_launches(device, _named(chunk), plan.shared, run, filled, storage, launch)
+            kind = plan.shared, bool(runner.field.delays)
+            in_launches(device, _named(chunk), *kind, run, filled, storage, launch)
         else:
             launch(run, storage)
         for mine, theirs in zip(outcome.arrays(), filled, strict=True):

@@ -25,9 +25,15 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField, check_field
-from ergode.models.sweep import Layout, lay_out
-from ergode.trajectories.adaptive.outcome import control_of
+from ergode.models.sweep import Layout, lay_out, lay_out_arrays
+from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.analysis.tangent_arrays import (
+    check_tangents,
+    renewal,
+    with_tangent_arrays,
+)
+from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.events import ZeroCrossing
@@ -75,7 +81,8 @@ def lyapunov_spectrum(
     ----------
     field : VectorField
         SymPy derives its Jacobian; if it cannot, finite differences along the tangent vectors
-        replace it.
+        replace it. Where variables are arrays, of one or two dimensions, without delays and noise,
+        the functions are derived by rewriting them (see the theory of trajectories).
     initial, parameters : mapping
         As for `integrate`; sweeps become dims.
     duration : float
@@ -107,7 +114,8 @@ def lyapunov_spectrum(
     PlanError
         There are fewer exponents than `count`, a time is not positive, or a delay depends on the
         state; with delays, `step` is missing or tolerances are given; without delays, `step` is
-        given.
+        given. Arrays have delays, noise or three dimensions, or a function of them has a part
+        whose derivative is not known.
 
     References
     ----------
@@ -128,18 +136,24 @@ def lyapunov_spectrum(
     """
     stopwatch = Stopwatch()
     check_field(field)
-    field.refuse_arrays("a Lyapunov spectrum")
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
-    most = _MOST if field.delays else len(field.variables)
+    most = _MOST if field.delays else field.size
     usual = 1 if field.delays else most
     wanted = usual if count is None else integer("count", count, 1, most)
-    extended = with_tangents(field, wanted)
-    layout = lay_out(
-        {"initial": field.variables, "parameters": field.parameters},
-        {"initial": initial, "parameters": {} if parameters is None else parameters},
-        reserved=results.names("trajectories", "exponents"),
-    )
+    parameters = {} if parameters is None else parameters
+    reserved = results.names("trajectories", "exponents")
+    if field.arrays is not None:
+        check_tangents(field, "a Lyapunov spectrum")
+        layout = lay_out_arrays(
+            field.arrays.by_name, initial, field.parameters, parameters, reserved=reserved
+        )
+    else:
+        extended = with_tangents(field, wanted)
+        layout = lay_out(
+            {"initial": field.variables, "parameters": field.parameters},
+            {"initial": initial, "parameters": parameters}, reserved=reserved,
+        )  # fmt: skip
     place = devices.resolve(device)
     number("duration", duration, above=0)
     number("transient", transient, least=0)
@@ -168,14 +182,19 @@ def lyapunov_spectrum(
             rtol, absolute = check_tolerances(
                 _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
             )
-            control = control_of(
-                {"rtol": rtol, "atol": absolute, "events": [_renewal(field, wanted)]}
-            )
-            runner = Runner(
-                _with_growth(extended, wanted), METHODS["tsit5"], control, times=times,
-                device=place, precision="float64",
-            )  # fmt: skip
-            exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
+            options: dict[str, Any] = {"times": times, "device": place, "precision": "float64"}
+            control = {"rtol": rtol, "atol": absolute}
+            if field.arrays is not None:
+                exponents, status = _of_arrays(
+                    field, layout, wanted, interval or 1.0, control, options
+                )
+            else:
+                events = [_renewal(field, wanted)]
+                runner = Runner(
+                    _with_growth(extended, wanted), METHODS["tsit5"],
+                    control_of({**control, "events": events}), **options,
+                )  # fmt: skip
+                exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
             exponents = exponents / duration
         run.ends_with(status)
         failed = (status != Status.DONE) | ~np.isfinite(exponents).all(axis=1)
@@ -213,13 +232,51 @@ def _of_states(
     outcome = runner.integrate(np.concatenate([base, tangents, sums]), parameters)
     states = outcome.states[-2:]
     grown = states[:, size : size * (wanted + 1)].reshape(2, wanted, size, count)
+    return _growth(grown, states[:, -wanted - 1 : -1]), outcome.status
+
+
+def _growth(vectors: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Growth [trajectory, exponent] between two times.
+
+    `vectors` [2, exponent, unknown, trajectory] have grown since their last orthonormalization,
+    and `sums` [2, exponent, trajectory] are the growth until then.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Growth since the last orthonormalization.
-        lengths = np.linalg.qr(grown.transpose(0, 3, 2, 1), mode="r")
+        lengths = np.linalg.qr(vectors.transpose(0, 3, 2, 1), mode="r")
         rest = np.log(np.abs(np.diagonal(lengths, axis1=2, axis2=3)))
-    total = states[:, -wanted - 1 : -1].transpose(0, 2, 1) + rest
+    total = sums.transpose(0, 2, 1) + rest
     growth: np.ndarray = total[1] - total[0]
-    return growth, outcome.status
+    return growth
+
+
+def _of_arrays(
+    field: VectorField, layout: Layout, wanted: int, interval: float, control: dict[str, Any],
+    options: dict[str, Any],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """As `_of_states`, for variables that are arrays."""
+    arrays, count = field.arrays, layout.count
+    assert arrays is not None
+    due, orthonormal = renewal(field, wanted)
+    event = ZeroCrossing(due, 1, orthonormal)
+    extended = with_tangent_arrays(field, wanted, grows=True)
+    assert extended.arrays is not None
+    extended.arrays.check_times(options["times"])
+    whole = control_of({**control, "events": [event]})
+    Outcome.check_room(options["times"].size, extended.size, whole, count, "float64")
+    runner = ArrayRunner(extended, METHODS["tsit5"], whole, **options)
+    units = arrays.views(np.eye(wanted, arrays.size))
+    parts = [layout.rows[name] for name in arrays.names]
+    parts += [np.tile(one.reshape(-1, 1), count) for one in units]
+    parts += [np.zeros((wanted, count)), np.full((1, count), interval)]
+    parameters = np.full((len(field.parameters) + 1, count), interval)
+    for row, name in zip(parameters, field.parameters, strict=False):
+        row[:] = layout.rows[name]
+    outcome = runner.run(np.concatenate(parts), parameters)
+    views = extended.arrays.views(np.moveaxis(outcome.states[-2:], 1, -1))
+    vectors = np.concatenate(
+        [one.reshape(2, count, wanted, -1) for one in views[len(arrays.names) : -2]], axis=3
+    )
+    return _growth(vectors.transpose(0, 2, 3, 1), views[-2].transpose(0, 2, 1)), outcome.status
 
 
 def _with_growth(extended: VectorField, count: int) -> VectorField:

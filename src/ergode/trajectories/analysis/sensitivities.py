@@ -27,6 +27,7 @@ from ergode.core.formulation import Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Grid, lay_out
+from ergode.trajectories.analysis.array_sensitivities import of_arrays
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.methods import MethodName
@@ -77,15 +78,17 @@ def sensitivities(
     ----------
     field : VectorField
         The equations, without noise. SymPy must be able to derive them. With delays, the history
-        is constant and equals the initial values.
+        is constant and equals the initial values. Functions of arrays, of one or two dimensions and
+        without delays, are derived by rewriting them.
     times, initial, parameters
         As for `integrate`; sweeps become dims.
     with_respect_to : sequence of str
         Names of parameters; the name of a variable stands for its initial value. A parameter that
-        is a delay is refused.
+        is a delay is refused. Where variables are arrays, ``"x[3]"`` stands for the initial value
+        of an element.
     events : sequence of ZeroCrossing
         Events that act or stop. At an effect the sensitivities jump by the saltation condition.
-        Effects are refused in fields with delays.
+        Effects are refused in fields with delays and in fields of arrays.
     method, step, rtol, atol, max_step, max_steps, device, precision, compile
         As for `integrate`. The tolerances hold for states and sensitivities together: the `atol` of
         a variable is also that of its derivatives. With events or delays methods for stiff
@@ -95,12 +98,13 @@ def sensitivities(
     -------
     xarray.Dataset
         state(<swept dims>, time, variable), sensitivity(<swept dims>, time, variable,
-        with_respect_to) and status(<swept dims>).
+        with_respect_to) and status(<swept dims>). Every variable x that is an array is a variable
+        of the result, and so is sensitivity_x(<swept dims>, time, ..., with_respect_to).
 
     Raises
     ------
     ModelError
-        A name is unknown or given twice, or the field has array variables.
+        A name is unknown or given twice.
     PlanError
         The field has noise or delays that depend on the state, `with_respect_to` names a delay, an
         effect meets a delay, or SymPy cannot derive a function.
@@ -118,10 +122,18 @@ def sensitivities(
     >>> found["sensitivity"].values[1, 0].round(4).tolist()
     [-0.3679, 0.3679]
     """
-    names = checked_names(field, "with_respect_to", with_respect_to)
+    check_field(field)
     events = tuple(sequence("events", events, "ZeroCrossing"))
-    check_events(events, field)
     parameters = {} if parameters is None else parameters
+    if field.arrays is not None:
+        choice("precision", precision, PRECISIONS)
+        return of_arrays(
+            field, with_respect_to, events, times=times, initial=initial, parameters=parameters,
+            method=method, step=step, rtol=rtol, atol=atol, max_step=max_step, max_steps=max_steps,
+            device=device, precision=precision, compile=compile,
+        )  # fmt: skip
+    names = checked_names(field, "with_respect_to", with_respect_to)
+    check_events(events, field)
     lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": parameters},
@@ -199,7 +211,7 @@ class Variational:
 def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> list[str]:
     """The names that an argument has, if there are sensitivities by them."""
     check_field(field)
-    field.refuse_arrays("a sensitivity")
+    field.refuse_arrays("a fit")
     if field.diffusion is not None:
         raise PlanError("sensitivities are for fields without noise; this field has a diffusion")
     if field.state_dependent:

@@ -30,7 +30,7 @@ def empty_kept(device: Device, precision: Precision) -> Kept:
 
 
 def in_launches(
-    device: Device, number: int, run: Run, out: Out, w: Workspace,
+    device: Device, number: int, is_watched: bool, run: Run, out: Out, w: Workspace,
     launch: Callable[[Workspace], None],
 ) -> None:  # fmt: skip
     """Integrate one trajectory to its end.
@@ -40,6 +40,8 @@ def in_launches(
     device : Device
     number : int
         Of the trajectory.
+    is_watched : bool
+        Whether there are events or observables.
     run, out, w : tuple of array
         On the device, for this trajectory alone.
     launch : function
@@ -48,10 +50,12 @@ def in_launches(
     kept = w.kept
     arrays: dict[str, Any] = {
         **{name: array for name, array in out._asdict().items() if array.size},
-        **{name: getattr(w, name) for name in ("y", "k", "g", "s")},
-        **{f"past_{name}": array for name, array in w.past._asdict().items()},
-        "whole": kept.whole, "reals": kept.reals,
+        "y": w.y, "k": w.k, "whole": kept.whole, "reals": kept.reals,
     }  # fmt: skip
+    if is_watched:
+        arrays |= {"g": w.g, "s": w.s}
+    if run.delays.values:
+        arrays |= {f"past_{name}": array for name, array in w.past._asdict().items()}
     span = float(run.last - run.origin)
     with checkpoint.single_run(f"trajectory {number} of arrays", device) as single:
         single.restore(device, arrays)

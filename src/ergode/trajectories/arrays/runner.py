@@ -405,7 +405,7 @@ class CPUFollowers:
         mine = Out(*(np.ascontiguousarray(array[..., chunk]) for array in out_of(outcome)))
         w = self._workspace()._replace(kept=empty_kept(device, self._runner.precision))
         in_launches(
-            device, chunk.start, run, mine, w,
+            device, chunk.start, self._runner.control.is_watched, run, mine, w,
             lambda w: device.run_together(self.kernel, self._threads, run, mine, w),
         )  # fmt: skip
         for whole, part in zip(out_of(outcome), mine, strict=True):
@@ -498,7 +498,8 @@ class CUDAFollowers:
             )
 
         if runner.resumes:
-            in_launches(device, chunk.start, run, out, w, launched)
+            is_watched = runner.control.is_watched
+            in_launches(device, chunk.start, is_watched, run, out, w, launched)
         else:
             launched(w)
         resident.store(device, out.states, outcome.states, (..., chunk))

@@ -17,7 +17,7 @@ def in_pieces(
     name: str,
     last: int,
     kept: Kept,
-    others: Mapping[str, Any],
+    arrays: Mapping[str, Any],
     launch: Callable[[Kept], None],
 ) -> None:
     """Take all steps.
@@ -31,12 +31,11 @@ def in_pieces(
         Number of steps.
     kept : Kept
         Arrays on the device.
-    others : mapping of str to array
-        Results on the device, which belong to the state.
+    arrays : mapping of str to array
+        The state on the device: results, and arrays of `kept`.
     launch : function
         ``launch(kept)`` takes the steps from ``kept.begin`` up to ``kept.until``.
     """
-    arrays = {**others, "ring": kept.ring, "position": kept.state, "cursor": kept.cursor}
     with checkpoint.single_run(name, device) as single:
         begin = 0 if single.state is None else int(single.state["begin"])
         single.restore(device, arrays)

@@ -281,6 +281,18 @@ class Ensemble:
             empty((self.variable_count, count), self.precision), empty(count, np.int64),
         )  # fmt: skip
 
+    def state_arrays(self, out: Out, kept: Kept) -> dict[str, Any]:
+        """Arrays that are the state of trajectories between two launches, by name."""
+        found = {
+            "states": out.states, "status": out.status, "position": kept.state,
+            "cursor": kept.cursor,
+        }  # fmt: skip
+        if self.delay_count:
+            found["ring"] = kept.ring
+        if self.tangents:
+            found["exponents"] = out.exponents
+        return found
+
     def no_sums(self, count: int) -> np.ndarray:
         """Zeros for `Growth.sums`."""
         return np.zeros((self.tangents + 1, count if self.tangents else 1), self.precision)
@@ -311,7 +323,7 @@ class CPUThreads:
             last = int(run.counts.max())
             kept = ensemble.empty_kept(int(run.lags.max()), blocks * LANE_COUNT)
             in_pieces(
-                self._device, named(chunk), last, kept, out._asdict(),
+                self._device, named(chunk), last, kept, ensemble.state_arrays(out, kept),
                 lambda kept: self._launch(run, out, kept, lambda start, stop: None),
             )  # fmt: skip
             self.formulation.goes_on()
@@ -368,7 +380,8 @@ class CUDAThreads:
         if ensemble.resumes:
             last = int(device.get(run.counts).max())
             kept = ensemble.empty_kept(longest, count)
-            in_pieces(device, named(chunk), last, kept, filled._asdict(), launch)
+            arrays = ensemble.state_arrays(filled, kept)
+            in_pieces(device, named(chunk), last, kept, arrays, launch)
         else:
             ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
             none = device.empty((1, 1), ensemble.precision), device.empty(1, np.int64)

@@ -1,0 +1,109 @@
+"""Compositions of zones: amounts by the names of species, and their molar masses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core.arguments import did_you_mean
+from ergode.core.errors import ModelError
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.thermochemistry import Molecule
+
+_ALIASES = {
+    "n": "n1", "neutron": "n1", "p": "h1", "proton": "h1", "d": "h2", "deuteron": "h2", "t": "h3",
+    "triton": "h3", "a": "he4", "alpha": "he4",
+}  # fmt: skip
+_MASS_FIRST = re.compile(r"(\d+)-?([A-Za-z]+)")
+_MASS_LAST = re.compile(r"([A-Za-z]+)-?(\d+)")
+
+
+def composition_of(
+    network: ReactionNetwork, given: Any, what: str = "initial"
+) -> dict[int, np.ndarray]:
+    """Amounts by the index of a species, each one number or one for each zone.
+
+    Raises
+    ------
+    ModelError
+        A species is unknown or named twice, or an amount is no number of 0 or more.
+    """
+    if not isinstance(given, Mapping):
+        raise ModelError(f"{what} is {given!r}; expected amounts by name of the species")
+    names = species_index(network)
+    found: dict[int, np.ndarray] = {}
+    for key, value in given.items():
+        i = names.get(str(key), names.get(canonical(str(key)), -1))
+        if i < 0:
+            hint = did_you_mean(key, [one.name for one in network.species])
+            raise ModelError(
+                f"{what} has the species '{key}', which the network does not have{hint}"
+            )
+        name = network.species[i].name
+        if i in found:
+            raise ModelError(f"{what} has the species '{name}' twice")
+        try:
+            row = np.atleast_1d(np.asarray(value, np.float64))
+        except (TypeError, ValueError, OverflowError):
+            raise ModelError(f"{what} '{key}' is {value!r}; expected a number") from None
+        if row.ndim != 1 or not row.size:
+            raise ModelError(f"{what} '{key}' has shape {row.shape}; expected one for each zone")
+        bad = ~(np.isfinite(row) & (row >= 0))
+        if bad.any():
+            zone = int(np.argmax(bad))
+            raise ModelError(f"{what} '{key}' is {row[zone]:g} in zone {zone}; expected 0 or more")
+        found[i] = row
+    return found
+
+
+def canonical(name: str) -> str:
+    """One spelling of a nucleus: symbol in small letters, then mass number."""
+    small = name.strip().lower()
+    if small in _ALIASES:
+        return _ALIASES[small]
+    match = _MASS_FIRST.fullmatch(small)
+    if match:
+        return match[2] + match[1]
+    match = _MASS_LAST.fullmatch(small)
+    return match[1] + match[2] if match else small
+
+
+@lru_cache(maxsize=32)
+def species_index(network: ReactionNetwork) -> dict[str, int]:
+    """Index of every species by its name and, of nuclei, by their usual spelling."""
+    index = {
+        canonical(one.name): i
+        for i, one in enumerate(network.species)
+        if one.mass_number is not None
+    }
+    return index | network.index
+
+
+# g/mol; IUPAC 2021, abridged.
+_ATOMIC_WEIGHTS = {
+    "H": 1.008, "D": 2.014, "He": 4.002602, "Li": 6.94, "B": 10.81, "C": 12.011, "N": 14.007,
+    "O": 15.999, "F": 18.998403, "Ne": 20.1797, "Na": 22.989769, "Mg": 24.305, "Al": 26.981538,
+    "Si": 28.085, "P": 30.973762, "S": 32.06, "Cl": 35.45, "Ar": 39.95, "K": 39.0983, "Fe": 55.845,
+    "Br": 79.904, "Kr": 83.798, "I": 126.90447, "Xe": 131.293, "E": 5.485799e-4,
+}  # fmt: skip
+
+
+def molar_masses(network: ReactionNetwork) -> np.ndarray:
+    """Molar mass of every molecule [g/mol], from its atoms."""
+    return np.array([molar_mass(one.thermochemistry) for one in network.species])
+
+
+def molar_mass(known: Any) -> float:
+    """Molar mass of a molecule [g/mol], from its atoms."""
+    if not isinstance(known, Molecule):
+        raise ModelError("a molar mass needs a composition")
+    total = 0.0
+    for element, count in known.composition.items():
+        if element not in _ATOMIC_WEIGHTS:
+            raise ModelError(f"the element '{element}' is not in the table of atomic weights")
+        total += count * _ATOMIC_WEIGHTS[element]
+    return total

@@ -1,0 +1,297 @@
+"""The results of zones: amounts, and what follows from them, with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core import resident, results
+from ergode.core.foreign import on_host
+from ergode.core.results import SWEPT, Variable
+from ergode.core.status import Status
+from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.conditions import Zones, linear_at
+from ergode.kinetics.launch import Options
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
+from ergode.kinetics.physics.equation_of_state import (
+    densities_at_pressure,
+    matter_at,
+    warn_of_pairs,
+)
+from ergode.kinetics.physics.equilibrium import near_equilibrium
+from ergode.kinetics.physics.neutrinos import losses_at
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
+from ergode.models.constants import GAS_CONSTANT
+from ergode.models.expressions import TIME
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.sweep import Layout
+
+if TYPE_CHECKING:
+    import xarray
+
+_ZONE, _TIMES = (SWEPT, "zone"), (SWEPT, "zone", "time")
+_COMMON = [
+    Variable("temperature", _TIMES, "float64", "K", "temperature; NaN if not given"),
+    Variable(
+        "density", _TIMES, "float64", "g/cm3", "density of nuclei or molecules", True
+    ),
+    Variable(
+        "pressure", _TIMES, "float64", "dyn/cm2",
+        "pressure; of nuclei by the equation of state", True,
+    ),
+    Variable("step_count", _ZONE, "int64", "1", "steps that were accepted"),
+    Variable("repeated_count", _ZONE, "int64", "1", "steps that were repeated, smaller"),
+    Variable(
+        "conservation_error", _ZONE, "float64", "1",
+        "largest relative error of conserved sums: before correction (implicit), or at the end "
+        "(explicit)",
+    ),
+    Variable(
+        "error_estimate", _ZONE, "float64", "1",
+        "largest difference between amounts by an explicit method and by rodas4, over the largest "
+        "amount; infinite where rodas4 failed; NaN for implicit methods",
+    ),
+    Variable(
+        "energy_error", _ZONE, "float64", "1",
+        "largest difference between energy released and internal energy (enthalpy) gained at the "
+        "times of the result, over the most that was released or a thousandth of the thermal "
+        "energy; only where the zone heats itself, without neutrino_losses or a reactor", True,
+    ),
+    Variable(
+        "steepest_time", _ZONE, "float64", "time",
+        "when the temperature rose fastest; NaN where it is given",
+    ),
+    Variable("status", _ZONE, "uint8", "1", "how the zone ended (see Status)"),
+]  # fmt: skip
+_SPECIES = (SWEPT, "zone", "time", "species")
+results.register(
+    "kinetics",
+    "nuclei",
+    [
+        Variable("mass_fraction", _SPECIES, "float64", "1", "mass fraction of a nucleus"),
+        Variable(
+            "energy_released", _TIMES, "float64", "erg/g",
+            "energy set free since the first time, neutrinos included",
+        ),
+        Variable(
+            "neutrino_loss", _TIMES, "float64", "erg/(g s)",
+            "thermal neutrino losses; only with neutrino_losses", True,
+        ),
+        Variable(
+            "neutrino_energy", _TIMES, "float64", "erg/g",
+            "energy that thermal neutrinos carried off since the first time: energy released less "
+            "internal energy (enthalpy) gained; only with neutrino_losses", True,
+        ),
+        Variable(
+            "near_equilibrium", _ZONE, "bool_", "1",
+            "whether the last composition is that of nuclear statistical equilibrium, within 0.01 "
+            "of mass, at 3e9 K or more: a table may take over",
+        ),
+        *_COMMON,
+    ],
+    coords=("mass_number", "charge_number"),
+)  # fmt: skip
+results.register(
+    "kinetics",
+    "concentrations",
+    [
+        Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"),
+        Variable(
+            "quantity",
+            (SWEPT, "zone", "time", "rule"),
+            "float64",
+            "1",
+            "quantities defined by the rules of the network",
+            True,
+        ),
+        Variable(
+            "residence_time",
+            _ZONE,
+            "float64",
+            "time",
+            "mass in a stirred tank over its mass flow; only with a StirredTank",
+            True,
+        ),
+        Variable("age", _TIMES, "float64", "s", "time since the inlet; only with PlugFlow", True),
+        *_COMMON,
+    ],
+)
+
+
+def dataset_of(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    options: Options,
+    outcome: Outcome,
+    errors: np.ndarray,
+    attrs: Mapping[str, Any],
+    layout: Layout | None,
+    parameters: Mapping[str, np.ndarray],
+) -> xarray.Dataset:
+    """The result: amounts and what follows from them, with labels."""
+    swept = () if layout is None else layout.dims
+    shape = (zones.count,) if layout is None else (*layout.shape, zones.count // layout.count)
+    count = len(network.species)
+    # Values that a zone did not reach keep their initial NaN.
+    finite = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2)
+    rows = on_host(finite).cumprod(axis=1).sum(axis=1)
+    rows[outcome.status == Status.NOT_RUN] = 0
+    temperature = _temperatures(zones, grid, outcome, count)
+    values: dict[str, Any] = {
+        "temperature": temperature,
+        "step_count": outcome.taken,
+        "repeated_count": outcome.repeated,
+        "conservation_error": outcome.defect,
+        "error_estimate": errors,
+        "steepest_time": outcome.fastest_heating,
+        "status": outcome.status,
+    }
+    coords: dict[str, Any] = {
+        **({} if layout is None else layout.coords),
+        "zone": np.arange(zones.count if layout is None else shape[-1]),
+        "time": grid,
+        "species": list(mechanism.names),
+    }
+    amounts = outcome.amounts[:, :, :count]
+
+    def derive() -> dict[str, np.ndarray]:
+        here = outcome.on_host().amounts[:, :, :count], on_host(temperature)
+        if mechanism.nuclear:
+            return _shaped(_of_nuclei(mechanism, zones, grid, options, *here), shape)
+        return _shaped(_of_others(network, mechanism, zones, grid, parameters, *here), shape)
+
+    derived = resident.Deferred(derive)
+    if mechanism.nuclear:
+        output = "nuclei"
+        coords["mass_number"] = ("species", mechanism.mass.astype(np.int64))
+        coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
+        values["mass_fraction"] = amounts * resident.beside(amounts, mechanism.mass)
+        names = ["density", "pressure", "energy_released", "near_equilibrium"]
+        if options.neutrinos:
+            names += ["neutrino_loss", "neutrino_energy"]
+    else:
+        output = "concentrations"
+        names = ["density", "pressure"] if mechanism.molecular else []
+        if network.rules:
+            coords["rule"] = list(network.rules)
+            names.append("quantity")
+        if zones.heating == PRESSURE:
+            names.append("concentration")
+        else:
+            contiguous = amounts.flags.c_contiguous
+            values["concentration"] = amounts if contiguous else amounts.copy()
+    if zones.heating != FIXED and not options.neutrinos and _keeps_energy(zones):
+        names.append("energy_error")
+    if zones.flow == STIRRED:
+        values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
+    elif zones.flow == PLUG:
+        values["age"] = outcome.amounts[:, :, count + 1].copy()
+    if options.state != "ideal":
+        derived.now()
+    values = _shaped(values, shape) | {name: derived[name] for name in names}
+    return results.dataset(
+        "kinetics", output, values, coords=coords, attrs=attrs, swept=swept,
+        computed_rows=rows.reshape(shape),
+    )  # fmt: skip
+
+
+def _keeps_energy(zones: Zones) -> bool:
+    """Whether a zone that heats itself exchanges no heat."""
+    return zones.flow == CLOSED and not zones.isothermal
+
+
+def _of_nuclei(
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    options: Options,
+    amounts: np.ndarray,
+    temperature: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Variables of nuclei that follow from the amounts [zone, time, species]."""
+    change = amounts[:, :1] - amounts
+    density = linear_at(grid, zones.history.times, zones.history.density)
+    charge, state = mechanism.thermo.charge, options.state
+    if zones.heating == PRESSURE:
+        density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
+    warn_of_pairs(state, temperature, density, amounts @ charge)
+    pressure, thermal = matter_at(state, temperature, density, amounts, charge)
+    if zones.heating == PRESSURE:
+        thermal += pressure / density  # the enthalpy
+    released = change @ mechanism.thermo.mass_excess
+    values = {"density": density, "pressure": pressure, "energy_released": released}
+    if options.neutrinos:
+        values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
+        values["neutrino_energy"] = released - (thermal - thermal[:, :1])
+    elif zones.heating != FIXED:
+        values["energy_error"] = nuclear_energy_error(thermal, released)
+    values["near_equilibrium"] = near_equilibrium(
+        mechanism, temperature[:, -1], density[:, -1], amounts[:, -1] * mechanism.mass
+    )
+    return values
+
+
+def _of_others(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    parameters: Mapping[str, np.ndarray],
+    amounts: np.ndarray,
+    temperature: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Variables of molecules and others that follow from the amounts [zone, time, species]."""
+    values = {}
+    if zones.heating != FIXED and _keeps_energy(zones):
+        values["energy_error"] = molecular_energy_error(
+            network, amounts, temperature, zones.heating == PRESSURE
+        )
+    if zones.heating == PRESSURE:
+        pressure = zones.history.density[:, :1]
+        total = amounts.sum(axis=2)
+        amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
+        values["concentration"] = np.ascontiguousarray(amounts)
+    if mechanism.molecular:
+        values["density"] = amounts @ molar_masses(network)
+        values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
+    if network.rules:
+        values["quantity"] = _quantities(network, grid, amounts, parameters)
+    return values
+
+
+def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> Any:
+    """Temperatures of all zones at all times; NaN where none was given."""
+    if zones.heating != FIXED:
+        return outcome.amounts[:, :, count].copy()
+    if not zones.has_temperature:
+        return np.full((zones.count, grid.size), np.nan)
+    return linear_at(grid, zones.history.times, zones.history.temperature)
+
+
+def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Values with the dimensions of a sweep in front of the zones."""
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
+
+
+def _quantities(
+    network: ReactionNetwork,
+    grid: np.ndarray,
+    amounts: np.ndarray,
+    parameters: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Quantities of the rules, shape [zone, time, rule]; no rate constant can depend on them."""
+    known: dict[str, Any] = network.evaluate_parameters(
+        {name: row[:, None] for name, row in parameters.items()}
+    )
+    known[TIME] = grid
+    for i, one in enumerate(network.species):
+        size = known[one.compartment] if one.compartment and one.quantity == "amount" else 1.0
+        known[one.name] = amounts[:, :, i] * size
+    for name in network.rule_order:
+        known[name] = network.rules[name].evaluate(known)
+    return np.stack([np.broadcast_to(known[name], amounts.shape[:2]) for name in network.rules], 2)

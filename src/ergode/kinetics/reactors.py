@@ -1,0 +1,232 @@
+"""Reactors with flow: a continuously stirred tank, and a tube with plug flow.
+
+In a tank mass flows in at the rate m / tau, where m is the mass in the reactor and tau the
+residence time, and the mixture flows out at the same rate. With the amounts Y of the mass that was
+there at first,
+
+    dY_i/dt = (reactions) + (Y_in,i - Y_i) / tau,
+    C dT/dt = -sum of e_i dY_i/dt + (H_in - sum of h_i(T) Y_i) / tau,
+
+where Y_in are the amounts of an equal mass of the inflow and H_in is its enthalpy at its own
+temperature. At constant volume C is the heat capacity at constant volume and e_i are the internal
+energies u_i: the mixture that flows out takes the enthalpy h_i = u_i + R T with it. At constant
+pressure C is the heat capacity at constant pressure and e_i = h_i.
+
+In plug flow a mass of the mixture moves along a tube as a closed zone at constant pressure does in
+time: dz = u dt, where the velocity u = u_0 rho_0 / rho follows from the conservation of mass. The
+variables are integrated over z, and so is the time since the inlet.
+
+R. J. Kee, M. E. Coltrin, P. Glarborg, "Chemically Reacting Flow" (2003), sections 16.2 and 16.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+from ergode.kinetics.compositions import composition_of, molar_masses
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
+from ergode.models.reactions.network import ReactionNetwork
+
+
+class Given(NamedTuple):
+    """What a reactor needs to know of its zones.
+
+    Attributes
+    ----------
+    by_mass : bool
+        Whether amounts are given by mass.
+    heating : int
+        `FIXED`, `VOLUME` or `PRESSURE`.
+    isothermal : bool
+    """
+
+    by_mass: bool
+    heating: int
+    isothermal: bool
+
+
+@dataclass(frozen=True, eq=False)
+class StirredTank:
+    """A continuously stirred tank reactor: as much mass flows in as flows out.
+
+    Parameters
+    ----------
+    inflow : mapping of str to float or array_like, shape [zone_count]
+        What flows in. Of molecules only ratios matter: of moles, or of masses if the zones have a
+        `density`. Of other species, concentrations; boundary species keep their amounts.
+    residence_time : float or array_like of shape [zone_count]
+        Mass in the reactor over mass flow [s, or the unit of time of the coefficients].
+    temperature : float or array_like of shape [zone_count], optional
+        Of the inflow [K]; for zones that heat themselves.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> decay = ergode.ReactionNetwork({"A": 0}, [ergode.Reaction("A -> 0", rate_constant=3.0)])
+    >>> tank = ergode.kinetics.StirredTank({"A": 2.0}, residence_time=1.0)
+    >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=tank, device="cpu")
+    >>> float(found["concentration"][0, -1, 0].round(6))  # 2 / (1 + 3)
+    0.5
+    """
+
+    inflow: Mapping[str, Any]
+    residence_time: np.ndarray
+    temperature: np.ndarray | None
+    flow = STIRRED
+
+    def __init__(
+        self,
+        inflow: Mapping[str, Any],
+        residence_time: ArrayLike,
+        temperature: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(inflow, Mapping) or not inflow:
+            raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
+        object.__setattr__(self, "inflow", dict(inflow))
+        object.__setattr__(self, "residence_time", _positive("residence_time", residence_time))
+        hot = None if temperature is None else _positive("temperature of the inflow", temperature)
+        object.__setattr__(self, "temperature", hot)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values by the name of what has them."""
+        found = {f"inflow '{name}'": np.size(value) for name, value in self.inflow.items()}
+        found["residence_time"] = self.residence_time.size
+        if self.temperature is not None:
+            found["temperature of the inflow"] = self.temperature.size
+        return found
+
+    def part(self, start: int, stop: int) -> StirredTank:
+        """The reactors of some of the zones."""
+
+        def cut(value: Any) -> Any:
+            return np.asarray(value)[start:stop] if np.size(value) > 1 else value
+
+        inflow = {name: cut(value) for name, value in self.inflow.items()}
+        return StirredTank(inflow, cut(self.residence_time), cut(self.temperature))
+
+    def rows(
+        self,
+        network: ReactionNetwork,
+        mechanism: Mechanism,
+        amounts: np.ndarray,
+        given: Given,
+    ) -> np.ndarray:
+        """What kernels know of the inflow (see `ConditionHistory.inflow`).
+
+        Raises
+        ------
+        ModelError
+            A species is unknown, the inflow is empty, or its temperature is missing or has no
+            effect.
+        """
+        if mechanism.nuclear:
+            raise ModelError("reactor is for molecules and other species; the network has nuclei")
+        count = amounts.shape[1]
+        flowing = np.zeros_like(amounts)
+        for i, row in composition_of(network, self.inflow, "inflow").items():
+            if network.species[i].boundary:
+                raise ModelError(
+                    f"inflow has the species '{network.species[i].name}', whose amount is fixed"
+                )
+            flowing[:, i] = row
+        if mechanism.molecular:
+            mass = molar_masses(network)
+            if given.by_mass:
+                flowing /= mass
+            total = flowing @ mass
+            empty = np.flatnonzero(~(total > 0.0))
+            if empty.size:
+                raise ModelError(
+                    f"inflow is empty in zone {empty[0]}; expected at least one species"
+                )
+            flowing *= (amounts @ mass / total)[:, None]
+        fixed = [one.boundary for one in network.species]
+        flowing[:, fixed] = amounts[:, fixed]  # they neither flow in nor out
+        heats = given.heating != FIXED and not given.isothermal
+        if heats and self.temperature is None:
+            raise ModelError(
+                "the inflow has no temperature; zones that heat themselves need it [K]"
+            )
+        if not heats and self.temperature is not None:
+            raise ModelError(
+                "the inflow has a temperature, which has no effect on a given temperature; leave "
+                "it out"
+            )
+        rows = np.zeros((len(amounts), count + 2 + len(mechanism.invariants)))
+        rows[:, :count] = flowing
+        if self.temperature is not None:
+            for i, one in enumerate(network.species):
+                known: Any = one.thermochemistry
+                rows[:, count] += flowing[:, i] * enthalpy(known, self.temperature)
+        rows[:, count + 1] = 1.0 / self.residence_time
+        rows[:, count + 2 :] = flowing @ mechanism.invariants.T
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class PlugFlow:
+    """Steady flow through a tube of constant width, without diffusion (see `plug_flow`).
+
+    Parameters
+    ----------
+    velocity : float or array_like of shape [zone_count]
+        At the inlet [cm/s].
+    """
+
+    velocity: np.ndarray
+    flow = PLUG
+
+    def __init__(self, velocity: ArrayLike) -> None:
+        object.__setattr__(self, "velocity", _positive("velocity", velocity))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values by the name of what has them."""
+        return {"velocity": self.velocity.size}
+
+    def part(self, start: int, stop: int) -> PlugFlow:
+        """The flow of some of the zones."""
+        return PlugFlow(self.velocity[start:stop] if self.velocity.size > 1 else self.velocity)
+
+    def rows(
+        self,
+        network: ReactionNetwork,
+        mechanism: Mechanism,
+        amounts: np.ndarray,
+        given: Given,
+    ) -> np.ndarray:
+        """What kernels know of the flow (see `ConditionHistory.inflow`).
+
+        Raises
+        ------
+        ModelError
+            The zones are not molecules at constant pressure.
+        """
+        if not mechanism.molecular or given.heating != PRESSURE:
+            raise ModelError("plug flow is for molecules at constant pressure")
+        return np.ascontiguousarray(
+            np.broadcast_to(1.0 / self.velocity[:, None], (len(amounts), 1))
+        )
+
+
+def _positive(name: str, given: Any) -> np.ndarray:
+    try:
+        found = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{name} is {given!r}; expected a number, or one for each zone") from None
+    if found.ndim != 1 or not found.size:
+        raise ModelError(f"{name} has shape {found.shape}; expected one value for each zone")
+    bad = ~(np.isfinite(found) & (found > 0))
+    if bad.any():
+        zone = int(np.argmax(bad))
+        raise ModelError(f"{name} is {found[zone]:g} in zone {zone}; expected a positive number")
+    return found

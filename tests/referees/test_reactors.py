@@ -1,0 +1,123 @@
+"""Stirred tanks and tubes against Cantera, and how a flame goes out and ignites."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import ergode
+from ergode.kinetics import StirredTank, integrate, plug_flow
+
+ct = pytest.importorskip("cantera")
+pytest.importorskip("ruamel.yaml")
+pytestmark = [pytest.mark.exhaustive, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
+FEED, BURNT = {"H2": 2.0, "O2": 1.0, "N2": 3.76}, {"H2O": 2.0, "N2": 3.76}
+ATM = 1.01325e6
+
+
+@pytest.fixture(scope="module")
+def network():
+    return ergode.read_cantera(PATH)
+
+
+def tank_of_cantera(kind, tau, hot, cold, times):
+    """Temperatures, pressures [Pa] and mole fractions of a tank with controlled flows of mass."""
+    gases = [ct.Solution(str(PATH)) for _ in range(3)]
+    gases[0].TPX = cold, ct.one_atm, FEED
+    gases[1].TPX = hot, ct.one_atm, BURNT
+    inlet, outlet = (ct.Reservoir(gases[k], clone=False) for k in (0, 2))
+    reactor = kind(gases[1], clone=False)
+    flow = reactor.mass / tau
+    controllers = [
+        ct.MassFlowController(a, b, mdot=flow) for a, b in ((inlet, reactor), (reactor, outlet))
+    ]
+    net = ct.ReactorNet([reactor])
+    net.rtol, net.atol = 1e-10, 1e-18
+    found = []
+    for t in times:
+        net.advance(t)
+        found.append([reactor.T, gases[1].P, *gases[1].X])
+    assert len(controllers) == 2
+    return np.array(found)
+
+
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_a_tank_is_that_of_cantera(network, heating):
+    kind = ct.IdealGasReactor
+    if heating == "constant-pressure":
+        kind = ct.IdealGasConstPressureReactor
+    taus, times = np.array([1e-3, 1e-4, 1e-5]), np.array([0.0, 1e-5, 1e-4, 1e-3, 1e-2])
+    tank = StirredTank(FEED, taus, 700.0)
+    found = integrate(
+        network, times=times, temperature=1600.0, pressure=ATM, initial=BURNT, heating=heating,
+        reactor=tank, rtol=1e-7, device="cpu",
+    )  # fmt: skip
+    for k, tau in enumerate(taus):
+        expected = tank_of_cantera(kind, tau, 1600.0, 700.0, times[1:])
+        one = found.isel(zone=k, time=slice(1, None))
+        amounts = one["concentration"].values
+        fractions = amounts / amounts.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(one["temperature"], expected[:, 0], rtol=1e-6)
+        np.testing.assert_allclose(one["pressure"], 10.0 * expected[:, 1], rtol=1e-6)
+        np.testing.assert_allclose(fractions, expected[:, 2:], atol=1e-7)
+
+
+@pytest.mark.parametrize("heating", ["constant-pressure", "isothermal-constant-pressure"])
+def test_a_tube_is_that_of_scipy_with_the_rates_of_cantera(network, heating):
+    positions, speed, hot = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 10.0]), 1e4, 1200.0
+    found = plug_flow(
+        network, positions=positions, velocity=speed, temperature=hot, pressure=ATM, initial=FEED,
+        heating=heating, rtol=1e-7, device="cpu",
+    ).isel(zone=0)  # fmt: skip
+    gas = ct.Solution(str(PATH))
+    gas.TPX = hot, ct.one_atm, FEED
+    flux = gas.density * speed * 1e-2
+
+    def change(z, y):
+        gas.set_unnormalized_mass_fractions(y[2:])
+        gas.TP = y[0], ct.one_atm
+        made = gas.net_production_rates
+        warmer = -(gas.partial_molar_enthalpies @ made) / (flux * gas.cp_mass)
+        warmer = warmer if heating == "constant-pressure" else 0.0
+        return np.concatenate([[warmer, gas.density / flux], made * gas.molecular_weights / flux])
+
+    start = np.concatenate([[hot, 0.0], gas.Y])
+    exact = solve_ivp(
+        change, (0.0, 0.1), start, "Radau", 1e-2 * positions, rtol=1e-9, atol=1e-16
+    ).y  # fmt: skip
+    mass = found["mole_fraction"].values * gas.molecular_weights
+    np.testing.assert_allclose(found["temperature"], exact[0], rtol=1e-6)
+    np.testing.assert_allclose(found["age"], exact[1], rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(mass / mass.sum(axis=1, keepdims=True), exact[2:].T, atol=1e-6)
+    np.testing.assert_allclose(found["velocity"] * found["density"], 0.1 * flux, rtol=1e-9)
+
+
+def test_a_burning_tank_goes_out_at_a_shorter_time_than_a_cold_one_ignites(network):
+    """Both branches of the S-curve, in one call; steady, and the same beyond the fold."""
+    taus = np.geomspace(1e-6, 1e2, 60)
+    amounts = {name: np.repeat([FEED.get(name, 0.0), BURNT.get(name, 0.0)], 60) for name in
+               {*FEED, *BURNT}}  # fmt: skip
+    found = integrate(
+        network, times=[0, 2e3, 4e3], temperature=np.repeat([900.0, 2400.0], 60), pressure=ATM,
+        initial=amounts, heating="constant-pressure", device="cpu",
+        reactor=StirredTank(FEED, np.tile(taus, 2), 900.0),
+    )  # fmt: skip
+    cold, hot = found["temperature"].values[:, -1].reshape(2, 60)
+    np.testing.assert_allclose(found["temperature"][:, 1], found["temperature"][:, 2], rtol=1e-4)
+    ignites, lives = taus[np.argmax(cold > 1500.0)], taus[np.argmax(hot > 1500.0)]
+    assert 1e-6 < lives < 0.01 * ignites and cold[0] < 950.0 and cold[-1] > 2400.0
+    same = (taus < lives) | (taus >= ignites)
+    np.testing.assert_allclose(cold[same], hot[same], rtol=1e-3)
+
+
+def test_a_tube_that_fails_has_no_values_beyond(network):
+    with pytest.warns(ergode.FailureWarning, match="limit on the number of steps"):
+        found = plug_flow(
+            network, positions=[0.0, 1.0, 2.0], velocity=[1e4, 1e4], temperature=1200.0,
+            pressure=ATM, initial=FEED, max_steps=3, device="cpu",
+        )  # fmt: skip
+    assert np.isnan(found["age"].values[:, 1:]).all() and (found["age"][:, 0] == 0.0).all()
+    assert np.isnan(found["mole_fraction"].values[:, 1:]).all()
+    assert found["status"].values.tolist() == [ergode.Status.TOO_MANY_STEPS] * 2
