@@ -18,28 +18,30 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
-_INK = {"light": "#1d2430", "dark": "#e4e8ee"}
-
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, drawn twice: for light and for dark pages.
+    """A figure, drawn four times: for light and dark pages on wide and narrow screens.
 
     Attributes
     ----------
-    light, dark : str
-        SVG.
+    drawings : dict of str to str
+        SVG by the media for which it is meant; the last one is for all others.
     caption : str
     """
 
-    light: str
-    dark: str
+    drawings: dict[str, str]
     caption: str
 
     @classmethod
     def of(cls, draw: Callable[[Axes], Any], caption: str) -> Picture:
         """The picture that `draw` draws on axes."""
-        return cls(_svg(draw, _INK["light"]), _svg(draw, _INK["dark"]), caption)
+        drawings = {
+            " and ".join(filter(None, (narrow, dark))) or "all": _svg(draw, ink, size)
+            for narrow, size in (("(max-width: 40rem)", (4.1, 3.6)), ("", (8.2, 4.4)))
+            for dark, ink in (("(prefers-color-scheme: dark)", "#e4e8ee"), ("", "#1d2430"))
+        }
+        return cls(drawings, caption)
 
 
 @dataclass(frozen=True)
@@ -163,18 +165,16 @@ def _timing(stop: Stop) -> str:
     return (
         f'<tr><th scope="row"><a href="#{name}">{name}</a></th>'
         f"<td>{html.escape(stop.work)}</td>"
-        f'<td class="number">{stop.run_seconds:.2f} s</td>'
-        f'<td class="number">{stop.ready_seconds:.1f} s</td></tr>'
+        f"{_number('run', f'{stop.run_seconds:.2f} s')}"
+        f"{_number('compile or load', f'{stop.ready_seconds:.1f} s')}</tr>"
     )
 
 
 def _stop(stop: Stop) -> str:
     about = "\n".join(f"<p>{html.escape(text)}</p>" for text in stop.about)
-    rows = "\n".join(map(_comparison, stop.comparisons))
-    columns = "".join(
-        f'<th scope="col" class="number">{html.escape(name)}</th>'
-        for name in (*stop.columns, "difference")
-    )
+    names = (*stop.columns, "difference")
+    rows = "\n".join(_comparison(row, names) for row in stop.comparisons)
+    columns = "".join(f'<th scope="col" class="number">{html.escape(name)}</th>' for name in names)
     return f"""\
 <section id="{html.escape(stop.engine)}">
 <h2><span class="engine">{html.escape(stop.engine)}</span> {html.escape(stop.title)}</h2>
@@ -194,18 +194,25 @@ page.</p>
 </section>"""
 
 
-def _comparison(row: Comparison) -> str:
-    cells = "".join(f'<td class="number">{html.escape(text)}</td>' for text in row.texts())
+def _comparison(row: Comparison, columns: Sequence[str]) -> str:
+    cells = "".join(map(_number, columns, row.texts()))
     return f'<tr><th scope="row">{html.escape(row.name)}</th>{cells}</tr>'
+
+
+def _number(column: str, text: str) -> str:
+    """A cell that knows the name of its column: on a phone the head of the table is not shown."""
+    return f'<td class="number" data-column="{html.escape(column)}">{html.escape(text)}</td>'
 
 
 def _picture(picture: Picture) -> str:
     caption = html.escape(picture.caption)
+    *others, (_, plain) = picture.drawings.items()
+    sources = "\n".join(f'<source media="{media}" srcset="{_data(svg)}">' for media, svg in others)
     return f"""\
 <figure>
 <picture>
-<source media="(prefers-color-scheme: dark)" srcset="{_data(picture.dark)}">
-<img src="{_data(picture.light)}" alt="{caption}">
+{sources}
+<img src="{_data(plain)}" alt="{caption}">
 </picture>
 <figcaption>{caption}</figcaption>
 </figure>"""
@@ -215,14 +222,14 @@ def _data(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
-def _svg(draw: Callable[[Axes], Any], ink: str) -> str:
+def _svg(draw: Callable[[Axes], Any], ink: str, size: tuple[float, float]) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
     inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     style: dict[Any, Any] = dict.fromkeys(inks, ink) | {"axes.facecolor": "none", "grid.color": ink}
     with matplotlib.rc_context({**style, "font.size": 10.5}):
-        figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         file = io.StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

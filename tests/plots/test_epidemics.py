@@ -21,7 +21,7 @@ def test_lines_are_medians_with_two_bands_each(counts, ax):
     np.testing.assert_array_equal(lines["I"].get_ydata(), median)
     assert len(ax.collections) == 8
     assert len({line.get_color() for line in ax.lines}) == 4
-    assert ax.get_title(loc="right") == "median, 50 % and 95 % of 12 replicates"
+    assert ax.get_legend().get_title().get_text() == "median, 50 % and 95 % of 12 replicates"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["S", "E", "I", "R"]
 
 
@@ -34,7 +34,7 @@ def test_statistics_give_the_same_figure_as_counts(model, contacts, counts, ax):
     other = plots.epidemic_curves(counts, ax=Figure().subplots())
     for one, two in zip(ax.lines, other.lines, strict=True):
         np.testing.assert_allclose(one.get_ydata(), two.get_ydata())
-    assert ax.get_title(loc="right") == other.get_title(loc="right")
+    assert ax.get_legend().get_title().get_text() == other.get_legend().get_title().get_text()
 
 
 def test_an_axis_of_dates(model, contacts, ax):
@@ -60,7 +60,7 @@ def test_levels_in_any_order_and_without_median(ax):
     plots.epidemic_curves(statistics, ax=ax)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), [5.0, 6.0])
     assert len(ax.collections) == 1
-    assert ax.get_title(loc="right") == "mean, 80 % of 40 replicates"
+    assert ax.get_legend().get_title().get_text() == "mean, 80 % of 40 replicates"
 
 
 def test_one_replicate_has_no_bands(counts, ax):

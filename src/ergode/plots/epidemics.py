@@ -295,7 +295,6 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> No
     from matplotlib.dates import ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    small: Any = {"alpha": 0.7, "fontsize": 9}
     if time.dtype.kind == "M":
         locator = ax.xaxis.get_major_locator()
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
@@ -313,8 +312,9 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> No
     # The legend and the caption are above the axes, where they hide no curve.
     handles, _ = ax.get_legend_handles_labels()
     columns = min(len(handles), 8)
-    ax.legend(
+    legend = ax.legend(
         loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False,
-        handlelength=1.3, columnspacing=1.4, borderaxespad=0.3,
+        handlelength=1.3, columnspacing=1.4, borderaxespad=0.3, title=caption, title_fontsize=9,
+        alignment="left",
     )  # fmt: skip
-    ax.set_title(caption, loc="right", pad=8, **small)
+    legend.get_title().set_alpha(0.7)
