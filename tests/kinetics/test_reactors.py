@@ -163,6 +163,7 @@ def test_parts_of_the_zones_are_those_of_one_call(tmp_path):
     np.testing.assert_array_equal(one["concentration"], parts["concentration"])
     np.testing.assert_array_equal(parts["residence_time"], [0.1, 1.0, 10.0])
     assert one.attrs["reactor"] == "stirred tank"
+    assert one.attrs["inflow"] == "A=one for each zone"
 
 
 @pytest.mark.exhaustive

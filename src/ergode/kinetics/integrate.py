@@ -314,6 +314,7 @@ def integrate(
             method_reason=reason,
             heating=heating or "none",
             reactor=_REACTORS[zones.flow],
+            **_inflow_of(reactor),
             screening=screening or "none",
             conservation_tolerance=conservation_tolerance,
             zones=zones.count if layout is None else zones.count // layout.count,
@@ -351,6 +352,19 @@ def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_toleran
             f"{worst:.1e}, relative, more than {conservation_tolerance:g}; use a smaller rtol",
             AccuracyWarning,
         )
+
+
+def _inflow_of(reactor: StirredTank | PlugFlow | None) -> dict[str, str]:
+    """Attributes of what flows in."""
+    if not isinstance(reactor, StirredTank):
+        return {}
+    given = {**reactor.inflow, "temperature": reactor.temperature}
+    shown = {
+        name: "one for each zone" if np.size(value) > 1 else repr(float(np.ravel(value)[0]))
+        for name, value in given.items()
+        if value is not None
+    }
+    return {"inflow": ", ".join(f"{name}={text}" for name, text in shown.items())}
 
 
 def _provenance_of(options: Options, device: devices.Device, outcome: Outcome) -> dict[str, Any]:
