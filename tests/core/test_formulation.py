@@ -27,7 +27,7 @@ def nothing_kept(monkeypatch, tmp_path):
     from ergode.core.kernel_cache import Folders
 
     monkeypatch.setattr(kernels.kernel_cache, "folders", lambda: Folders(tmp_path, tmp_path))
-    for name in ("_COMPILED", "_NAMES"):
+    for name in ("_COMPILED", "_NAMES", "_SOURCES"):
         monkeypatch.setattr(kernels, name, {})
     monkeypatch.setattr(formulation, "_SPENT", {})
 

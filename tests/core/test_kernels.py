@@ -139,3 +139,25 @@ def test_the_first_use_may_be_by_several_threads_at_once(cache, monkeypatch):
     assert len(made) == 1
     assert sum(compiled[0].stats.cache_misses.values()) == 1
     assert len(list(cache.glob("*.py"))) == 1
+
+
+def test_the_source_is_generated_once_to_look_for_a_kernel_and_load_it(monkeypatch, cache):
+    """A source takes up to a second."""
+    made = []
+    bundled = kernels.bundle.bundle
+
+    def counted(*given, **named):
+        made.append(given)
+        return bundled(*given, **named)
+
+    monkeypatch.setattr(kernels.bundle, "bundle", counted)
+    for name in ("_COMPILED", "_NAMES", "_SOURCES"):
+        monkeypatch.setattr(kernels, name, {})
+    kernel = kernels.for_each(square)
+    kernel.is_kept("cpu")
+    kernel.was_wanted("cpu")
+    assert kernel.compiled("cpu") is kernel.compiled("cpu")
+    assert len(made) == 1 and not kernels._SOURCES
+    for precision in ("float32", "float64") * 10:
+        kernels.for_each(square, precision=precision, bindings={}).was_wanted("cpu")
+    assert len(made) < 5

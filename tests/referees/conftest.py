@@ -12,3 +12,4 @@ from ergode.core import kernels
 def nothing_compiled(monkeypatch):
     """No kernel is served that was compiled before the engine was broken on purpose."""
     monkeypatch.setattr(kernels, "_COMPILED", {})
+    monkeypatch.setattr(kernels, "_SOURCES", {})

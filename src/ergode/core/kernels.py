@@ -33,6 +33,9 @@ from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
 _NAMES: dict[Any, str] = {}  # module name of each kernel key
+# Text that was generated to look for a kernel on disk, until the kernel is loaded.
+_SOURCES: dict[Any, Source] = {}
+_MOST_SOURCES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,8 @@ class Kernel:
         key = self.key(target)
         if key not in _COMPILED:
             with stopwatch.compiling():
-                _COMPILED[key] = load(self.source(target), self.number)
+                _COMPILED[key] = load(self._looked_up(target, key), self.number)
+            _SOURCES.pop(key, None)
         return _COMPILED[key]
 
     def key(self, target: Target) -> Any:
@@ -86,13 +90,22 @@ class Kernel:
         """Whether the kernel is already compiled: loaded in this process, or cached on disk."""
         key = self.key(target)
         if key not in _COMPILED and key not in _NAMES:
-            _NAMES[key] = _name_of(self.source(target))
+            _NAMES[key] = _name_of(self._looked_up(target, key))
         return key in _COMPILED or kernel_cache.is_compiled(_NAMES[key])
 
     def was_wanted(self, target: Target) -> bool:
         """Whether any process has called this before for this kernel; this call is recorded."""
-        generated = self.source(target)
+        generated = self._looked_up(target, self.key(target))
         return kernel_cache.note(_name_of(generated), generated.text)
+
+    def _looked_up(self, target: Target, key: Any) -> Source:
+        """The generated module; to generate it takes a second for a large kernel."""
+        found = _SOURCES.get(key)
+        if found is None:
+            for old in list(_SOURCES)[: max(0, len(_SOURCES) + 1 - _MOST_SOURCES)]:
+                _SOURCES.pop(old, None)
+            found = _SOURCES[key] = self.source(target)
+        return found
 
     def _bodies_of(self, target: Target) -> tuple[Callable[..., Any], ...]:
         if target not in self.bodies:

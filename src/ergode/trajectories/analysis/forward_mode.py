@@ -218,10 +218,11 @@ class Rewriter:
         holder, name = (node, self._only) if self._only is not None else (
             getattr(node, "value", None), getattr(node, "attr", None)
         )  # fmt: skip
-        is_array = isinstance(holder, ast.Name) and self._roles.get(holder.id) in ("y", "dy")
-        if not is_array or name is None:
+        if not isinstance(holder, ast.Name) or name is None:
             return None
-        return ast.Attribute(copy.deepcopy(holder), tangent_name(name), ast.Load())
+        if self._roles.get(holder.id) not in ("y", "dy"):
+            return None
+        return ast.Attribute(ast.Name(holder.id, ast.Load()), tangent_name(name), ast.Load())
 
     def of(self, node: ast.expr) -> ast.expr | None:
         """The tangent of an expression; None if it is zero."""
@@ -336,8 +337,8 @@ class Rewriter:
     def _called(self, node: ast.expr) -> tuple[str, Any]:
         """The word for a known function, or "", and the function."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module = outer_value(self._function, node.value.id)
-            is_known = module is not None and (module[0] is math or module[0] is np)
+            owner = outer_value(self._function, node.value.id)
+            is_known = owner is not None and (owner[0] is math or owner[0] is np)
             return (node.attr if is_known else ""), None
         if not isinstance(node, ast.Name):
             return "", None

@@ -30,6 +30,7 @@ from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.analysis.tangent_arrays import (
     check_tangents,
+    first_vectors,
     renewal,
     with_tangent_arrays,
 )
@@ -264,7 +265,7 @@ def _of_arrays(
     whole = control_of({**control, "events": [event]})
     Outcome.check_room(options["times"].size, extended.size, whole, count, "float64")
     runner = ArrayRunner(extended, METHODS["tsit5"], whole, **options)
-    units = arrays.views(np.eye(wanted, arrays.size))
+    units = arrays.views(first_vectors(wanted, arrays.size))
     parts = [layout.rows[name] for name in arrays.names]
     parts += [np.tile(one.reshape(-1, 1), count) for one in units]
     parts += [np.zeros((wanted, count)), np.full((1, count), interval)]

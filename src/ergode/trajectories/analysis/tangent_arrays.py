@@ -93,6 +93,16 @@ def with_tangent_arrays(
     return VectorField(**given, variables=shapes, parameters=parameters, constants=constants)
 
 
+def first_vectors(count: int, size: int) -> np.ndarray:
+    """Orthonormal vectors [count, size] to begin with.
+
+    They are along no axis: in a direction that the equations leave to itself they would stay there,
+    and not find the directions that grow most.
+    """
+    drawn = np.random.default_rng(0).normal(size=(size, count))
+    return np.ascontiguousarray(np.linalg.qr(drawn)[0].T)
+
+
 def renewal(field: VectorField, count: int) -> tuple[Any, Any]:
     """Event function and effect that orthonormalize tangent vectors, by modified Gram-Schmidt."""
     assert field.arrays is not None

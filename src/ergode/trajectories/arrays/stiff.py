@@ -20,10 +20,7 @@ from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays.evaluator import Evaluator
-from ergode.trajectories.arrays.implicit import ImplicitRunner
-from ergode.trajectories.arrays.matrices import Matrices
 from ergode.trajectories.arrays.runner import Runner
-from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS, Method
 from ergode.trajectories.observables import Observable
@@ -59,6 +56,10 @@ def follow_stiff(
     PlanError
         The method does not do this on the device.
     """
+    # SciPy takes a quarter of a second to import, which no other run needs.
+    from ergode.trajectories.arrays.implicit import ImplicitRunner
+    from ergode.trajectories.arrays.matrices import Matrices
+
     options: dict[str, Any] = {"times": times, "device": device, "precision": precision}
     on_cpu, n, count = device.target == "cpu", field.size, initial.shape[1]
     on_host = method.matrix_free or n > MOST
@@ -90,8 +91,11 @@ def suited(
     times: np.ndarray,
 ) -> Method:  # fmt: skip
     """The method for trajectories that prove stiff: one with a matrix, if that has room."""
+    from ergode.trajectories.arrays.matrices import Matrices
+    from ergode.trajectories.arrays.sparsity import DENSE
+
     direct, free = METHODS["rodas5p"], METHODS["rodas5p-krylov"]
-    if initial.shape[1] == 0 or field.size <= _DENSE:
+    if initial.shape[1] == 0 or field.size <= DENSE:
         return direct
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
