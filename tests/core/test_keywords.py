@@ -54,7 +54,9 @@ def test_a_keyword_like_no_other_is_answered_with_all():
 
 
 def test_the_name_is_the_public_one():
-    with pytest.raises(TypeError, match=r"^Device\(\) has no argument 'devce'; did you mean 'device'"):
+    with pytest.raises(
+        TypeError, match=r"^Device\(\) has no argument 'devce'; did you mean 'device'"
+    ):
         ergode.Device(devce="cpu")
 
 
