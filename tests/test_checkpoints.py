@@ -363,7 +363,8 @@ UNREAD = {
 
 
 ALTERED = [
-    fixed, particles, fixed_delays, fixed_noise, halved, adaptive, every_step, adaptive_noise, stiff,
+    fixed, particles, fixed_delays, fixed_noise, halved, adaptive, every_step, adaptive_noise,
+    stiff,
 ]  # fmt: skip
 
 
