@@ -465,8 +465,8 @@ def test_an_interrupted_run_writes_a_last_checkpoint(tmp_path, monkeypatch):
     (path,) = store.glob("*.checkpoint/*.npz")
     assert checkpoint.share_of(path) == seen[1]
     shown = CliRunner().invoke(app, ["status", str(store)]).output
-    assert "0 of 1 runs (0 %) in 0 parts" in shown
-    assert f"checkpoint of runs 0: {100 * seen[1]:.0f} % of the time" in shown
+    assert "0 of 1 run (0 %) in 0 parts" in shown
+    assert f"checkpoint of run 0: {100 * seen[1]:.0f} % of the time" in shown
     same_bits(particles(store=store, checkpoint=1e9), particles())
 
 
