@@ -152,6 +152,7 @@ def in_launches(
     name: str,
     is_shared: bool,
     has_delays: bool,
+    has_noise: bool,
     run: Run,
     out: Out,
     storage: Storage,
@@ -164,8 +165,8 @@ def in_launches(
     device : Device
     name : str
         Of the trajectories that are integrated together.
-    is_shared, has_delays : bool
-        Whether the trajectories share a mesh, and whether there are histories.
+    is_shared, has_delays, has_noise : bool
+        Whether the trajectories share a mesh, and whether there are histories and noise.
     run, out, storage : tuple of array
         On the device.
     launch : function
@@ -179,8 +180,9 @@ def in_launches(
     else:
         arrays["ring"] = storage.ring
         if not is_shared:
-            names = "breakpoints", "whole", "pieces"
-            arrays |= {name: getattr(storage, name) for name in names}
+            arrays |= {"breakpoints": storage.breakpoints, "pieces": storage.pieces}
+    if not is_shared and (has_delays or has_noise):
+        arrays["whole"] = storage.whole
     most, span = int(kept.most), float(run.last - run.origin)
     with checkpoint.single_run(name, device) as single:
         begin = int(single.state["begin"]) if is_shared and single.state is not None else 0
