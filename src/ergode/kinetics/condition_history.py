@@ -23,24 +23,11 @@ NEARLY = 1.0000001
 def history_of(history, zone):
     """The conditions of one zone."""
     own = zone if SWEPT else 0
+    # On CUDA a function cannot return a part of an array, except in a tuple.
     return ConditionHistory(
         history.times, history.temperature[zone], history.density[zone], history.factors[own],
-        inflow_of(history, zone), sunlight_of(history, zone),
+        history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
     )  # fmt: skip
-
-
-def inflow_of(history, zone):
-    """The flow of one zone."""
-    if FLOW == CLOSED:
-        return ()
-    return history.inflow[zone]
-
-
-def sunlight_of(history, zone):
-    """The sunlight of one zone."""
-    if SUNLIT:
-        return history.sunlight[zone]
-    return ()
 
 
 def history_at(times, values, below, last, since):

@@ -345,9 +345,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             capacity, renewal = 0.0, 0.0
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
-            if FLOW == STIRRED:
-                if not reactions_alone:
-                    renewal = history.inflow[species_count + 1]
+            if FLOW == STIRRED and not reactions_alone:
+                renewal = history.inflow[species_count + 1]
                 add_inflow(history.inflow, renewal, new, trial, species_count)
             if HEATING != FIXED:
                 capacity = add_temperature_rate(
