@@ -11,7 +11,7 @@ of time nor on the length of the run.
 
 from __future__ import annotations
 
-from ergode.kinetics.kernel_options import FLOW, SUNLIT, SWEPT, TIMED
+from ergode.kinetics.kernel_options import FLOW, OWN_TOLERANCES, SUNLIT, SWEPT, TIMED
 from ergode.kinetics.tables import CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
@@ -27,6 +27,7 @@ def history_of(history, zone):
     return ConditionHistory(
         history.times, history.temperature[zone], history.density[zone], history.factors[own],
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
+        history.tolerances[zone] if OWN_TOLERANCES else (),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from ergode.kinetics.kernel_options import (
     HEATING,
     MOLECULES,
     NEUTRINOS,
+    OWN_TOLERANCES,
     PLASMA,
     POWERS,
     REVERSIBLE,
@@ -140,7 +141,7 @@ COMPILED = {
     "powers, plasma and flow through a tank, by sunlight": (
         "rodas4",
         ALL | {HEATING: PRESSURE, PLASMA: True, MOLECULES: True, POWERS: True, FLOW: STIRRED,
-               SUNLIT: True},
+               SUNLIT: True, OWN_TOLERANCES: True},
     ),
     "a tube": pytest.param(
         "rodas4", {DYNAMIC: True, HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG},
@@ -169,6 +170,7 @@ def test_block_kernels_compile(method, options):
     history = zones.history._replace(
         inflow=np.zeros((1, 9)) if flow else (),
         sunlight=np.zeros((1, 2)) if options.get(SUNLIT) else (),
+        tolerances=np.zeros((1, 9)) if options.get(OWN_TOLERANCES) else (),
     )
     grid = np.array([0.0, 1.0])
     text = cuda.ptx(
