@@ -68,7 +68,7 @@ def failures(
         Number of the first item along the dim ``replicate``.
     """
     counts = np.bincount(np.ravel(codes))
-    what = dims[0] if len(dims) == 1 else "run"
+    what = dims[0] if len(set(dims)) == 1 else "run"
     sentences = {}
     for code in np.flatnonzero(counts).tolist():
         if Status(code).is_error:

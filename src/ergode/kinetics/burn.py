@@ -41,9 +41,12 @@ from ergode.kinetics.physics.equation_of_state import (
 from ergode.kinetics.physics.neutrinos import losses_at, neutrino_losses_of
 from ergode.kinetics.tables import FIXED, PRESSURE, UNSWEPT, ConditionHistory
 from ergode.kinetics.tolerances import (
-    asked_tolerances,
+    BY_ZONE,
+    Tolerances,
     number,
-    relative_tolerance,
+    scale_of,
+    tolerances_of,
+    with_tolerances,
 )
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
@@ -95,7 +98,7 @@ def burn(
     minimum_temperature: float = 0.0,
     minimum_density: float = 0.0,
     method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
-    rtol: float = 1e-4,
+    rtol: float | ArrayLike = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     max_steps: int = 100_000,
     device: str | devices.Device = "auto",
@@ -121,7 +124,10 @@ def burn(
         Without `heating` the temperature stays constant, and only the energy is returned.
     minimum_temperature, minimum_density : float
         Cells below one of these [K], [g/cm3] stay as they are, and have the status ``SKIPPED``.
-    equation_of_state, screening, method, rtol, atol, max_steps
+    rtol, atol
+        See `integrate`. By cell: `rtol` has the shape of `temperature`, and `atol` the shape
+        [..., species_count] or [..., 1]. They may be on the host or on a device.
+    equation_of_state, screening, method, max_steps
         See `integrate`.
     device : str or Device
         Where to burn host arrays (see `integrate`). Arrays on a CUDA device are burnt there.
@@ -183,19 +189,27 @@ def burn(
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")
     chosen, _ = choose(method, auto=False)
-    chosen.refuse(chosen.why_unsupported(mechanism, HEATING[heating]))
-    rtol = relative_tolerance(rtol)
+    shape = getattr(temperature, "shape", None)
+    asked = tolerances_of(
+        network, rtol, atol, tuple(np.shape(temperature) if shape is None else shape)
+    )
+    chosen.refuse(chosen.why_unsupported(mechanism, HEATING[heating], by_zone=asked.by_zone))
     time = number(duration)
     if not 0 <= time < np.inf:
         raise ModelError(f"duration is {duration!r}; expected seconds, 0 or more")
     limit = integer("max_steps", max_steps, 1, 2**31 - 1)
-    tolerances = None if atol is None else _asked(network, mechanism, atol, rtol)
+    given_rtol = BY_ZONE if asked.by_zone else float(asked.relative[0])
+    given_atol = None
+    if atol is not None and not asked.by_zone:
+        # Defaults of other species assume a concentration of 1 mol/cm3.
+        given_atol = tuple(asked.filled(mechanism, 1.0)[0].tolist())
     check_switch("burn", "neutrino_losses", neutrino_losses)
     if neutrino_losses and not mechanism.nuclear:
         raise ModelError("neutrino_losses is for nuclei, and the network has molecules")
     options = Options(
-        chosen.runner, rtol, tolerances, False, limit, equation_of_state, bool(neutrino_losses)
-    )
+        chosen.runner, given_rtol, given_atol, False, limit, equation_of_state,
+        bool(neutrino_losses),
+    )  # fmt: skip
     least = (
         _limit("minimum_temperature", minimum_temperature),
         _limit("minimum_density", minimum_density),
@@ -208,9 +222,9 @@ def burn(
     grid = np.array([0.0, time])
     mode = HEATING[heating]
     if there:
-        return _on_device(network, mechanism, given, grid, mode, options, least)
+        return _on_device(network, mechanism, given, grid, mode, options, least, asked)
     chosen_device = devices.resolve(device)
-    return _on_host(network, mechanism, given, grid, mode, options, least, chosen_device)
+    return _on_host(network, mechanism, given, grid, mode, options, least, asked, chosen_device)
 
 
 def _limit(name: str, value: Any) -> float:
@@ -221,14 +235,10 @@ def _limit(name: str, value: Any) -> float:
     return found
 
 
-def _asked(
-    network: ReactionNetwork, mechanism: Mechanism, atol: Any, rtol: float
-) -> tuple[float, ...]:
-    """Absolute tolerances of all species; the defaults assume a concentration of 1 mol/cm3."""
-    count = len(network.species)
-    history = ConditionHistory(np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
-    one = Zones(1, history, np.ones((1, count)), FIXED, True)
-    return tuple(asked_tolerances(network, mechanism, one, atol, rtol).tolist())
+def _tolerances(mechanism: Mechanism, zones: Zones, asked: Tolerances) -> np.ndarray:
+    """Rows of tolerances of these cells; the usual ones follow the amounts where none is given."""
+    scale = scale_of(mechanism, zones) if np.isnan(asked.absolute).all() else 1.0
+    return asked.rows(mechanism, scale, zones.amounts.shape[1])
 
 
 def _check_shapes(network: ReactionNetwork, given: dict[str, Any]) -> tuple[int, ...]:
@@ -270,6 +280,7 @@ def _on_host(
     heating: int,
     options: Options,
     least: tuple[float, float],
+    asked: Tolerances,
     device: devices.Device,
 ) -> Burned:
     arrays = {}
@@ -293,6 +304,8 @@ def _on_host(
             electrons = (fractions / weight) @ mechanism.thermo.charge
             warn_of_pairs(options.state, hot, dense, electrons)
         zones = _zones(mechanism, hot, dense, fractions / weight, heating)
+        if asked.by_zone:
+            zones = with_tolerances(zones, _tolerances(mechanism, zones, asked.part(good)))
         outcome = empty_outcome(zones, grid)
         run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
         status[good] = outcome.status
@@ -307,7 +320,7 @@ def _on_host(
                 mechanism, heating, options, outcome.amounts[done], hot[done], dense[done],
                 grid[1],
             )  # fmt: skip
-    failed = failures(status.reshape(cells), ("cell",))
+    failed = failures(status.reshape(cells), ("cell",) * len(cells))
     if failed:
         warn(" ".join(failed.values()), FailureWarning)
     return Burned(
@@ -381,6 +394,7 @@ def _on_device(
     heating: int,
     options: Options,
     least: tuple[float, float],
+    asked: Tolerances,
 ) -> Burned:
     cells = _check_shapes(network, given)
     device = foreign.holding(given["temperature"])
@@ -399,6 +413,10 @@ def _on_device(
     # One cell on the host determines the kernel and the tolerance of traces.
     here, there, first = (device.get(array[:1]) for array in (hot, dense, fractions))
     cell = _zones(mechanism, here, there, first / weight, heating)
+    tolerances: Any = ()
+    if asked.by_zone:
+        tolerances = _tolerances(mechanism, cell, asked)
+        cell = with_tolerances(cell, tolerances[:1])
     launch = options.runner.launch(problem_of(mechanism, cell, options), device, total)
     load = kernels.for_each(_load)
     store = _store_kernel(options.state, heating, options.neutrinos)
@@ -415,7 +433,7 @@ def _on_device(
     )  # fmt: skip
     checked = device.empty(total, np.uint8)
     width = count + (heating != FIXED)
-    chunk = zones_at_once(device, 2 * width + 5)
+    chunk = zones_at_once(device, 2 * width + 5 + asked.by_zone * (width + 1))
     for start, stop in devices.spans(total, chunk):
         part = slice(start, stop)
         out = device.empty((stop - start, 2, width), np.float64)
@@ -425,7 +443,8 @@ def _on_device(
             int(mechanism.molecular), int(heating == PRESSURE), *least, inside, out,
             checked[part],
         )  # fmt: skip
-        history = ConditionHistory(times, hot[part].reshape(-1, 1), inside, unswept)
+        own = device.put(tolerances[part]) if asked.by_zone else ()
+        history = ConditionHistory(times, hot[part].reshape(-1, 1), inside, unswept, tolerances=own)
         status = launch.start(history, grid_there, out).status
         device.run(
             store, stop - start, out, dense[part], fractions[part], *tables,

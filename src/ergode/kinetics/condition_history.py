@@ -11,7 +11,7 @@ of time nor on the length of the run.
 
 from __future__ import annotations
 
-from ergode.kinetics.kernel_options import FLOW, SUNLIT, SWEPT, TIMED
+from ergode.kinetics.kernel_options import FLOW, OWN_TOLERANCES, SUNLIT, SWEPT, TIMED
 from ergode.kinetics.tables import CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
@@ -23,24 +23,12 @@ NEARLY = 1.0000001
 def history_of(history, zone):
     """The conditions of one zone."""
     own = zone if SWEPT else 0
+    # On CUDA a function cannot return a part of an array, except in a tuple.
     return ConditionHistory(
         history.times, history.temperature[zone], history.density[zone], history.factors[own],
-        inflow_of(history, zone), sunlight_of(history, zone),
+        history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
+        history.tolerances[zone] if OWN_TOLERANCES else (),
     )  # fmt: skip
-
-
-def inflow_of(history, zone):
-    """The flow of one zone."""
-    if FLOW == CLOSED:
-        return ()
-    return history.inflow[zone]
-
-
-def sunlight_of(history, zone):
-    """The sunlight of one zone."""
-    if SUNLIT:
-        return history.sunlight[zone]
-    return ()
 
 
 def history_at(times, values, below, last, since):

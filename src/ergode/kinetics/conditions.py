@@ -196,6 +196,7 @@ def zones_of(
     parameters: Mapping[str, np.ndarray] | None = None,
     reactor: StirredTank | PlugFlow | None = None,
     sunlight: Any = None,
+    tolerance_sizes: Mapping[str, int] | None = None,
 ) -> Zones:
     """Check conditions and bring them to one shape.
 
@@ -203,7 +204,7 @@ def zones_of(
     these times to the last; without `grid` they keep their first values. Functions of time are
     tabulated within a hundredth of `rtol`. `parameters` replace values of the network, one value
     or one for each zone; initial amounts may depend on them. Without a `reactor` the zones are
-    closed.
+    closed. `tolerance_sizes` has the number of values of each tolerance.
 
     Raises
     ------
@@ -230,6 +231,7 @@ def zones_of(
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
     if reactor is not None:
         sizes |= reactor.sizes
+    sizes |= tolerance_sizes or {}
     count = max([1, *sizes.values()])
     for name, size in sizes.items():
         if size not in (1, count):

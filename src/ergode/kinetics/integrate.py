@@ -36,7 +36,7 @@ from ergode.kinetics.physics.equation_of_state import (
 from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, STIRRED, Outcome
-from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
+from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
 
@@ -66,7 +66,7 @@ def integrate(
     reactor: StirredTank | PlugFlow | None = None,
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
-    rtol: float = 1e-4,
+    rtol: float | ArrayLike = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     reference_control: bool = False,
     conservation_tolerance: float = 1e-2,
@@ -149,17 +149,21 @@ def integrate(
           the flows; for comparison with published codes
         - ``"partial-equilibrium-quasi-steady-state"``: "quasi-steady-state", with equilibrated
           pairs of reactions removed from the flows; for comparison with published codes
-    rtol : float
+    rtol : float or array_like of shape [zone_count]
         Relative tolerance, from 1e-13 to 1. The allowed error of a step is ``atol + rtol * amount``
         for every species. ``"asymptotic"`` steps do not use it. For every explicit method an
         ``error_estimate`` above ``10 * rtol`` gives a warning.
-    atol : float, mapping of str to float, or array_like of shape [species_count], optional
+    atol : float, mapping of str to float or array_like, or array_like, optional
         Absolute tolerance: one number, numbers by species name (the others have the default), or
-        one per species. The default for mass fractions is 1e-8. Otherwise the default is 1e-12
-        (1e-18 with NASA polynomials) times a power of ten: the one just below the largest initial
-        amount of a reacting species, in the zone where this amount is smallest. For an rtol below
-        1e-4 the default decreases in proportion to rtol. The attribute ``atol`` of the result
-        records it.
+        one per species, shape [species_count]. By zone: shape [zone_count] for a species by name,
+        or shape [zone_count, 1] or [zone_count, species_count].
+        The default for mass fractions is 1e-8. Otherwise the default is 1e-12 (1e-18 with NASA
+        polynomials) times a power of ten: the one just below the largest initial amount of a
+        reacting species, in the zone where this amount is smallest. For an rtol below 1e-4 the
+        default decreases in proportion to rtol. The attribute ``atol`` of the result records it.
+        With tolerances by zone, which the implicit methods have, the variables ``rtol`` and
+        ``atol`` record them. Each zone is then bitwise equal to that of a separate call, if `atol`
+        is given and no condition is a function of time.
     reference_control : bool
         For repeated ``"asymptotic"`` steps: choose between the two formulas as the reference code
         does, not as the publication says.
@@ -246,7 +250,7 @@ def integrate(
     if grid.size < 2:
         raise ModelError("times has one time; expected the first and at least one more")
     chosen, reason = choose(method)
-    rtol = relative_tolerance(rtol)
+    asked = tolerances_of(network, rtol, atol)
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
@@ -254,7 +258,8 @@ def integrate(
     bindings_of_state(equation_of_state)
     conditions = {
         "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
-        "grid": grid, "rtol": rtol, "reactor": reactor, "sunlight": sunlight,
+        "grid": grid, "rtol": float(asked.relative.min()), "reactor": reactor, "sunlight": sunlight,
+        "tolerance_sizes": asked.sizes,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
     layout = layout_of(network, parameters, initial, results.names("kinetics", output))
@@ -273,9 +278,14 @@ def integrate(
                 f"temperature is at most {hottest:g} K, where no nuclei react; 1 GK is 1e9 K",
                 AccuracyWarning,
             )
-    tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
-    tolerances = decided("atol", tolerances)
-    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow))
+    scale = decided("scale of atol", scale_of(mechanism, zones))
+    by_zone = decided("tolerances by zone", asked.by_zone)
+    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow, by_zone=by_zone))
+    tolerances = asked.filled(mechanism, scale)
+    one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())
+    if by_zone:
+        zones = with_tolerances(zones, asked.rows(mechanism, scale, zones.amounts.shape[1]))
+        one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
@@ -292,7 +302,7 @@ def integrate(
             "neutrino_losses is for nuclei that heat themselves; expected heating and nuclei"
         )
     options = Options(
-        chosen.runner, rtol, tolerances, reference_control, limit, equation_of_state,
+        chosen.runner, one_rtol, one_atol, reference_control, limit, equation_of_state,
         bool(neutrino_losses),
     )  # fmt: skip
     uncontrolled = chosen.why_uncontrolled(mechanism)
@@ -305,7 +315,7 @@ def integrate(
         if not chosen.implicit:
             errors = estimated_errors(mechanism, zones, grid, options, device, outcome)
         run.ends_with(outcome.status)
-        warn_of_estimates(chosen, errors, rtol)
+        warn_of_estimates(chosen, errors, one_rtol)
         _warn_of_errors(chosen, outcome, conservation_tolerance)
         attrs = results.provenance(
             stopwatch,
@@ -371,9 +381,10 @@ def _provenance_of(options: Options, device: devices.Device, outcome: Outcome) -
     """Attributes of how zones were integrated, and where."""
     state, atol = options.state, options.atol
     assert isinstance(atol, tuple)
+    by_zone = "one for each zone" if options.rtol == BY_ZONE else None
     return {
-        "rtol": options.rtol,
-        "atol": atol[0] if len(set(atol)) == 1 else list(atol),
+        "rtol": by_zone or options.rtol,
+        "atol": by_zone or (atol[0] if len(set(atol)) == 1 else list(atol)),
         "equation_of_state": state if isinstance(state, str) else "functions",
         "neutrino_losses": int(options.neutrinos),
         "reference_control": int(options.reference_control),

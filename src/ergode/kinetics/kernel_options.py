@@ -23,6 +23,8 @@ TIMED = option(False)
 """Whether temperature or density are given over time."""
 SWEPT = option(False)
 """Whether each zone has its own prefactors of the coefficients."""
+OWN_TOLERANCES = option(False)
+"""Whether each zone has its own tolerances."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
 FLOW = option(CLOSED)

@@ -21,6 +21,7 @@ from ergode.kinetics.kernel_options import (
     ISOTHERMAL,
     MOLECULES,
     NEUTRINOS,
+    OWN_TOLERANCES,
     PLASMA,
     POWERS,
     REVERSIBLE,
@@ -67,7 +68,7 @@ class Options:
         Of the method.
     rtol : float
     atol : float, tuple of float or None
-        Of every amount, or of each species.
+        Of every amount, or of each species. Zones with tolerances of their own have neither.
     reference_control : bool
     max_steps : int
     state : str or EquationOfState
@@ -164,6 +165,7 @@ def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
         TIMED: timed,
         SWEPT: zones.history.factors is not UNSWEPT,
         FLOW: zones.flow,
+        OWN_TOLERANCES: not isinstance(zones.history.tolerances, tuple),
     }
 
 

@@ -45,8 +45,15 @@ class Method(methods.Method):
     needs_conserved_sum: bool = False
     max_steps: int = _LARGEST_COUNT
 
-    def why_unsupported(self, mechanism: Mechanism, heating: int, flow: int = CLOSED) -> str | None:
-        """Why zones of this network, heating and flow cannot be integrated; None if they can."""
+    def why_unsupported(
+        self, mechanism: Mechanism, heating: int, flow: int = CLOSED, *, by_zone: bool = False
+    ) -> str | None:
+        """Why zones of this network, heating and flow cannot be integrated; None if they can.
+
+        `by_zone` tells whether zones have tolerances of their own.
+        """
+        if by_zone and not self.implicit:
+            return "has no tolerances by zone; give rtol and atol for all zones, or use 'rodas4'"
         if flow != CLOSED and not self.implicit:
             return "cannot integrate a reactor with flow; use 'rodas4'"
         if mechanism.has_powers and not self.implicit:

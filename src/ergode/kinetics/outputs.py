@@ -65,6 +65,11 @@ _COMMON = [
         "when the temperature rose fastest; NaN where it is given",
     ),
     Variable("status", _ZONE, "uint8", "1", "how the zone ended (see Status)"),
+    Variable("rtol", _ZONE, "float64", "1", "relative tolerance; only by zone", True),
+    Variable(
+        "atol", (SWEPT, "zone", "species"), "float64", "1",
+        "absolute tolerance of the mass fraction or concentration; only by zone", True,
+    ),
 ]  # fmt: skip
 _SPECIES = (SWEPT, "zone", "time", "species")
 results.register(
@@ -187,6 +192,9 @@ def dataset_of(
             values["concentration"] = amounts if contiguous else amounts.copy()
     if zones.heating != FIXED and not options.neutrinos and _keeps_energy(zones):
         names.append("energy_error")
+    if not isinstance(zones.history.tolerances, tuple):
+        values["rtol"] = zones.history.tolerances[:, -1].copy()
+        values["atol"] = zones.history.tolerances[:, :count] * mechanism.mass
     if zones.flow == STIRRED:
         values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
     elif zones.flow == PLUG:

@@ -19,6 +19,7 @@ from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Trajectory, Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CLOSED
+from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -95,10 +96,14 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     amounts = {} if isinstance(initial, Grid) or initial is None else initial
     reactor = arguments["reactor"]
     sizes += list(reactor.sizes.values()) if reactor is not None else []
+    tolerances = tolerances_of(arguments["network"], arguments["rtol"], arguments["atol"])
+    sizes += tolerances.sizes.values()
     sizes += [np.size(value) for value in amounts.values()]
 
     def cut(start: int, stop: int) -> dict[str, Any]:
         changed: dict[str, Any] = {} if reactor is None else {"reactor": reactor.part(start, stop)}
+        if tolerances.by_zone:
+            changed |= _tolerances_of_part(arguments, start, stop)
         for name, value in conditions.items():
             if isinstance(value, Trajectory):
                 changed[name] = Trajectory(value.times, value.values[start:stop])
@@ -112,6 +117,19 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return changed
 
     return Axis("zone", range(max([1, *sizes])), cut)
+
+
+def _tolerances_of_part(arguments: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+    """Arguments `rtol` and `atol` of some of the zones."""
+
+    def cut(value: Any, axes: int) -> Any:
+        several = np.ndim(value) == axes and len(value) > 1
+        return np.asarray(value)[start:stop] if several else value
+
+    rtol, atol = cut(arguments["rtol"], 1), arguments["atol"]
+    if isinstance(atol, Mapping):
+        return {"rtol": rtol, "atol": {name: cut(value, 1) for name, value in atol.items()}}
+    return {"rtol": rtol, "atol": cut(atol, 2)}
 
 
 def swept_zones(

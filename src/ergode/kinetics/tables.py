@@ -43,6 +43,9 @@ class ConditionHistory(NamedTuple):
         one over the velocity at the inlet. Otherwise ``()``.
     sunlight : ndarray of float64, shape [zone_count, knot_count + 1]
         Sunlight, then its largest value in the zone; ``()`` where no coefficient depends on it.
+    tolerances : ndarray of float64, shape [zone_count, variable_count + 1]
+        Absolute tolerance of each variable, then the relative one, where zones have their own;
+        otherwise ``()``.
     """
 
     times: np.ndarray
@@ -51,6 +54,7 @@ class ConditionHistory(NamedTuple):
     factors: np.ndarray = UNSWEPT
     inflow: Any = ()
     sunlight: Any = ()
+    tolerances: Any = ()
 
 
 class Outcome(NamedTuple):

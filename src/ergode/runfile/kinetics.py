@@ -42,9 +42,9 @@ READERS: Readers = {
     "neutrino_losses": Table.boolean,
     "reactor": stirred_tank,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
-    **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), Table.one_or_more),
+    **dict.fromkeys(("temperature", "density", "pressure", "sunlight", "rtol"), Table.one_or_more),
     **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),
-    **dict.fromkeys(("rtol", "atol", "conservation_tolerance"), Table.number),
+    **dict.fromkeys(("atol", "conservation_tolerance"), Table.number),
 }
 
 

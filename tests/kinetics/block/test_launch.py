@@ -11,12 +11,15 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
+    FLOW,
     HEATING,
     MOLECULES,
     NEUTRINOS,
+    OWN_TOLERANCES,
     PLASMA,
     POWERS,
     REVERSIBLE,
+    SUNLIT,
     SWEPT,
     THIRD_BODIES,
     TIMED,
@@ -25,7 +28,7 @@ from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.physics.equation_of_state import HELMHOLTZ, STATE
-from ergode.kinetics.tables import Powers
+from ergode.kinetics.tables import CLOSED, PLUG, PRESSURE, STIRRED, Powers
 
 
 @pytest.mark.parametrize("method", ["rodas4", *EXPLICIT])
@@ -132,36 +135,52 @@ def test_nuclei_at_constant_pressure_by_a_block_are_those_by_a_thread():
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("method", "dynamic"),
-    [("rodas4", False), ("rodas4", True), ("asymptotic", False), (EXPLICIT[3], True)],
-)
-def test_block_kernels_compile(method, dynamic):
+ALL = {DYNAMIC: True, REVERSIBLE: True, THIRD_BODIES: True, TIMED: True, SWEPT: True}
+COMPILED = {
+    "closed": ("rodas4", {}),
+    "powers, plasma and flow through a tank, by sunlight": (
+        "rodas4",
+        ALL | {HEATING: PRESSURE, PLASMA: True, MOLECULES: True, POWERS: True, FLOW: STIRRED,
+               SUNLIT: True, OWN_TOLERANCES: True},
+    ),
+    "a tube": pytest.param(
+        "rodas4", {DYNAMIC: True, HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG},
+        marks=pytest.mark.exhaustive,
+    ),
+    "asymptotic": ("asymptotic", {}),
+    "partial equilibrium": (EXPLICIT[3], ALL),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "options"), COMPILED.values(), ids=COMPILED)
+def test_block_kernels_compile(method, options):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
-    bindings = dict(launch.kernel.bindings) | {DYNAMIC: dynamic, REVERSIBLE: dynamic}
-    bindings |= {THIRD_BODIES: dynamic, TIMED: dynamic, SWEPT: dynamic}
-    powers = dynamic and method == "rodas4"
-    bindings |= {POWERS: powers}
-    if method == "rodas4":
-        bindings |= {HEATING: 2 * dynamic, PLASMA: dynamic, MOLECULES: dynamic}
-    kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)
+    kernel = kernels.cuda_kernel(
+        launch.kernel.bodies["cuda"][0], bindings=dict(launch.kernel.bindings) | options
+    )
     mechanism = to_tables(ROBERTSON)
     full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
-    full |= {"powers": Powers(*np.zeros((2, 1), np.uint32), np.zeros(1))} if powers else {}
+    if options.get(POWERS):
+        full |= {"powers": Powers(*np.zeros((2, 1), np.uint32), np.zeros(1))}
     launch.tables = launch.tables[0]._replace(**full), *launch.tables[1:]
-    outcome = empty_outcome(zones, np.array([0.0, 1.0]))
-    history = zones.history
+    flow = options.get(FLOW, CLOSED)
+    history = zones.history._replace(
+        inflow=np.zeros((1, 9)) if flow else (),
+        sunlight=np.zeros((1, 2)) if options.get(SUNLIT) else (),
+        tolerances=np.zeros((1, 9)) if options.get(OWN_TOLERANCES) else (),
+    )
+    grid = np.array([0.0, 1.0])
     text = cuda.ptx(
         kernel.compiled("cuda"),
         launch.arguments(
-            history, np.array([0.0, 1.0]),
-            np.zeros((1, 9)), np.zeros(1, np.int32), outcome,
+            history, grid, np.zeros((1, 9)), np.zeros(1, np.int32), empty_outcome(zones, grid)
         ),
-    )  # fmt: skip
-    assert "__local_depot" not in text
+        optimized=flow != PLUG,
+    )
+    assert ".entry" in text and (flow == PLUG or "__local_depot" not in text)
 
 
 @pytest.mark.exhaustive

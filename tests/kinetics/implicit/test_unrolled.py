@@ -5,6 +5,7 @@ import pytest
 from grid_of_threads import Block
 from kernel_cases import ROBERTSON, launch_of
 
+import ergode
 from ergode.core.devices import resolve
 from ergode.core.math.rosenbrock import RODAS4
 from ergode.kinetics.implicit.runner import thread_launch
@@ -12,13 +13,15 @@ from ergode.kinetics.implicit.system import system_of
 from ergode.kinetics.implicit.unrolled import can_be_unrolled
 from ergode.kinetics.launch import Options, bindings_of, empty_outcome, run_zones
 from ergode.kinetics.methods import METHODS
-from ergode.kinetics.tolerances import absolute_tolerances
+from ergode.kinetics.tolerances import absolute_tolerances, with_tolerances
 
 
-def unrolled_launch(network, initial):
+def unrolled_launch(network, initial, tolerances=None, **conditions):
     """A kernel in which the network is unrolled."""
-    mechanism, zones, _ = launch_of(network, initial, 32, "rodas4")
-    system = system_of(mechanism, absolute_tolerances(mechanism, zones, None, 1e-2), heating=0)
+    mechanism, zones, _ = launch_of(network, initial, 32, "rodas4", **conditions)
+    zones = zones if tolerances is None else with_tolerances(zones, tolerances)
+    absolute = absolute_tolerances(mechanism, zones, None, 1e-2)
+    system = system_of(mechanism, absolute, heating=0, flow=zones.flow)
     assert can_be_unrolled(system)
     launch = thread_launch(
         resolve("cpu:1"), bindings_of(mechanism, zones), system, RODAS4, (1e-2, 60)
@@ -40,10 +43,14 @@ def test_a_network_written_out_is_the_same():
 
 
 def test_a_network_written_out_compiles():
+    """With all that it may have: a flow, sunlight, and tolerances of the zone."""
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    _, zones, launch = unrolled_launch(ROBERTSON, {"A": [1.0, 0.5]})
+    splitting = ergode.Reaction("A -> B", rate_constant=ergode.Photolysis(3.0, 2.0))
+    network = ergode.ReactionNetwork({"A": 1.0, "B": 0.0}, [splitting])
+    tank = ergode.kinetics.StirredTank({"A": 1.0}, 2.0)
+    _, zones, launch = unrolled_launch(network, None, np.ones((1, 3)), reactor=tank, sunlight=0.5)
     grid = np.array([0.0, 1.0])
     arguments = launch.arguments(
         zones.history, grid, np.zeros(1, np.int32), empty_outcome(zones, grid)

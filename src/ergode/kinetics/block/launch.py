@@ -210,6 +210,8 @@ def run_on_device(
     each += history.inflow.shape[1] if flows else 0
     sunny = not isinstance(history.sunlight, tuple)
     each += history.sunlight.shape[1] if sunny else 0
+    own = not isinstance(history.tolerances, tuple)
+    each += history.tolerances.shape[1] if own else 0
     times, grid_there = device.put(history.times), device.put(grid)
     begin = kernels.for_each(_begin)
 
@@ -224,6 +226,7 @@ def run_on_device(
             device.put(history.factors[part] if swept else history.factors),
             device.put(history.inflow[part]) if flows else (),
             device.put(history.sunlight[part]) if sunny else (),
+            device.put(history.tolerances[part]) if own else (),
         )
         found = launch.start(there, grid_there, amounts)
         store(device, amounts, outcome.amounts, part)

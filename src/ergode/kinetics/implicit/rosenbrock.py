@@ -75,6 +75,7 @@ from ergode.kinetics.kernel_options import (
     FLOW,
     HEATING,
     MOLECULES,
+    OWN_TOLERANCES,
     PLASMA,
     POWERS,
     REVERSIBLE,
@@ -317,6 +318,9 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     first, stride = thread_rank(), thread_count()
     y, new, change, trial = vectors.y, vectors.new, vectors.change, vectors.trial
     count, species_count = system.absolute.size, system.invariants.shape[1]
+    absolute = history.tolerances[:count] if OWN_TOLERANCES else system.absolute
+    if OWN_TOLERANCES:
+        rtol = history.tolerances[count]
     begin_zone(system, workspace, vectors, history, out)
     # The time is `since` after the knot `below`.
     begin, since, below, last, h = grid[0], 0.0, 0, 0, 0.0
@@ -345,9 +349,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             capacity, renewal = 0.0, 0.0
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
-            if FLOW == STIRRED:
-                if not reactions_alone:
-                    renewal = history.inflow[species_count + 1]
+            if FLOW == STIRRED and not reactions_alone:
+                renewal = history.inflow[species_count + 1]
                 add_inflow(history.inflow, renewal, new, trial, species_count)
             if HEATING != FIXED:
                 capacity = add_temperature_rate(
@@ -365,7 +368,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         steepest, peak,
                     )  # fmt: skip
                 if taken + repeated == 0:
-                    h = first_step(system.absolute, rtol, y, change, whole, workspace.reduced)
+                    h = first_step(absolute, rtol, y, change, whole, workspace.reduced)
                 if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
                     lost = not (finite and h < INFINITY)
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
@@ -389,7 +392,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
                 solve_stage(system, method, workspace, vectors, stage, turns, h, dilution)
-        part = finish_step(method, system.absolute, rtol, vectors)
+        part = finish_step(method, absolute, rtol, vectors)
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
         if not finite or error > 1.0:
