@@ -1,5 +1,7 @@
 """What the figures of kinetics show, of datasets small enough to be written down."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray
@@ -72,6 +74,103 @@ def test_flow_graph_draws_what_is_left_of_forward_and_backward(ax):
     ends = [(arrow.xyann, arrow.xy) for arrow in arrows]
     # The strongest is drawn last; what is a billionth of it is not drawn.
     assert ends == [(names["B"], names["C"]), (names["B"], names["A"])]
+
+
+SYMBOLS = re.findall(
+    "[A-Z]?[a-z]?(?=[A-Z]|$)",
+    "nHHeLiBeBCNOFNeNaMgAlSiPSClArKCaScTiVCrMnFeCoNiCuZnGaGeAsSeBrKrRbSr",
+)[:39]
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A band of 365 nuclei; neighbours and alpha captures have fluxes of four decades."""
+    rng = np.random.default_rng(1)
+    places = [(1, 0), (0, 1), (1, 1), (1, 2), (2, 2)]
+    for z in range(3, 39):
+        middle = int(z + 0.0035 * z**2)
+        places += [(n, z) for n in range(max(1, middle - 2 - z // 8), middle + 4 + z // 8)]
+    names = {place: f"{SYMBOLS[place[1]].lower()}{sum(place)}" for place in places[:365]}
+    species = [
+        ergode.Species(name, mass_number=n + z, charge_number=z, thermochemistry=ergode.Nucleus(0))
+        for (n, z), name in names.items()
+    ]
+    reactions, rates = [], []
+    for (n, z), name in names.items():
+        for more, taken in (((1, 0), "n1"), ((0, 1), "h1"), ((2, 2), "he4")):
+            made = names.get((n + more[0], z + more[1]))
+            if z > 2 and made:
+                reactions.append(ergode.Reaction(f"{name} + {taken} -> {made}", rate_constant=1.0))
+                rates.append(10.0 ** rng.uniform(-4, 0))
+    fractions = 10.0 ** rng.uniform(-8, 0, (1, 1, len(species)))
+    dataset = xarray.Dataset(
+        {"mass_fraction": (("zone", "time", "species"), fractions)},
+        coords={
+            "time": [1.0], "species": [one.name for one in species],
+            "mass_number": ("species", [one.mass_number for one in species]),
+            "charge_number": ("species", [one.charge_number for one in species]),
+        },
+    )  # fmt: skip
+    rates = xarray.Dataset({"rate": (("zone", "reaction"), [rates])})
+    return ergode.ReactionNetwork(species, reactions), dataset, rates
+
+
+@pytest.mark.parametrize("own_figure", [False, True])
+@pytest.mark.parametrize("kind", ["chart", "fluxes"])
+def test_365_nuclei_can_be_read(many, kind, own_figure):
+    """Letters are large enough, none lies on another one, and arrows are thinner than nuclei."""
+    network, dataset, rates = many
+    assert len(network.species) == 365
+    ax = None if own_figure else Figure(figsize=(7.2, 4.2), dpi=160).subplots()
+    if kind == "chart":
+        ax = plots.nuclide_chart(dataset, ax=ax)
+    else:
+        ax = plots.flux_graph(network, rates, ax=ax)
+    ax.figure.draw_without_rendering()
+    labels = [text for text in ax.texts if text.get_text()]
+    named = {text.get_text() for text in labels}
+    assert len(named & set(SYMBOLS)) > 30 and min(text.get_fontsize() for text in labels) >= 4.5
+    boxes = [text.get_window_extent() for text in labels]
+    inside = ax.get_window_extent()
+    for i, box in enumerate(boxes):
+        assert inside.x0 <= box.x0 and box.y1 <= inside.y1 + 2
+        assert not any(box.overlaps(other) for other in boxes[:i])
+    square = ax.transData.transform([[0, 0], [1, 1]]) * 72 / ax.figure.dpi
+    width, height = square[1] - square[0]
+    assert width == pytest.approx(height)
+    arrows = [text.arrow_patch for text in ax.texts if text.arrow_patch is not None]
+    assert all(arrow.get_linewidth() < 0.25 * width for arrow in arrows)
+    assert all(arrow.get_mutation_scale() < width for arrow in arrows)
+    assert (len(arrows) > 300) == (kind == "fluxes")
+
+
+def test_axes_and_colours_have_units(burnt, many):
+    network, dataset, rates = many
+    bars = {
+        "chart": plots.nuclide_chart(dataset, ax=Figure().subplots()),
+        "nuclei": plots.flux_graph(network, rates, ax=Figure().subplots()),
+    }
+    labels = {name: ax.figure.axes[1].get_ylabel() for name, ax in bars.items()}
+    assert labels == {"chart": "mass fraction", "nuclei": "net flux [mol/(g s)]"}
+    for ax in bars.values():
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("neutron number", "proton number")
+    assert (
+        plots.abundances(burnt, ax=Figure().subplots()).get_xlabel() == "time since the start [s]"
+    )
+    gas = xarray.Dataset(
+        {
+            "concentration": (("zone", "time", "species"), np.ones((1, 3, 1)),
+                              {"units": "amount/volume"}),
+            "pressure": (("zone", "time"), np.ones((1, 3))),
+        },
+        coords={"time": [0.0, 1.0, 2.0], "species": ["H2"]},
+    )  # fmt: skip
+    ax = plots.abundances(gas, ax=Figure().subplots())
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "time since the start [s]", "concentration [mol/cm³]"
+    )  # fmt: skip
+    tube = plots.abundances(gas.assign_attrs(reactor="plug flow"), ax=Figure().subplots())
+    assert tube.get_xlabel() == "distance from the inlet [cm]"
 
 
 def test_ignition_map_has_a_line_for_each_mixture(ax):

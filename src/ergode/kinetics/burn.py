@@ -189,10 +189,7 @@ def burn(
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")
     chosen, _ = choose(method, auto=False)
-    shape = getattr(temperature, "shape", None)
-    asked = tolerances_of(
-        network, rtol, atol, tuple(np.shape(temperature) if shape is None else shape)
-    )
+    asked = tolerances_of(network, rtol, atol, _shape_of(temperature))
     chosen.refuse(chosen.why_unsupported(mechanism, HEATING[heating], by_zone=asked.by_zone))
     time = number(duration)
     if not 0 <= time < np.inf:
@@ -225,6 +222,14 @@ def burn(
         return _on_device(network, mechanism, given, grid, mode, options, least, asked)
     chosen_device = devices.resolve(device)
     return _on_host(network, mechanism, given, grid, mode, options, least, asked, chosen_device)
+
+
+def _shape_of(array: Any) -> tuple[int, ...]:
+    """Shape of an array of any library, or of nested lists; that of a number for anything else."""
+    try:
+        return tuple(array.shape if hasattr(array, "shape") else np.shape(array))
+    except ValueError:  # lists of several lengths are refused later
+        return ()
 
 
 def _limit(name: str, value: Any) -> float:

@@ -53,7 +53,7 @@ def plug_flow(
     initial: Mapping[str, Any],
     heating: Literal["constant-pressure", "isothermal-constant-pressure"] = "constant-pressure",
     method: MethodName = "auto",
-    rtol: float = 1e-4,
+    rtol: float | ArrayLike = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     max_steps: int | None = None,
     device: str | devices.Device = "auto",

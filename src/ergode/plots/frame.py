@@ -37,11 +37,11 @@ def figure_of(draw: Callable[..., Any], dataset: Any, **options: Any) -> Figure:
     return figure
 
 
-def new_axes() -> Axes:
+def new_axes(size: tuple[float, float] = SIZE) -> Axes:
     """Axes of a new figure, which a notebook shows."""
     from matplotlib import pyplot
 
-    _, ax = pyplot.subplots(figsize=SIZE, dpi=DPI, layout="constrained")
+    _, ax = pyplot.subplots(figsize=size, dpi=DPI, layout="constrained")
     return ax
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
+from ergode.models.reactions.thermochemistry import Molecule
+from ergode.plots.frame import COLOURS, SIZE, new_axes, quiet, time_index
 
 if TYPE_CHECKING:
     import xarray
@@ -21,6 +22,9 @@ _LABELLED = 12
 _NAMED_IN_GRAPH = 16
 _NUCLEUS = re.compile(r"(\d+)([A-Za-z]+)|([A-Za-z]+)(\d+)")
 _DECADES = 10
+_SMALLEST_FONT = 4.5  # [points]; smaller letters cannot be read
+_LARGEST_SCALE = 2.0
+_LONG, _BESIDE = 3.0, 2.0  # of an arrow that is curved, and rows beside the arrows [nuclei]
 
 
 def abundances(
@@ -62,7 +66,7 @@ def abundances(
     ...     decay, times=[0, 0.1, 1, 2], initial={"A": 1}, device="cpu"
     ... )
     >>> ergode.plots.abundances(result).get_ylabel()
-    'concentration'
+    'concentration [amount/volume]'
     """
     name, values, names = _amounts(dataset, zone)
     chosen = names_in("species", species, names)
@@ -87,8 +91,8 @@ def abundances(
     ax.set(xscale="log", yscale="log", ylim=(top * 10.0**-_DECADES, 2 * top))
     if shown.any():
         ax.set_xlim(time[shown][0], time[shown][-1])
-    ax.set_xlabel("time since the start")
-    ax.set_ylabel(name.replace("_", " "))
+    ax.set_xlabel(_time_label(dataset, nuclear))
+    ax.set_ylabel(_amount_label(dataset, name))
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
         handles[::-1], labels[::-1], frameon=False, fontsize=8, loc="center left",
@@ -101,6 +105,9 @@ def nuclide_chart(
     dataset: xarray.Dataset, *, zone: int = 0, time: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw mass fractions at one time on the chart of nuclides, protons against neutrons.
+
+    Every row has the symbol of its element. Nuclei of more than 1 % of the mass are labelled where
+    the squares have room for it. Without `ax` the figure grows with the chart.
 
     Parameters
     ----------
@@ -127,32 +134,67 @@ def nuclide_chart(
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle
 
-    ax = ax or new_axes()
     z = np.asarray(dataset["charge_number"], int)
     n = np.asarray(dataset["mass_number"], int) - z
+    places = {one: (float(n[i]), float(z[i])) for i, one in enumerate(names)}
+    ax = ax or new_axes(_size_for(places))
     fraction = values[time_index(dataset, time)]
     norm = LogNorm(1e-12, 1.0, clip=True)
     from matplotlib import colormaps
 
     colours = colormaps["viridis"]
-    for i, one in enumerate(names):
-        x = float(fraction[i])
+    for i, x in enumerate(fraction.tolist()):
         face = colours(norm(max(x, 1e-12)))
         ax.add_patch(
             Rectangle((n[i] - 0.5, z[i] - 0.5), 1, 1, facecolor=face, edgecolor="white", lw=0.4)
         )
-        if x > 0.01:
-            size = min(5.0, 150.0 / (n.max() - n.min() + 20))
-            ax.annotate(_label(one, True), (n[i], z[i]), ha="center", va="center", fontsize=size)
+    cell = _frame_nuclei(ax, places)
+    if 0.36 * cell >= _SMALLEST_FONT:
+        for i, one in enumerate(names):
+            if fraction[i] > 0.01:
+                ax.annotate(
+                    _label(one, True), places[one], ha="center", va="center",
+                    fontsize=min(8.0, 0.36 * cell),
+                )  # fmt: skip
     from matplotlib.cm import ScalarMappable
 
     figure: Any = ax.figure
     figure.colorbar(ScalarMappable(norm, colours), ax=ax, label="mass fraction")
-    ax.set(
-        xlim=(n.min() - 1, n.max() + 1), ylim=(z.min() - 1, z.max() + 1),
-        xlabel="neutrons", ylabel="protons", aspect="equal",
-    )  # fmt: skip
     return quiet(ax)
+
+
+def _size_for(places: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """Size of a figure in which the squares of nuclei can be told apart [inches]."""
+    columns, rows = np.ptp(np.array([*places.values(), (0.0, 0.0)]), axis=0)
+    scale = min(max(columns / 32.0, rows / 28.0, 1.0), _LARGEST_SCALE)
+    return SIZE[0] * scale, SIZE[1] * scale
+
+
+def _frame_nuclei(ax: Axes, places: Mapping[str, tuple[float, float]]) -> float:
+    """Limits, labels and symbols of elements of a chart; returns the width of a square [points]."""
+    n, z = np.array(list(places.values())).T
+    ax.set(
+        xlim=(n.min() - 2.5, n.max() + 1), ylim=(z.min() - 1, z.max() + 1),
+        xlabel="neutron number", ylabel="proton number", aspect="equal",
+    )  # fmt: skip
+    ax.locator_params(integer=True)
+    box, figure = ax.get_window_extent(), ax.figure
+    to_points = 72.0 / figure.dpi
+    # A colour bar takes about a fifth of the width.
+    cell = to_points * min(
+        0.8 * box.width / (np.ptp(n) + 3.5), box.height / (np.ptp(z) + 2.0)
+    )  # fmt: skip
+    size = min(max(0.75 * cell, _SMALLEST_FONT), 8.0)
+    step = int(np.ceil(size / cell))  # where rows are lower than letters, not every row is named
+    for row in np.unique(z)[::step]:
+        first = n[z == row].min()
+        name = next(one for one, place in places.items() if place == (first, row))
+        symbol = _symbol(name) if row > 0 else "n"
+        ax.annotate(
+            symbol, (first - 0.7, row), ha="right", va="center", fontsize=size, color="#16202b",
+            zorder=5, annotation_clip=True,
+        )  # fmt: skip
+    return float(cell)
 
 
 def flux_graph(
@@ -165,9 +207,10 @@ def flux_graph(
 ) -> Axes:
     """Draw net fluxes between species (forward minus reverse) as arrows.
 
-    Nuclei are placed on the chart of nuclides; an arrow connects the heaviest nuclei of the two
-    sides of a reaction. Other species are placed by a spring layout; arrows connect every reactant
-    with every product.
+    Nuclei are placed on the chart of nuclides, of which the part with fluxes is shown; an arrow
+    connects the heaviest nuclei of the two sides of a reaction. Arrows are thinner where squares
+    are small, and those across several nuclei are curved. Other species are placed by a spring
+    layout; arrows connect every reactant with every product.
 
     Parameters
     ----------
@@ -201,6 +244,9 @@ def flux_graph(
     >>> len(ergode.plots.flux_graph(chain, rates).texts) > 0
     True
     """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.patches import Rectangle
+
     if "rate" not in rates or rates.sizes.get("reaction") != len(network.reactions):
         raise PlanError("the dataset has no rate of every reaction of the network")
     if not 0 <= zone < rates.sizes["zone"]:
@@ -209,51 +255,66 @@ def flux_graph(
     top = max(flows.values(), default=0.0)
     flows = {pair: flow for pair, flow in flows.items() if flow > smallest * top}
     nuclear = all(one.mass_number is not None for one in network.species)
-    places = _chart_places(network) if nuclear else _spring_places(flows)
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LogNorm
-
-    ax = ax or new_axes()
-    norm, colours = LogNorm(smallest * (top or 1.0), top or 1.0), colormaps["viridis_r"]
-    for (start, stop), flow in sorted(flows.items(), key=lambda item: item[1]):
-        strength = 1.0 - np.log(flow / top) / np.log(smallest)
-        ax.annotate(
-            "", places[stop], places[start],
-            arrowprops={
-                "arrowstyle": "-|>", "color": colours(norm(flow)), "lw": 0.5 + 2.0 * strength,
-                "shrinkA": 0 if nuclear else 8, "shrinkB": 0 if nuclear else 8, "mutation_scale": 7,
-            },
-        )  # fmt: skip
+    places = _chart_places(network, flows) if nuclear else _spring_places(flows)
+    ax = ax or new_axes(_size_for(places) if nuclear else SIZE)
+    cell = _frame_nuclei(ax, places) if nuclear else 16.0
+    unit = "mol/(g s)" if nuclear else "concentration / time"
+    if any(isinstance(one.thermochemistry, Molecule) for one in network.species):
+        unit = "mol/(cm³ s)"
+    _put_arrows(ax, flows, places, cell, smallest, nuclear)
+    figure: Any = ax.figure
+    colours = _colours_of(flows, smallest)
+    figure.colorbar(ScalarMappable(*colours), ax=ax, label=f"net flux [{unit}]")
     if nuclear:
-        from matplotlib.patches import Rectangle
-
         for x, y in places.values():
             corner = (x - 0.5, y - 0.5)
             ax.add_patch(Rectangle(corner, 1, 1, facecolor="#e9edf1", edgecolor="white", zorder=0))
-    rows: set[float] = set()
-    for name in _busiest(flows):
-        x, y = places[name]
-        if nuclear and y in rows:
-            continue  # one label per element
-        rows.add(y)
-        # Beside the square of a nucleus, where arrows are rare; a molecule is drawn as its label.
-        ax.annotate(
-            _label(name, nuclear), (x, y), xytext=(-0.6, 0.6) if nuclear else (0, 0),
-            textcoords="offset fontsize", ha="right" if nuclear else "center",
-            va="bottom" if nuclear else "center", fontsize=7, color="#16202b", zorder=5,
-        )  # fmt: skip
-    figure: Any = ax.figure
-    figure.colorbar(ScalarMappable(norm, colours), ax=ax, label="net flow")
-    across, along = zip(*places.values(), strict=True) if places else ((0.0,), (0.0,))
-    margin = 1.0 if nuclear else 0.12
-    ax.set_xlim(min(across) - margin, max(across) + margin)
-    ax.set_ylim(min(along) - margin, max(along) + margin)
-    if nuclear:
-        ax.set(xlabel="neutrons", ylabel="protons")
         return quiet(ax)
+    for name in _busiest(flows):  # a molecule is drawn as its label
+        ax.annotate(
+            name, places[name], ha="center", va="center", fontsize=7, color="#16202b", zorder=5
+        )
+    across, along = zip(*places.values(), strict=True) if places else ((0.0,), (0.0,))
+    ax.set_xlim(min(across) - 0.12, max(across) + 0.12)
+    ax.set_ylim(min(along) - 0.12, max(along) + 0.12)
     ax.set_axis_off()
     return ax
+
+
+def _put_arrows(
+    ax: Axes,
+    flows: Mapping[tuple[str, str], float],
+    places: Mapping[str, tuple[float, float]],
+    cell: float,
+    smallest: float,
+    nuclear: bool,
+) -> None:
+    """Draw arrows, the strongest on top; `cell` is their scale [points]."""
+    norm, colours = _colours_of(flows, smallest)
+    top = max(flows.values(), default=1.0)
+    shrink = 0.1 * cell if nuclear else 8.0
+    for (start, stop), flow in sorted(flows.items(), key=lambda item: item[1]):
+        strength = 1.0 - np.log(flow / top) / np.log(smallest)
+        # A long arrow is curved, so that it does not lie on the short ones between its ends.
+        far = nuclear and np.hypot(*np.subtract(places[stop], places[start])) > _LONG
+        ax.annotate(
+            "", places[stop], places[start],
+            arrowprops={
+                "arrowstyle": "-|>", "color": colours(norm(flow)),
+                "lw": min(0.3 + cell * (0.02 + 0.11 * strength), 2.5),
+                "shrinkA": shrink, "shrinkB": shrink, "mutation_scale": min(0.7 * cell, 8.0),
+                "connectionstyle": f"arc3,rad={0.25 if far else 0.0}",
+            },
+        )  # fmt: skip
+
+
+def _colours_of(flows: Mapping[tuple[str, str], float], smallest: float) -> tuple[Any, Any]:
+    """Scale and map of the colours of arrows."""
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm
+
+    top = max(flows.values(), default=1.0)
+    return LogNorm(smallest * top, top), colormaps["viridis_r"]
 
 
 def _flows(network: ReactionNetwork, rates: np.ndarray) -> dict[tuple[str, str], float]:
@@ -281,12 +342,20 @@ def _busiest(flows: dict[tuple[str, str], float]) -> list[str]:
     return sorted(through, key=lambda one: -through[one])[:_NAMED_IN_GRAPH]
 
 
-def _chart_places(network: ReactionNetwork) -> dict[str, tuple[float, float]]:
-    return {
+def _chart_places(
+    network: ReactionNetwork, flows: Mapping[tuple[str, str], float]
+) -> dict[str, tuple[float, float]]:
+    """Neutrons and protons of the nuclei, not far from those that have a flux."""
+    every = {
         one.name: (float((one.mass_number or 0) - (one.charge_number or 0)),
                    float(one.charge_number or 0))
         for one in network.species
     }  # fmt: skip
+    if not flows:
+        return every
+    busy = np.array([every[name] for pair in flows for name in pair])
+    low, high = busy.min(axis=0) - _BESIDE, busy.max(axis=0) + _BESIDE
+    return {name: at for name, at in every.items() if (low <= at).all() and (at <= high).all()}
 
 
 def _spring_places(flows: dict[tuple[str, str], float]) -> dict[str, tuple[float, float]]:
@@ -356,6 +425,29 @@ def _amounts(dataset: xarray.Dataset, zone: int) -> tuple[str, np.ndarray, list[
     if not 0 <= zone < dataset.sizes["zone"]:
         raise PlanError(f"the dataset has no zone {zone}; it has {dataset.sizes['zone']}")
     return name, np.asarray(dataset[name][zone]), [str(s) for s in dataset["species"].values]
+
+
+def _time_label(dataset: xarray.Dataset, nuclear: bool) -> str:
+    """Label of the first axis of a result, with its unit."""
+    if dataset.attrs.get("reactor") == "plug flow":
+        return "distance from the inlet [cm]"
+    return (
+        "time since the start [s]" if nuclear or "pressure" in dataset else "time since the start"
+    )
+
+
+def _amount_label(dataset: xarray.Dataset, name: str) -> str:
+    """Label of the axis of amounts, with its unit; of molecules it is known."""
+    unit = dataset[name].attrs.get("units", "1")
+    if name == "concentration" and "pressure" in dataset:
+        unit = "mol/cm³"
+    return name.replace("_", " ") + (f" [{unit}]" if unit != "1" else "")
+
+
+def _symbol(name: str) -> str:
+    """The element of a nucleus."""
+    match = _NUCLEUS.fullmatch(name)
+    return name if match is None else (match[2] or match[3]).capitalize()
 
 
 def _label(name: str, nuclear: bool) -> str:
