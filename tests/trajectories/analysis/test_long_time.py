@@ -93,6 +93,16 @@ def test_exponents_of_variables_that_do_not_couple(count):
     np.testing.assert_allclose(found["exponent"], sorted(rates)[::-1][:count], atol=1e-6)
 
 
+def test_an_interval_in_which_tangents_become_parallel_is_shortened():
+    """The exponents of Lorenz' equations sum up to the trace of the Jacobian, at any interval."""
+    field = ergode.VectorField(lorenz, ["x", "y", "z"], ["s", "r", "b"])
+    found = lyapunov_spectrum(
+        field, initial={"x": 1.0, "y": 1.0, "z": 1.0}, parameters={"s": 10.0, "r": 28.0, "b": 2.0},
+        transient=1, duration=20, interval=1000, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["exponent"].sum(), -13.0, rtol=1e-7)
+
+
 def test_lyapunov_spectrum_of_lorenz():
     # Sprott, "Chaos and Time-Series Analysis" (2003): 0.9056, 0, -14.5723.
     found = lyapunov_spectrum(

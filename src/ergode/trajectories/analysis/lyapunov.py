@@ -29,6 +29,7 @@ from ergode.models.sweep import Layout, lay_out, lay_out_arrays
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.analysis.tangent_arrays import (
+    GROWN,
     check_tangents,
     first_vectors,
     renewal,
@@ -39,6 +40,7 @@ from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.fixed.runner import Ensemble, Growth
+from ergode.trajectories.fixed.tangents import PARALLEL
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.derivatives import Symbols, function_of
 from ergode.trajectories.steppers.tableaus import RK4
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 _MOST = 64  # most exponents of a delay equation, which has infinitely many
 _RTOL, _ATOL = 1e-8, 1e-10
+# An interval is shortened where tangent vectors become parallel in it, up to rounding.
+_SHORTER, _ATTEMPTS = 8, 7
 _SETTLING = 4  # shortest transient, in longest delays; tangent vectors begin after two
 
 results.register(
@@ -95,7 +99,7 @@ def lyapunov_spectrum(
         Duration of the transient [time]; with delays at least four times the longest delay.
     interval : float, optional
         Time between two orthonormalizations [time]. The default is 1; with delays, the longest
-        delay.
+        delay. It is shortened if tangent vectors become parallel within it.
     step : float, optional
         With delays only: the step of `integrate`, for ``"rk4"``.
     rtol, atol : float, optional
@@ -167,16 +171,14 @@ def lyapunov_spectrum(
             if step is None:
                 raise PlanError("with delays a step is needed")
             check_tolerances(rtol, atol, step, "float64")
-            exponents, status = _of_delays(
-                field,
-                extended,
-                layout,
-                wanted,
-                (transient, duration, interval),
-                step,
-                place,
-                history,
-            )
+            longest = float(np.max([layout.rows[d] for _, d in field.delays if isinstance(d, str)]))
+            first = min(longest if interval is None else interval, duration)
+
+            def measure(between: float) -> tuple[np.ndarray, np.ndarray]:
+                spans = transient, duration, between
+                return _of_delays(
+                    field, extended, layout, wanted, spans, longest, step, place, history
+                )
         else:
             if step is not None:
                 raise PlanError(f"step is {step!r}; it is for delays; otherwise give rtol, atol")
@@ -185,18 +187,26 @@ def lyapunov_spectrum(
             )
             options: dict[str, Any] = {"times": times, "device": place, "precision": "float64"}
             control = {"rtol": rtol, "atol": absolute}
-            if field.arrays is not None:
-                exponents, status = _of_arrays(
-                    field, layout, wanted, interval or 1.0, control, options
-                )
-            else:
+            first = 1.0 if interval is None else interval
+            if field.arrays is None:
                 events = [_renewal(field, wanted)]
                 runner = Runner(
                     _with_growth(extended, wanted), METHODS["tsit5"],
                     control_of({**control, "events": events}), **options,
                 )  # fmt: skip
-                exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
-            exponents = exponents / duration
+
+            def measure(between: float) -> tuple[np.ndarray, np.ndarray]:
+                if field.arrays is not None:
+                    found, status = _of_arrays(field, layout, wanted, between, control, options)
+                else:
+                    found, status = _of_states(runner, field, layout, wanted, between)
+                return found / duration, status
+
+        for attempt in range(_ATTEMPTS):
+            exponents, status = measure(first / _SHORTER**attempt)
+            if not (exponents > PARALLEL / duration / 2).any():
+                break
+        exponents[exponents > PARALLEL / duration / 2] = np.nan
         run.ends_with(status)
         failed = (status != Status.DONE) | ~np.isfinite(exponents).all(axis=1)
         status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(
@@ -244,9 +254,10 @@ def _growth(vectors: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         lengths = np.linalg.qr(vectors.transpose(0, 3, 2, 1), mode="r")
-        rest = np.log(np.abs(np.diagonal(lengths, axis1=2, axis2=3)))
-    total = sums.transpose(0, 2, 1) + rest
-    growth: np.ndarray = total[1] - total[0]
+        left = np.abs(np.diagonal(lengths, axis1=2, axis2=3))
+        parallel = left < 1e-9 * np.linalg.norm(lengths, axis=2)
+        total = sums.transpose(0, 2, 1) + np.log(left)
+        growth: np.ndarray = np.where(parallel.any(axis=0), PARALLEL, total[1] - total[0])
     return growth
 
 
@@ -299,14 +310,15 @@ def _renewal(field: VectorField, count: int) -> ZeroCrossing:
     last = size * (count + 1) + count
     lines = [f"    v{i} = y[{i}]\n" for i in range(last)]
     for k, vector in enumerate(vectors):
+        square = " + ".join(f"v{i} * v{i}" for i in vector)
+        lines.append(f"    before = {square}\n")
         for other in vectors[:k]:
             pairs = " + ".join(f"v{i} * v{j}" for i, j in zip(vector, other, strict=True))
             lines.append(f"    part = {pairs}\n")
             lines += [f"    v{i} -= part * v{j}\n" for i, j in zip(vector, other, strict=True)]
-        square = " + ".join(f"v{i} * v{i}" for i in vector)
-        lines.append(f"    length = math.sqrt({square})\n")
+        lines.append(f"    square = {square}\n    length = math.sqrt(square)\n")
         lines += [f"    v{i} /= length\n" for i in vector]
-        lines.append(f"    v{last - count + k} += math.log(length)\n")
+        lines.append(f"    v{last - count + k} += {GROWN}\n")
     own = "".join(f"v{i}, " for i in range(last))
     following = f"y[{last}] + p[{len(field.parameters)}]"
     act = f"def orthonormal(t, y, p):\n{''.join(lines)}    return ({own}{following})\n"
@@ -316,7 +328,8 @@ def _renewal(field: VectorField, count: int) -> ZeroCrossing:
 
 def _of_delays(
     field: VectorField, extended: VectorField, layout: Layout, wanted: int,
-    spans: tuple[float, float, float | None], step: float, place: devices.Device, history: Any,
+    spans: tuple[float, float, float], longest: float, step: float, place: devices.Device,
+    history: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Exponents [trajectory, exponent] for delay equations, and status (see `tangents`)."""
     transient, duration, interval = spans
@@ -324,8 +337,6 @@ def _of_delays(
     rows = {**layout.rows, **dict.fromkeys(extended.variables[len(field.variables) :], zero)}
     known = initial_history(extended, _with_zeros(history, field, extended), 0.0, rows, count)
     taus = [rows[delay] for _, delay in extended.delays if isinstance(delay, str)]
-    longest = float(np.max(taus))
-    interval = min(longest if interval is None else interval, duration)
     since = max(transient, _SETTLING * longest)
     span = since + duration + interval
     names = [delay for _, delay in extended.delays if isinstance(delay, str)]

@@ -17,6 +17,7 @@ from ergode.core.errors import PlanError
 from ergode.models.fields.arrays import by_variable
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.analysis.forward_mode import SEEDS, Rewriter, tangent_name
+from ergode.trajectories.fixed.tangents import PARALLEL
 
 GROWTH, RENEWAL, INTERVAL = "ergode_growth", "ergode_renewal", "ergode_interval"
 _INDICES = "ijk"
@@ -93,6 +94,10 @@ def with_tangent_arrays(
     return VectorField(**given, variables=shapes, parameters=parameters, constants=constants)
 
 
+GROWN = f"math.log(length) if square > 1e-18 * before else {PARALLEL}"
+"""The growth of a vector since it was last orthonormal, in a function that makes it so again."""
+
+
 def first_vectors(count: int, size: int) -> np.ndarray:
     """Orthonormal vectors [count, size] to begin with.
 
@@ -122,11 +127,12 @@ def renewal(field: VectorField, count: int) -> tuple[Any, Any]:
 
     text = (
         f"def orthonormal(t, y, p, c):\n    for k in range({count}):\n"
+        f"        before = 0.0\n{over('before += X[k] * X[k]', 2)}"
         f"        for other in range(k):\n            part = 0.0\n"
         f"{over('part += X[k] * X[other]', 3)}{over('X[k] -= part * X[other]', 3)}"
         f"        square = 0.0\n{over('square += X[k] * X[k]', 2)}"
         f"        length = math.sqrt(square)\n{over('X[k] /= length', 2)}"
-        f"        y.{GROWTH}[k] += math.log(length)\n"
+        f"        y.{GROWTH}[k] += {GROWN}\n"
         f"    y.{RENEWAL}[0] += p[{len(field.parameters)}]\n"
     )
     due = f"def due(t, y, p, c):\n    return t - y.{RENEWAL}[0]\n"

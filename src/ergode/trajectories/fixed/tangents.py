@@ -24,6 +24,7 @@ from ergode.trajectories.delays.history_ring import DELAYED
 from ergode.trajectories.steppers.equations import VARIABLES
 
 TANGENTS = option(0)  # number of tangent vectors
+PARALLEL = 1e200  # growth of a vector that had become parallel to others, up to rounding
 
 
 def renews(step, renewal):
@@ -48,12 +49,14 @@ def renew(step, renewal, h, step_count, period, state, ring, me, exponents, colu
         and real(step - renewal[1]) * h >= renewal[2]
     )
     for j in range(1, TANGENTS + 1):
+        before = _product(j, j, period, state, ring, me)
         for i in range(1, j):
             _take_away(_product(i, j, period, state, ring, me), i, j, period, state, ring, me)
-        size = math.sqrt(_product(j, j, period, state, ring, me))
+        square = _product(j, j, period, state, ring, me)
+        size = math.sqrt(square)
         _scale(1.0 / size, j, period, state, ring, me)
         if counts:
-            exponents[j - 1, column] += log(size)
+            exponents[j - 1, column] += log(size) if square > 1e-18 * before else PARALLEL
     if counts:
         exponents[TANGENTS, column] += real(renewal[1]) * h
 
