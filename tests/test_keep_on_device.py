@@ -579,3 +579,15 @@ def test_the_stream_of_an_input(cupy):
     )
     np.testing.assert_array_equal(states, plain["state"].values)
     assert np.ptp(plain["mass"].values if "mass" in plain.coords else states) > 0
+
+
+def test_what_takes_a_dataset_says_so(tmp_path):
+    found = ergode.stochastic.simulate(
+        NETWORK, times=[0, 1], replicates=2, device="cpu", keep_on_device=True
+    )
+    with pytest.raises(
+        TypeError, match=r"save\(\) takes a Dataset, not a DeviceResult; give it .to"
+    ):
+        ergode.save(found, tmp_path / "found.nc")
+    with pytest.raises(AttributeError, match=r"no attribute 'isel'; its to_dataset\(\) gives"):
+        found.isel(time=0)

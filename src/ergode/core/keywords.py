@@ -1,7 +1,8 @@
-"""Messages about misspelt keywords of public functions, classes and methods.
+"""Messages about arguments of public functions, classes and methods that Python explains badly.
 
-Python says that a keyword is unexpected; here the message suggests the one that was meant. A call
-is only looked at after it has failed.
+Where a keyword is misspelt, the message suggests the one that was meant. Where a result that stays
+on a device is given instead of a Dataset, it says how to get one. A call is only looked at after it
+has failed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ R = TypeVar("R")
 
 
 def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
-    """A function whose TypeError about an unknown keyword suggests a known one."""
+    """A function with such messages."""
 
     @wraps(call)
     def public(*given: P.args, **named: P.kwargs) -> R:
@@ -39,6 +40,12 @@ def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
                 name, known = type(given[0]).__name__, known[1:]
             close = did_you_mean(unknown[0], known) or f"; expected {', '.join(known)}"
             message = f"{name}() has no argument '{unknown[0]}'{close}"
+        except (AttributeError, KeyError):
+            kind = type(given[0]).__name__ if given else ""
+            if kind != "DeviceResult" or call.__qualname__.startswith(kind):
+                raise
+            name = public_name or call.__qualname__
+            message = f"{name}() takes a Dataset, not a DeviceResult; give it .to_dataset() of it"
         raise TypeError(message)
 
     public.__dict__["suggests"] = True

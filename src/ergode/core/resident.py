@@ -208,6 +208,12 @@ class DeviceResult(Mapping[str, Any]):
                 self._on_device[name] = _writable(self.device.to_library(value))
         return self._on_device[name]
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"a DeviceResult has no attribute '{name}'; its to_dataset() gives the Dataset that "
+            "summaries, plots and files take"
+        )
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 

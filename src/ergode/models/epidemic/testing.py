@@ -75,8 +75,9 @@ class Testing(Intervention):
     the line.
 
     Nodes that ask at exactly one moment are all tested if a test was left before, and the next
-    period has as many fewer.  This happens only with holding times of a fixed length.  Of nodes
-    that wait and asked at one moment, the lower node number comes first.
+    period has as many fewer.  This happens with seeds, which all ask at the first moment, and with
+    holding times of a fixed length.  A measure that starts a little later tests none of the seeds.
+    Of nodes that wait and asked at one moment, the lower node number comes first.
 
     Examples
     --------
