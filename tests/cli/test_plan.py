@@ -52,6 +52,13 @@ def test_every_engine_has_a_plan(example, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
+def test_more_than_any_memory_is_one_line(run_file):
+    done = invoke("plan", run_file, "--device", "H200", "--set", "simulate.replicates=4000000000")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: the memory does not suffice: Unable to allocate ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_memory_of_the_device_counts(run_file):
     at_once = {}
     for name in ("H200", "h100", "A100-40GB"):

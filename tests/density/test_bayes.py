@@ -350,7 +350,7 @@ GOOD = ergode.Gaussian([0, 0], [1, 1])
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"prior": ergode.Gaussian([0], [1])}, ModelError, "1 components and the field 2"),
+        ({"prior": ergode.Gaussian([0], [1])}, ModelError, "1 component and the field 2"),
         ({"width": [1, -1]}, ModelError, "width"),
         ({"width": "thin"}, ModelError, "width is 'thin'"),
         ({"threshold": 2.0}, PlanError, "threshold is 2.0"),

@@ -123,6 +123,11 @@ def _add_capacity(rng: np.random.Generator, world: World) -> None:
         name = str(rng.choice(free))
         two = {"kind": "capacity", "compartment": name, "places": 1, "wait": True}
         world.measures.insert(-1, two)
+    if choices or free:
+        # Stays that end together would differ by rounding: 1.2, and 0.4 + 0.8.
+        changed = enumerate(list(world.progressions.items()))
+        for k, (source, (to, (law, mean))) in changed:
+            world.progressions[source] = (to, (law, mean + 0.00113 * 1.37**k))
 
 
 def _add_tests(rng: np.random.Generator, world: World) -> None:

@@ -509,10 +509,8 @@ def _without_susceptibility(monkeypatch):
         (_without_waning, "measures"), (_never_stopped, "measures"),
         (_without_tests, "measures"), (_without_boosters, "measures"), (_last_first, "measures"),
         (_late_doses, "measures"), (_places_for_all, "measures"),
-        (_factors_of_another, "measures"), (_tests_for_all, "measures"),
-        (_nobody_waits_for_a_test, "measures"), (_late_periods, "measures"),
+        (_factors_of_another, "measures"),
         (_nobody_waits_for_a_place, "measures"), (_long_windows, "measures"),
-        (_counts_of_everybody, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):
@@ -543,6 +541,33 @@ def test_a_branch_of_one_class_that_is_off_is_noticed(monkeypatch):
     _a_branch_of_a_class_off(monkeypatch)
     wrong, _ = examine_world(*asked)
     assert {text.split()[2] for text in wrong} == {"sellke", "gillespie"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "broken", [_tests_for_all, _nobody_waits_for_a_test, _late_periods, _counts_of_everybody]
+)
+def test_tests_and_triggers_that_are_off_are_noticed(broken, monkeypatch):
+    """Where three fall ill one after another, and few of them are tested in time."""
+    world = World(
+        ["C0", "C1", "C2", "C3"],
+        [("C0", "C1", {"C2": 1.2})],
+        {"C1": ({"C2": 1.0}, ("gamma", 0.5)), "C2": ({"C3": 1.0}, ("gamma", 2.0))},
+        [(i, j, 1.0, 0) for i in range(3) for j in range(3, 6)], 6, {"C1": [0, 1, 2]},
+        np.array([0.0, 0.6, 1.2, 2.5]),
+        age=np.array([3.0, 20.0, 60.0, 88.0, 20.0, 60.0]), group=np.array([0, 1, 1, 1, 1, 1]),
+        measures=[
+            {"kind": "testing", "sensitivity": {"C2": 1.0}, "fraction": 1.0, "delay": 0.0,
+             "isolation": np.inf, "reduction": 1.0, "period": 0.7, "capacity": 1, "wait": True,
+             "priority": "age"},
+            {"kind": "closure", "layer": None, "reduction": 0.5,
+             "trigger": {"count": "C2", "level": 1, "delay": 0.0, "among": {"group": [0]}}},
+        ],
+    )  # fmt: skip
+    asked = world, "lines", [7], REPLICATES, ["sellke"], ("float32",)
+    assert examine_world(*asked) == ([], 1)
+    broken(monkeypatch)
+    assert examine_world(*asked)[0]
 
 
 @pytest.mark.exhaustive

@@ -547,9 +547,11 @@ def _area_off(h, y0, f0, y1, f1):
     return 1.02 * h * (0.5 * (y0 + y1) + h * (f0 - f1) / 12.0)
 
 
-def _a_shorter_step(me, group, step, h, y, end, k, step_log):
-    """A polynomial that moves 0.1 % too little."""
-    log_inside(me, group, step, 0.999 * h, y, end, k, step_log)
+def _a_longer_step(me, group, step, h, y, end, k, step_log):
+    """A step that is said to be 5 % longer than it is."""
+    log_inside(me, group, step, h, y, end, k, step_log)
+    if group.rank == 0 and step < step_log.shape[0]:
+        step_log[step, 1 + k.shape[1], me] = 1.05 * h
 
 
 @pytest.mark.exhaustive
@@ -560,7 +562,7 @@ def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch
     elif mutant == "a mean":
         monkeypatch.setattr(observing, "area", _area_off)
     elif mutant == "a step":
-        monkeypatch.setattr(group, "log_inside", _a_shorter_step)
+        monkeypatch.setattr(group, "log_inside", _a_longer_step)
     else:
         monkeypatch.setattr(inside_step, "crosses", _falls_and_touches)
     assert array_fields.compare_watched(2, 0, {"tsit5": WATCHED_ARRAYS["tsit5"]}, "cpu")

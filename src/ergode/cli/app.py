@@ -63,6 +63,13 @@ def _exit_codes(failure: int = FAILURE) -> Iterator[None]:
     except OSError as error:  # for example: the disk is full
         typer.echo(f"error: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(failure) from None
+    except MemoryError as error:
+        typer.echo(
+            f"error: the memory does not suffice: {error}; ask for fewer members or times, or an "
+            "output that is smaller, such as statistics",
+            err=True,
+        )
+        raise typer.Exit(failure) from None
     except KeyboardInterrupt as error:
         typer.echo(str(error) or "interrupted before anything was computed", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -39,4 +39,5 @@ def show(path: Path, *, as_json: bool) -> None:
     )
     for (first, stop), part in begun.items():
         which = f"{first:,}" if stop == first + 1 else f"{first:,} to {stop - 1:,}"
-        print(f"checkpoint of {members_of(run.dim)} {which}: {100 * part:.0f} % of the time")
+        who = members_of(run.dim, stop - first)
+        print(f"checkpoint of {who} {which}: {100 * part:.0f} % of the time")

@@ -16,6 +16,7 @@ _OF_MEASUREMENTS = (
     "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",
     "evidence_shift", "posterior_cells_in_deviation",
 )  # fmt: skip
+_AT_END = "status", "time_reached"  # set when the run ends
 
 
 @dataclass
@@ -112,11 +113,12 @@ class Record:
         sizes = np.array([len(keys) for keys, _ in self.pieces], np.int64)
         keys = np.concatenate([keys for keys, _ in self.pieces] or [np.empty(0, np.int64)])
         mass = np.concatenate([mass for _, mass in self.pieces] or [np.empty(0)])
-        return self.values | {"done": self.done, "sizes": sizes, "keys": keys, "mass": mass}
+        values = {name: value for name, value in self.values.items() if name not in _AT_END}
+        return values | {"done": self.done, "sizes": sizes, "keys": keys, "mass": mass}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state."""
-        self.values = {name: state[name] for name in self.values}
+        self.values |= {name: state[name] for name in self.values if name not in _AT_END}
         self.done = int(state["done"])
         ends = np.cumsum(state["sizes"])[:-1]
         if state["sizes"].size:

@@ -160,7 +160,7 @@ class Journey:
     Attributes
     ----------
     pull : Pull
-        Effect of all measurements since each interval, [interval].
+        Effect of all measurements since each interval, [interval], as of the latest `correct`.
     """
 
     def __init__(self, lattice: Lattice) -> None:
@@ -180,8 +180,7 @@ class Journey:
         """What `restore` takes."""
         last = np.empty(0) if self._last is None else self._last
         own = {name: getattr(self, name) for name in _KEPT}
-        pull = {f"pull_{name}": value for name, value in self.pull._asdict().items()}
-        return own | pull | {"_taken": self._taken, "_last": last}
+        return own | {"_taken": self._taken, "_last": last}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state."""
@@ -189,7 +188,6 @@ class Journey:
             setattr(self, name, state[name])
         self._taken = int(state["_taken"])
         self._last = state["_last"] if state["_last"].size else None
-        self.pull = Pull(*(state[f"pull_{name}"] for name in Pull._fields))
 
     def move(self, steps: int, covariance: np.ndarray) -> None:
         """Record the present density, after this number of steps in total."""

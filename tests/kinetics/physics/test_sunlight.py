@@ -31,6 +31,26 @@ def test_a_flash_is_a_dose():
     np.testing.assert_allclose(found.amounts[0, :, 0], exact, rtol=1e-5)
 
 
+def test_radicals_are_known_at_all_times_of_the_result():
+    """Oxygen atoms follow the sunlight within a second, and steps are hours: Chapman's ozone."""
+    chapman = ergode.ReactionNetwork(
+        {"O": 1e3, "O3": 5e11, "O2": 1.6e16, "M": 8e16},
+        [
+            ergode.Reaction("O2 -> 2 O", rate_constant=ergode.Photolysis(2.6e-10, exponent=3)),
+            ergode.Reaction("O + O2 + M -> O3 + M", rate_constant=6.3e-34),
+            ergode.Reaction("O3 -> O + O2", rate_constant=ergode.Photolysis(6.1e-4)),
+            ergode.Reaction("O + O3 -> 2 O2", rate_constant=2.6e-15),
+        ],
+    )
+    found, exact = (
+        integrate(
+            chapman, times=np.arange(0, 49, 2) * 3600.0, sunlight=daylight, device="cpu", **options
+        )["concentration"].sel(species="O", zone=0).values
+        for options in ({"rtol": 1e-6, "atol": 100.0}, {"rtol": 1e-9, "atol": 1e-5})
+    )  # fmt: skip
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=100.0)
+
+
 @pytest.mark.exhaustive
 def test_a_day_is_a_dose_in_every_zone():
     """Functions of time, numbers for zones, and the night."""

@@ -79,6 +79,20 @@ def test_continuation_shows_hysteresis():
     np.testing.assert_array_equal(down > 0, values > -0.39)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_exponents_of_variables_that_do_not_couple(count):
+    """A direction that the equations leave to itself does not hide one that grows more."""
+    rates = [-1.0, 0.5, -3.0]
+    field = ergode.VectorField(
+        lambda t, y, p: (-1.0 * y[0], 0.5 * y[1], -3.0 * y[2]), variables=["a", "b", "c"]
+    )
+    found = lyapunov_spectrum(
+        field, initial={"a": 1.0, "b": 1e-9, "c": 1.0}, transient=20, duration=20, count=count,
+        device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["exponent"], sorted(rates)[::-1][:count], atol=1e-6)
+
+
 def test_lyapunov_spectrum_of_lorenz():
     # Sprott, "Chaos and Time-Series Analysis" (2003): 0.9056, 0, -14.5723.
     found = lyapunov_spectrum(

@@ -94,7 +94,7 @@ def test_two_arrays_a_sweep_and_an_event_that_ends_a_run():
         with_respect_to=["b", "u[0, 2]", "v[1]"], events=[ZeroCrossing(low, -1, terminal=True)],
         rtol=1e-9, atol={"u": 1e-11, "v": 1e-12}, device="cpu",
     )  # fmt: skip
-    assert found["sensitivity_u"].dims == ("b", "time", "u_i", "j", "with_respect_to")
+    assert found["sensitivity_u"].dims == ("b", "time", "i", "j", "with_respect_to")
     t = TIMES[None, :]
     v = np.exp(-b[:, None] * t)
     by_b = found["sensitivity_v"].sel(with_respect_to="b").values[..., 1]

@@ -227,12 +227,9 @@ def test_two_arrays_sweeps_and_time_that_runs_backward():
     )  # fmt: skip
     np.testing.assert_allclose(back["observed"], found["observed"], rtol=1e-6)
     np.testing.assert_allclose(back["u"].values[:, -1], 0.0, atol=1e-6)
-    # Backward, u rises through zero where it falls forward; it falls where it rises forward.
-    rises = [[2 * np.pi / 3.0], [2 * np.pi / 2.0]]
-    assert back["event_count"].values.ravel().tolist() == [1, 1]
-    np.testing.assert_allclose(
-        back["event_time"].values[:, 0, 0], [rises[1][0], rises[0][0]], rtol=1e-6
-    )
+    # Backward, u falls where it rises forward.  Rounding decides whether it falls at the very end.
+    np.testing.assert_allclose(back["event_time"].values[:, 0, 0], 2 * np.pi / speeds, rtol=1e-6)
+    np.testing.assert_allclose(np.nan_to_num(back["event_time"].values[:, 0, 1]), 0.0, atol=1e-6)
 
 
 def drift(i, t, y, p):

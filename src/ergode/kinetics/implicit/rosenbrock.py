@@ -373,7 +373,9 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     lost = not (finite and h < INFINITY)
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
                     return status, taken, repeated, defect, peak
-                h, last, ends = step_ahead(history, StepTime(below, since, last, h), whole, rtol)
+                h, last, ends = step_ahead(
+                    history, StepTime(below, since, last, h), whole, rtol, grid[place]
+                )
                 put_own_powers(system, y)
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:

@@ -10,6 +10,7 @@ from ergode.kinetics.kernel_options import TIMED
 # --- device functions -----------------------------------------------------------------------------
 
 SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
+SOON = 1e-3  # of a step
 # Shortest first step, as a fraction of the whole time; if it is too long, it is rejected.
 LEAST_FIRST = 1e-16
 # Largest relative change of a given temperature or density in a step.
@@ -97,10 +98,17 @@ def rejected_factor(method, error, finite):
     return min(step_factor(method, error), 0.9) if finite else 0.1
 
 
-def step_ahead(history, step, whole, rtol):
-    """The step within its bounds; its last segment; whether it ends at the end of that segment."""
+def step_ahead(history, step, whole, rtol, due):
+    """The step within its bounds; its last segment; whether it ends at the end of that segment.
+
+    Where conditions change, a step also ends at the time `due` of the result. What follows the
+    conditions within less than a step, such as radicals in sunlight, is interpolated far less
+    accurately than it is known at the end of a step. Just after the beginning, that is no matter.
+    """
     if TIMED:
-        return horizon(history, step.below, step.since, step.h, CHANGE, 0.1 * rtol)
+        left = (due - history.times[step.below]) - step.since
+        h = min(step.h, left) if left > SOON * step.h else step.h
+        return horizon(history, step.below, step.since, h, CHANGE, 0.1 * rtol)
     ends = step.h * NEARLY >= whole - step.since
     return whole - step.since if ends else step.h, 0, ends
 

@@ -383,7 +383,8 @@ class Capacity(Intervention):
     Whether a place is free is decided after all events of a moment. Nodes that arrive at one moment
     therefore all enter if there was a free place before, and a place that becomes free at a moment
     can be taken from then on. Arrivals at exactly one moment happen only with holding times of a
-    fixed length. Seeds are placed whatever the capacity. Several capacities act in their order: an
+    fixed length; sums of these may differ by rounding, as 0.4 + 0.8 is a little later than 1.2.
+    Seeds are placed whatever the capacity. Several capacities act in their order: an
     intensive care unit that is full can send to a ward, which can send home.
 
     A node that waits stays in the compartment from which it comes: it infects others as before, the

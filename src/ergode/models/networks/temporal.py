@@ -49,7 +49,7 @@ class TemporalContacts:
     >>> import ergode
     >>> pair = ergode.ContactNetwork.from_edges([0], [1], directed=True)
     >>> ergode.TemporalContacts(pair, [0, 2], [1, 5], [2, 7], [1, 2])
-    TemporalContacts(2 nodes, 1 pairs, 2 meetings, times 1 to 7)
+    TemporalContacts(2 nodes, 1 pair, 2 meetings, times 1 to 7)
     """
 
     network: ContactNetwork

@@ -73,7 +73,7 @@ class ReactionDiffusion:
     >>> decay = ergode.ReactionNetwork({"A": 9}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
     >>> space = ergode.ReactionDiffusion(decay, (10, 20), diffusion={"A": 0.5}, spacing=0.1)
     >>> space
-    <ReactionDiffusion: 10 x 20 voxels, 1 species (1 diffuses), 1 reactions>
+    <ReactionDiffusion: 10 x 20 voxels, 1 species (1 diffuses), 1 reaction>
     >>> print(space.voxel.propensities())
     R1  A -> 0  1 * A
     """

@@ -152,6 +152,7 @@ def in_launches(
     name: str,
     is_shared: bool,
     has_delays: bool,
+    has_noise: bool,
     run: Run,
     out: Out,
     storage: Storage,
@@ -164,8 +165,8 @@ def in_launches(
     device : Device
     name : str
         Of the trajectories that are integrated together.
-    is_shared, has_delays : bool
-        Whether the trajectories share a mesh, and whether there are histories.
+    is_shared, has_delays, has_noise : bool
+        Whether the trajectories share a mesh, and whether there are histories and noise.
     run, out, storage : tuple of array
         On the device.
     launch : function
@@ -174,18 +175,22 @@ def in_launches(
     kept = storage.kept
     arrays = {name: array for name, array in out._asdict().items() if array.size}
     arrays |= {"rows": kept.rows, "counts": kept.counts}
-    if has_delays:
+    if not has_delays:
+        arrays.pop("interpolation_errors", None)
+    else:
         arrays["ring"] = storage.ring
         if not is_shared:
-            names = "breakpoints", "whole", "pieces"
-            arrays |= {name: getattr(storage, name) for name in names}
+            arrays |= {"breakpoints": storage.breakpoints, "pieces": storage.pieces}
+    if not is_shared and (has_delays or has_noise):
+        arrays["whole"] = storage.whole
     most, span = int(kept.most), float(run.last - run.origin)
     with checkpoint.single_run(name, device) as single:
-        begin = 0 if single.state is None else int(single.state["begin"])
+        begin = int(single.state["begin"]) if is_shared and single.state is not None else 0
         single.restore(device, arrays)
 
         def state() -> dict[str, Any]:
-            return {"begin": begin} | checkpoint.state_of(device, arrays)
+            own = {"begin": begin} if is_shared else {}
+            return own | checkpoint.state_of(device, arrays)
 
         while True:
             counts = device.get(kept.counts)

@@ -320,6 +320,10 @@ class Runner:
         self.interrupted = self.interrupted or bool(missing.any())
         return outcome
 
+    def kind(self, plan: Mesh) -> tuple[bool, bool, bool]:
+        """Whether there are a shared mesh, histories, and noise."""
+        return plan.shared, bool(self.field.delays), bool(self.method.scheme)
+
     def storage_shapes(self, plan: Mesh, count: int) -> list[tuple[int, ...]]:
         """Shapes of the arrays of `Storage`."""
         delays = len(self.field.delays)
@@ -414,8 +418,7 @@ class CPUThreads:
 
         try:
             storage = runner.storage(plan, count)
-            kind = plan.shared, bool(runner.field.delays)
-            in_launches(runner.device, _named(chunk), *kind, run, out, storage, launch)
+            in_launches(runner.device, _named(chunk), *runner.kind(plan), run, out, storage, launch)
             runner.formulation.goes_on()
         except KeyboardInterrupt:
             outcome.status[:] = Status.NOT_RUN
@@ -459,8 +462,7 @@ class CUDAThreads:
             device.launch(runner.kernel, blocks, _THREADS, run, filled, storage)
 
         if runner.resumes:
-            kind = plan.shared, bool(runner.field.delays)
-            in_launches(device, _named(chunk), *kind, run, filled, storage, launch)
+            in_launches(device, _named(chunk), *runner.kind(plan), run, filled, storage, launch)
         else:
             launch(run, storage)
         for mine, theirs in zip(outcome.arrays(), filled, strict=True):

@@ -224,7 +224,7 @@ def _of_states(
     """Growth [trajectory, exponent] of tangent vectors between the last two times; status."""
     size, count = len(field.variables), layout.count
     base = np.array([layout.rows[name] for name in field.variables], float)
-    tangents = np.repeat(np.eye(size)[:wanted].reshape(-1, 1), count, axis=1)
+    tangents = np.repeat(first_vectors(wanted, size).reshape(-1, 1), count, axis=1)
     sums = np.zeros((wanted + 1, count))
     sums[-1] = interval
     parameters = np.full((len(field.parameters) + 1, count), interval)

@@ -11,12 +11,14 @@ columns of the Jacobian (A. R. Curtis, M. J. D. Powell, J. K. Reid, IMA J. Appl.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from ergode.core.errors import PlanError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _PARTS = 4
 DENSE = 2_000  # unknowns up to which every derivative may read every unknown
@@ -50,6 +52,8 @@ def pattern_of(n: int, probe: Probe) -> sparse.csc_array:
     PlanError
         There are too many such places.
     """
+    from scipy.sparse import csc_array
+
     edges: Any = np.array([0, n])
     blocks: Any = np.zeros(n, np.int64)
     rows: Any = np.arange(n)
@@ -74,7 +78,7 @@ def pattern_of(n: int, probe: Probe) -> sparse.csc_array:
         blocks, rows = blocks[order], rows[order]
     diagonal = np.arange(n)
     where = np.append(rows, diagonal), np.append(edges[blocks], diagonal)
-    return sparse.csc_array((np.ones(where[0].size), where), shape=(n, n))
+    return csc_array((np.ones(where[0].size), where), shape=(n, n))
 
 
 def colours_of(pattern: sparse.csc_array) -> np.ndarray:

@@ -21,6 +21,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.runner import Runner
+from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS, Method
 from ergode.trajectories.observables import Observable
@@ -92,10 +93,9 @@ def suited(
 ) -> Method:  # fmt: skip
     """The method for trajectories that prove stiff: one with a matrix, if that has room."""
     from ergode.trajectories.arrays.matrices import Matrices
-    from ergode.trajectories.arrays.sparsity import DENSE
 
     direct, free = METHODS["rodas5p"], METHODS["rodas5p-krylov"]
-    if initial.shape[1] == 0 or field.size <= DENSE:
+    if initial.shape[1] == 0 or field.size <= _DENSE:
         return direct
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
