@@ -72,6 +72,20 @@ def test_points_share_them():
     np.testing.assert_array_equal(found["concentration"][1, 1], alone["concentration"][0])
 
 
+@pytest.mark.exhaustive
+def test_parts_follow_one_table_of_a_function():
+    """Which is as fine as the smallest tolerance of all asks for, in every part."""
+    law = ergode.Arrhenius(1e3, 0.0, 2e3)
+    network = ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant=law)]
+    )
+    asked = {"times": [0.0, 5.0], "rtol": RTOL, "atol": 1e-9, "device": "cpu"}
+    asked["temperature"] = lambda t: 300.0 + 30.0 * np.sin(t)
+    whole, parts = integrate(network, **asked), integrate(network, **asked, chunk=1)
+    np.testing.assert_array_equal(whole["concentration"], parts["concentration"])
+    assert len(set(whole["step_count"].values)) == 3
+
+
 BURNING = {
     "nuclei": (CARBON, 3e9, 1e7, [1.0, 0.0], 1e-6),
     "molecules": (burning(), 1500.0, 1e-4, [0.2, 0.3, 0.0, 0.5], 1e-6),

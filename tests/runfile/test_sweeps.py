@@ -97,6 +97,12 @@ def test_kinetics(tmp_path, capsys):
     assert set(said["summary"]) == {"final A", "final B"}
 
 
+def test_a_list_of_tolerances_of_kinetics_is_by_zone(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(KINETICS + "rtol = [1e-3, 1e-5]\n")
+    np.testing.assert_array_equal(read(path).request.options["rtol"], [1e-3, 1e-5])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -251,6 +251,7 @@ def integrate(
         raise ModelError("times has one time; expected the first and at least one more")
     chosen, reason = choose(method)
     asked = tolerances_of(network, rtol, atol)
+    smallest = decided("smallest rtol", float(asked.relative.min()))
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
@@ -258,7 +259,7 @@ def integrate(
     bindings_of_state(equation_of_state)
     conditions = {
         "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
-        "grid": grid, "rtol": float(asked.relative.min()), "reactor": reactor, "sunlight": sunlight,
+        "grid": grid, "rtol": smallest, "reactor": reactor, "sunlight": sunlight,
         "tolerance_sizes": asked.sizes,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"

@@ -66,7 +66,7 @@ def abundances(
     ...     decay, times=[0, 0.1, 1, 2], initial={"A": 1}, device="cpu"
     ... )
     >>> ergode.plots.abundances(result).get_ylabel()
-    'concentration [amount/volume]'
+    'concentration'
     """
     name, values, names = _amounts(dataset, zone)
     chosen = names_in("species", species, names)
@@ -437,11 +437,9 @@ def _time_label(dataset: xarray.Dataset, nuclear: bool) -> str:
 
 
 def _amount_label(dataset: xarray.Dataset, name: str) -> str:
-    """Label of the axis of amounts, with its unit; of molecules it is known."""
-    unit = dataset[name].attrs.get("units", "1")
-    if name == "concentration" and "pressure" in dataset:
-        unit = "mol/cm³"
-    return name.replace("_", " ") + (f" [{unit}]" if unit != "1" else "")
+    """Label of the axis of amounts; the concentrations of molecules have a unit of their own."""
+    known = name == "concentration" and "pressure" in dataset
+    return name.replace("_", " ") + (" [mol/cm³]" if known else "")
 
 
 def _symbol(name: str) -> str:
