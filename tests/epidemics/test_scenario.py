@@ -369,3 +369,18 @@ def test_line_list_of_a_recurrent_model():
 def test_bad_input_is_an_error_that_names_it(make, message):
     with pytest.raises(ergode.ErgodeError, match=message):
         make()
+
+
+@pytest.mark.parametrize("value", ["no", "", None, np.nan])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        ergode.Isolation("I", among="chosen"),
+        ergode.Vaccination(among="chosen", dose_rate=1.0),
+        ergode.Isolation("I", start=ergode.Trigger("I", 5, among="chosen")),
+    ],
+)
+def test_what_is_neither_true_nor_a_number_chooses_nobody(value, measure):
+    network = CONTACTS.with_attributes(chosen=np.array([value] * CONTACTS.node_count))
+    with pytest.raises(ergode.ModelError, match="nonzero value of 'chosen', whose values are no"):
+        infected(measure, contacts=network)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.clock import ROUNDING
-from ergode.epidemics.shared.names import attribute
+from ergode.epidemics.shared.names import attribute, members_of
 from ergode.models.epidemic.attributes import ByAttribute, entry_of_nodes
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.vaccination import Vaccination
@@ -38,7 +38,7 @@ def queue_of(one: Vaccination, contacts: ContactNetwork, where: str) -> Queue:
     """
     eligible = np.arange(contacts.node_count)
     if one.among is not None:
-        eligible = np.flatnonzero(attribute(contacts, one.among, where) != 0)
+        eligible = np.flatnonzero(members_of(contacts, one.among, where))
     urgency = urgency_of(one.priority, contacts, where)
     order = eligible[np.argsort(-urgency[eligible], kind="stable")]
     place = np.full(contacts.node_count, -1, np.int32)

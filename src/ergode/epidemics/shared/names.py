@@ -38,3 +38,20 @@ def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
         known = ", ".join(contacts.attributes) or "none"
         raise ModelError(f"{where} needs the node attribute '{name}'; the network has {known}")
     return np.asarray(contacts.attributes[name])
+
+
+def members_of(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
+    """Which nodes have a nonzero value of a node attribute, uint8 [node_count].
+
+    Raises
+    ------
+    ModelError
+        The network has no such attribute, or its values are neither truth values nor numbers.
+    """
+    given = attribute(contacts, name, where)
+    if given.dtype.kind not in "biuf" or not np.isfinite(given).all():
+        raise ModelError(
+            f"{where} is for nodes with a nonzero value of '{name}', whose values are no finite "
+            "numbers; expected numbers or truth values"
+        )
+    return (given != 0).astype(np.uint8)

@@ -19,7 +19,7 @@ from ergode.core.math.random import uniform
 from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.lines import is_limited, lines_of, spent_from
-from ergode.epidemics.shared.names import attribute, compartment_index, layer_index
+from ergode.epidemics.shared.names import compartment_index, layer_index, members_of
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_CAPACITIES,
@@ -237,7 +237,7 @@ def interventions_of(
         among = getattr(one, "among", None)
         if among is not None:
             group[row] = len(members)
-            members.append((attribute(contacts, among, where) != 0).astype(np.uint8))
+            members.append(members_of(contacts, among, where))
         if isinstance(one, LayerClosure):
             kind[row] = CLOSURE_KIND
             if one.layer is not None:

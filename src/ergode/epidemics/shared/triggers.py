@@ -25,7 +25,7 @@ from ergode.core.compiler.language import real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import next_up
-from ergode.epidemics.shared.names import attribute, compartment_index
+from ergode.epidemics.shared.names import attribute, compartment_index, members_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import CASES, Intervention, Trigger
 from ergode.models.networks.contact_network import ContactNetwork
@@ -119,7 +119,7 @@ def has_counter(trigger: Trigger) -> bool:
 def _members(trigger: Trigger, contacts: ContactNetwork) -> np.ndarray:
     """Which nodes a trigger counts, uint8 [node_count]."""
     if isinstance(trigger.among, str):
-        return (attribute(contacts, trigger.among, "a trigger") != 0).astype(np.uint8)
+        return members_of(contacts, trigger.among, "a trigger")
     assert trigger.among is not None
     name, values = next(iter(trigger.among.items()))
     given = attribute(contacts, name, "a trigger")
