@@ -143,10 +143,7 @@ COMPILED = {
         ALL | {HEATING: PRESSURE, PLASMA: True, MOLECULES: True, POWERS: True, FLOW: STIRRED,
                SUNLIT: True, OWN_TOLERANCES: True},
     ),
-    "a tube": pytest.param(
-        "rodas4", {DYNAMIC: True, HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG},
-        marks=pytest.mark.exhaustive,
-    ),
+    "a tube": ("rodas4", {DYNAMIC: True, HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG}),
     "asymptotic": ("asymptotic", {}),
     "partial equilibrium": (EXPLICIT[3], ALL),
 }  # fmt: skip
