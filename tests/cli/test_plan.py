@@ -55,7 +55,9 @@ def test_every_engine_has_a_plan(example, tmp_path):
 def test_more_than_any_memory_is_one_line(run_file):
     done = invoke("plan", run_file, "--device", "H200", "--set", "simulate.replicates=4000000000")
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: the memory does not suffice: Unable to allocate ")
+    assert done.stderr.startswith(
+        "error: the memory of this machine does not suffice: Unable to allocate "
+    )
     assert done.stderr.count("\n") == 1
 
 

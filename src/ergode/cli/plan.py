@@ -9,6 +9,7 @@ from ergode.cli.run import Show, show_plan, warnings_told
 from ergode.core import sample
 from ergode.core.absent import RECORDS, Absent, record_of
 from ergode.core.errors import PlanError
+from ergode.core.status import Status
 from ergode.runfile.space import SpaceRun
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
         facts = asked.on(device).plan()
         if wanted.times:
             kind = "space" if isinstance(asked.request, SpaceRun) else asked.engine
-            facts |= estimate(_core_seconds(asked), kind, wanted)
+            seconds, ended_early = _core_seconds(asked)
+            facts |= estimate(seconds, kind, wanted)
+            if ended_early:
+                facts["trial"] = "members of the trial failed, so the run may take longer"
         elif wanted.price is not None:
             raise PlanError("--price needs the time; expected --time as well")
     show_plan(asked, facts, show)
@@ -81,8 +85,8 @@ def place_of(name: str) -> Device | str:
     return Absent.of(name, record_of(name))
 
 
-def _core_seconds(asked: RunFile) -> float:
-    """Time of the run on a core of this machine, from a sample [s]."""
+def _core_seconds(asked: RunFile) -> tuple[float, bool]:
+    """Time of the run on a core of this machine, from a sample [s]; whether a member failed."""
     options = {"compile": "now"} if asked.engine == "trajectories" else {}
     here, size = asked.on("cpu:1", **options), 1
     while True:
@@ -91,7 +95,8 @@ def _core_seconds(asked: RunFile) -> float:
         size = min(size, taken.total)
         seconds = float(found.attrs["run_seconds"])
         if seconds >= ENOUGH or size == taken.total:
-            return seconds * taken.total / size
+            failed = "status" in found and bool((found["status"] != Status.DONE).any())
+            return seconds * taken.total / size, failed
         size *= 4
 
 

@@ -211,14 +211,15 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
         raise PlanError(f"{name} {value!r} is unknown; expected {listed}")
 
 
-def did_you_mean(name: Any, known: Iterable[Any]) -> str:
+def did_you_mean(name: Any, known: Iterable[Any], least: float = 0.5) -> str:
     """The end of a message about an unknown name: ``"; did you mean 'alpha'?"``.
 
-    Small and capital letters count as alike. Empty if no known name is near.
+    Small and capital letters count as alike. Empty if no known name is near: if fewer than the
+    part `least` of the letters are alike.
     """
     few = islice(known, _NAMES_MOST)  # a network may have a million names
     plain = {str(one).lower(): str(one) for one in few}
-    close = get_close_matches(str(name).lower(), plain, 1, 0.5)
+    close = get_close_matches(str(name).lower(), plain, 1, least)
     return f"; did you mean '{plain[close[0]]}'?" if close else ""
 
 

@@ -90,5 +90,5 @@ def _times_within(dataset: xarray.Dataset, t: ArrayLike) -> np.ndarray:
     beyond = np.flatnonzero(~((begin <= np.atleast_1d(times)) & (np.atleast_1d(times) <= end)))
     if beyond.size:
         first = np.atleast_1d(times)[beyond[0]]
-        raise ErgodeError(f"t is {first:g}; expected times from {begin:g} to {end:g}")
+        raise ErgodeError(f"t is {first:.12g}; expected times from {begin:.12g} to {end:.12g}")
     return times

@@ -548,7 +548,7 @@ def check_name(device: Any) -> tuple[str, str]:
     if kind not in ("auto", "cpu", "cuda") or malformed:
         raise PlanError(
             f"device {device!r} is unknown; expected 'auto', 'cpu', 'cpu:THREADS', 'cuda' or "
-            "'cuda:INDEX'"
+            "'cuda:INDEX'" + ("; did you mean 'cuda'?" if kind.lower() == "gpu" else "")
         )
     return kind, number
 

@@ -16,6 +16,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from ergode.core.arguments import did_you_mean
 
+# What is given by mistake, by the name of its type.
+_NO_DATASETS = {
+    "DeviceResult": "a DeviceResult; give it .to_dataset() of it", "NoneType": "None"
+}  # fmt: skip
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -38,14 +43,15 @@ def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
             name = public_name or call.__qualname__
             if call.__name__ == "__init__":
                 name, known = type(given[0]).__name__, known[1:]
-            close = did_you_mean(unknown[0], known) or f"; expected {', '.join(known)}"
+            close = did_you_mean(unknown[0], known, 0.6) or f"; expected {', '.join(known)}"
             message = f"{name}() has no argument '{unknown[0]}'{close}"
         except (AttributeError, KeyError):
             kind = type(given[0]).__name__ if given else ""
-            if kind != "DeviceResult" or call.__qualname__.startswith(kind):
+            wanted = str(next(iter(inspect.signature(call).parameters.values()), ""))
+            if kind not in _NO_DATASETS or "Dataset" not in wanted:
                 raise
             name = public_name or call.__qualname__
-            message = f"{name}() takes a Dataset, not a DeviceResult; give it .to_dataset() of it"
+            message = f"{name}() takes a Dataset, not {_NO_DATASETS[kind]}"
         raise TypeError(message)
 
     public.__dict__["suggests"] = True

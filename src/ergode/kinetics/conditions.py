@@ -142,7 +142,8 @@ def tabulated(
         left, middle, between = left[rough], middle[rough], between[:, rough]
         if times.size + left.size > _MOST_KNOTS:
             raise ModelError(
-                f"{name} as a function of time needs more than {_MOST_KNOTS} knots; is it noise?"
+                f"{name} as a function of time needs more than {_MOST_KNOTS:,} knots; is "
+                "it noise?  A larger rtol needs fewer, and a Trajectory is taken as it is"
             )
         open_ = np.zeros(times.size - 1, bool)
         open_[left] = True

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
+from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
@@ -108,8 +109,11 @@ def plug_flow(
     >>> tube["age"].values.round(6)  # doctest: +SKIP
     array([[0. , 2.5, 5. ]])
     """
+    places = np.asarray(positions, np.float64)
+    if places.ndim != 1 or places.size < 2 or not (np.diff(places) > 0).all():
+        raise ModelError("positions of a tube must ascend, from the inlet to at least one more")
     found = integrate(
-        network, times=positions, temperature=temperature, pressure=pressure, initial=initial,
+        network, times=places, temperature=temperature, pressure=pressure, initial=initial,
         heating=heating, reactor=PlugFlow(velocity), method=method, rtol=rtol, atol=atol,
         max_steps=max_steps, device=device, progress=progress,
     )  # fmt: skip

@@ -77,6 +77,11 @@ class ZeroCrossing(HoldsFunctions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not callable(self.function):
+            raise ModelError(
+                f"event '{self.name or 'event'}' is {self.function!r}; expected a function that is "
+                "zero at the event, such as lambda t, y, p: y[0] - 10"
+            )
         if not is_finite_number(self.direction) or self.direction not in (-1, 0, 1):
             raise ModelError(f"direction is {self.direction!r}; expected -1, 0 or 1")
         check_switch("ZeroCrossing", "terminal", self.terminal)

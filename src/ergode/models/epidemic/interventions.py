@@ -71,7 +71,7 @@ class Trigger:
     ...     "school", start=ergode.Trigger("I", 50), stop=ergode.Trigger("I", 10, below=True)
     ... )
 
-    More than one in a thousand has become a case within seven days; a tenth of the elderly is ill:
+    One in a thousand or more has become a case within seven days; a tenth of the elderly is ill:
 
     >>> incidence = ergode.Trigger("cases", fraction=0.001, window=7)
     >>> elderly = ergode.Trigger("I", fraction=0.1, among={"age_group": "65+"})
