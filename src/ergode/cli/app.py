@@ -65,8 +65,8 @@ def _exit_codes(failure: int = FAILURE) -> Iterator[None]:
         raise typer.Exit(failure) from None
     except MemoryError as error:
         typer.echo(
-            f"error: the memory of this machine does not suffice: {error}; ask for fewer members or "
-            "times, or an output that is smaller, such as statistics",
+            f"error: the memory of this machine does not suffice: {error}; ask for fewer members, "
+            "fewer times, or an output that is smaller, such as statistics",
             err=True,
         )
         raise typer.Exit(failure) from None
