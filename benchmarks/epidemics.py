@@ -161,6 +161,9 @@ def cuda(options, rows):
         measure("small 10,000 x N=1e4", erdos_renyi(10_000), 10_000)
     if "sweep" in options.case:
         sweep(options, rows)
+    if "population" in options.case:
+        people = ergode.ContactNetwork.population(1_000_000, seed=1)
+        measure("population N=1e6, four layers, 100 replicates", people, 100)
     if "hubs" in options.case:
         measure("hubs Barabasi-Albert N=1e6 m=4", hubs(), repeats=9)
     if "sis" in options.case:
