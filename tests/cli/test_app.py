@@ -358,7 +358,7 @@ def test_tour_writes_a_page_that_needs_nothing_else(tmp_path):
     again = invoke("tour", "--output", tmp_path)
     assert again.exit_code == 1
     assert "it exists; pass --overwrite to replace it" in again.stderr
-    assert page.count("data:image/svg+xml;base64,") == 2 * len(engines)
+    assert page.count("data:image/svg+xml;base64,") == 4 * len(engines)
     for elsewhere in ("http://", "https://", "<script", "<link", "url("):
         assert elsewhere not in page
     assert "$" not in page

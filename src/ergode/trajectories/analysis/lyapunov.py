@@ -96,7 +96,8 @@ def lyapunov_spectrum(
         Number of exponents, the largest ones. The default is all; with delays, which give
         infinitely many, one.
     transient : float
-        Duration of the transient [time]; with delays at least four times the longest delay.
+        Duration of the transient [time], in which tangent vectors also turn to the directions that
+        grow most. Give enough of it. With delays it is at least four times the longest delay.
     interval : float, optional
         Time between two orthonormalizations [time]. The default is 1; with delays, the longest
         delay. It is shortened if tangent vectors become parallel within it.
@@ -134,7 +135,8 @@ def lyapunov_spectrum(
     ...     return p[0] * y[0], -2.0 * y[1]
     >>> field = ergode.VectorField(saddle, ["x", "y"], ["rate"])
     >>> found = ergode.trajectories.lyapunov_spectrum(
-    ...     field, initial={"x": 0, "y": 0}, parameters={"rate": 0.5}, duration=10, device="cpu"
+    ...     field, initial={"x": 0, "y": 0}, parameters={"rate": 0.5}, transient=10, duration=10,
+    ...     device="cpu",
     ... )
     >>> found["exponent"].values.round(6).tolist()
     [0.5, -2.0]
