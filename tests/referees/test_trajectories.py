@@ -482,9 +482,11 @@ def test_random_events_and_observables_of_arrays(device):
 
 # Steps of one size end at the points of a table, as at sums of delays.
 DELAYED_STRUCTURE = 24
+# Few, long steps of `dop853` leave the largest errors: a system of 191 variables that grows was
+# 2.3e-5 off, and a tenth of that at a tenth of the tolerances.
 DELAYED_ARRAYS = {
     "tsit5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
-    "dop853": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5), "rk4": ({"step": 0.004}, 2e-4),
+    "dop853": ({"rtol": 1e-9, "atol": 1e-10}, 2e-5), "rk4": ({"step": 0.004}, 2e-4),
     "tsit5 fixed": ({"step": 0.01}, 2e-4), "dop853 fixed": ({"step": 0.02}, 2e-4),
     "euler": ({"step": 5e-4}, 2e-2),
     "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
