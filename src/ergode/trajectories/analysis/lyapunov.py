@@ -257,8 +257,9 @@ def _growth(vectors: np.ndarray, sums: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         lengths = np.linalg.qr(vectors.transpose(0, 3, 2, 1), mode="r")
         left = np.abs(np.diagonal(lengths, axis1=2, axis2=3))
-        parallel = left < 1e-9 * np.linalg.norm(lengths, axis=2)
-        total = sums.transpose(0, 2, 1) + np.log(left)
+        until = sums.transpose(0, 2, 1)
+        parallel = (left < 1e-9 * np.linalg.norm(lengths, axis=2)) | (until > PARALLEL / 2)
+        total = until + np.log(left)
         growth: np.ndarray = np.where(parallel.any(axis=0), PARALLEL, total[1] - total[0])
     return growth
 
