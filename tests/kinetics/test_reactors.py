@@ -270,7 +270,7 @@ def test_reactors_on_a_device(method, heating):
         for device in ("cpu", "cuda")
     )  # fmt: skip
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-7)
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
 
 
@@ -283,4 +283,4 @@ def test_many_small_tanks_on_a_device():
         for device in ("cpu", "cuda")
     )
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-7)
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8)

@@ -192,4 +192,5 @@ def test_cells_on_a_device():
         there = burn(
             network, *map(cupy.asarray, given), duration, rtol=asked, heating="constant-volume"
         )
-        np.testing.assert_allclose(here.mass_fraction, cupy.asnumpy(there.mass_fraction), rtol=1e-4)
+        off = np.abs(cupy.asnumpy(there.mass_fraction) / here.mass_fraction - 1.0)
+        assert (off < np.maximum(0.01 * rtol, 1e-8)[..., None]).all()  # steps differ by rounding
