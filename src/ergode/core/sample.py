@@ -1,4 +1,4 @@
-"""The first members of a call, of which the time of all is estimated."""
+"""A call for its first members alone. Their time tells about the time of all."""
 
 from __future__ import annotations
 

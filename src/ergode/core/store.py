@@ -257,7 +257,7 @@ class Store:
 
 
 def members_of(dim: str, count: int = 0) -> str:
-    """Name of so many members along a dim."""
+    """Name of the members along a dim: singular if `count` is 1."""
     known = ("replicate", "trajectory", "zone", "point", "run")
     if count == 1 and dim in known:
         return dim

@@ -12,9 +12,9 @@ def plural(item: str) -> str:
 
 def singular(items: str) -> str:
     """Name of one of several items."""
-    if items.endswith("ies") and items != "species":
-        return f"{items[:-3]}y"
-    return items.removesuffix("s") if items != "species" else items
+    if items == "species":
+        return items
+    return f"{items[:-3]}y" if items.endswith("ies") else items.removesuffix("s")
 
 
 def counted(count: int, noun: str) -> str:

@@ -207,7 +207,7 @@ def flux_graph(
 ) -> Axes:
     """Draw net fluxes between species (forward minus reverse) as arrows.
 
-    Nuclei are placed on the chart of nuclides, of which the part with fluxes is shown; an arrow
+    Nuclei are placed on the chart of nuclides. Only the part with fluxes is shown. An arrow
     connects the heaviest nuclei of the two sides of a reaction. Arrows are thinner where squares
     are small, and those across several nuclei are curved. Other species are placed by a spring
     layout; arrows connect every reactant with every product.

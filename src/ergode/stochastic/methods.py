@@ -250,8 +250,8 @@ def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> st
         return None
     kind = " of mass action" if pairs else ""
     return (
-        f"{counted(tables.reaction_count, 'reaction')}{kind}, {followed:,.0f} of which a "
-        "firing changes"
+        f"{counted(tables.reaction_count, 'reaction')}{kind}, and a firing changes "
+        f"the rates of {followed:,.0f}"
     )
 
 

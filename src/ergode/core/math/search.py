@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def first_from(values, low, high, x):
-    """First position from `low` on whose value is at least `x`; `high` if there is none."""
+    """Position of the first value that is at least `x`, from `low` on; `high` if no value is."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] < x:
@@ -15,7 +15,7 @@ def first_from(values, low, high, x):
 
 
 def first_above(values, low, high, x):
-    """First position from `low` on whose value is larger than `x`; `high` if there is none."""
+    """Position of the first value that is larger than `x`, from `low` on; `high` if no value is."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] <= x:

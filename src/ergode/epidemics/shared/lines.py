@@ -231,7 +231,7 @@ def empty_line(state, row, line, shift):
 
 
 def next_tested(plan, state, row, line, shift, starts):
-    """The node of a line that is tested next in a period that begins; -1 if there is none."""
+    """At the beginning of a period: the node of a line that is tested next, or -1."""
     if state.left[row, line] <= 0 or state.size[row, line] == 0:
         return np.int64(-1)
     node = _leave(plan, state, row, line, shift)

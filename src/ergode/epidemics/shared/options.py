@@ -32,7 +32,7 @@ OWN_FACTORS = option(False)
 HAS_CAPACITIES = option(False)
 """Whether compartments have a number of places."""
 HAS_LINES = option(False)
-"""Whether nodes wait in lines: for tests, of which there are some in each period, or places."""
+"""Whether nodes wait in lines: for the tests of each period, or for places."""
 HAS_QUEUES = option(False)
 """Whether nodes wait in lines for places."""
 HAS_DOSES = option(False)

@@ -51,8 +51,8 @@ class Trigger:
     below : bool
         Whether the count must be below the threshold; otherwise at the threshold or above.
     window : float, optional
-        Count what is new: entries into the compartments, or cases, in the last so many units of
-        time.  An entry counts until just before its age is the window.
+        Count only what is new: cases, or entries into the compartments, within this time [time].
+        An entry counts until just before its age is the window.
     fraction : float, optional
         In place of `level`: the threshold as a fraction of all nodes, or of those of `among`.
     among : str or mapping, optional
