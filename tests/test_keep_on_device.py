@@ -18,6 +18,7 @@ from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.first_passage import on_device
 from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.windows.runner import WindowEnsemble
+from ergode.particles.propagate import Moved
 from ergode.stochastic.outputs import Histogram
 from ergode.stochastic.runners.runner import Runner as StochasticRunner
 from ergode.stochastic.space.runner import SpaceRunner
@@ -31,6 +32,7 @@ kinetics_entry = import_module("ergode.kinetics.integrate")  # the package shows
 # ---- a table of calls
 
 OSCILLATOR = ergode.field_from_equations({"x": "y", "y": "-x / mass"})
+SPRING = ergode.field_from_equations({"x": "y", "y": "-k * x"})
 GROWTH = ergode.VectorField(lambda t, y, p: (p[0] * y[0] * y[0],), variables=["x"],
                             parameters=["rate"])  # fmt: skip
 LATE = ergode.field_from_equations({"x": "-x + 3 * sin(x(t - tau))"})
@@ -86,6 +88,31 @@ def space(**options):
     return ergode.stochastic.simulate_space(place, times=[0, 1, 2], replicates=5, seed=1, **options)
 
 
+def first(y, t, p):
+    return (y[0],)
+
+
+def estimated(engine, times=(0, 0.5, 1.5), to=np.asarray, **options):
+    """What is known of an oscillator by measurements, with maneuvers."""
+    prior = ergode.Gaussian(to([0.3, 0.0]), to([0.05, 0.05]))
+    given = {
+        "measurements": [ergode.Measurement(1.0, first, to([0.6]), to([0.04]))],
+        "maneuvers": [ergode.Maneuver(1.2, to([0.1, 0.0]), to([0.01, 0.01]))],
+        "parameters": {"k": 0.5}, "process_noise": to([0.001, 0.01]),
+    }  # fmt: skip
+    return engine.propagate(SPRING, prior, times=to(times), **{**given, **options})
+
+
+def many(**options):
+    priors = [ergode.Gaussian([0.3 * i, 0.0], [0.05, 0.05]) for i in range(3)]
+    return ergode.density.propagate(
+        SPRING, priors, times=[0, 0.5, 1.5], parameters={"k": 0.5}, width=0.1, keep="all",
+        **options,
+    )  # fmt: skip
+
+
+DENSITY = partial(estimated, ergode.density, width=0.1, compile="never")
+PARTICLES = partial(estimated, ergode.particles, count=300, step=0.1)
 STARTS = {"x": np.linspace(0, 1, 7), "y": 0.5}
 RISING = {"initial": {"x": 1.0}, "parameters": {"rate": np.linspace(0.1, 2.0, 6)}}
 CALLS = {
@@ -133,6 +160,16 @@ CALLS = {
     "nuclei that heat": partial(ergode.kinetics.integrate, CARBON, times=[0, 1e-8, 1e-7],
                                 temperature=3e9, density=1e7, initial={"c12": 1.0},
                                 heating="constant-volume"),
+    "density": DENSITY,
+    "a float32 density at last": partial(DENSITY, keep="last", precision="float32"),
+    "a density without its cells": partial(DENSITY, keep="none"),
+    "a density that ends": partial(DENSITY, max_cells=400),
+    "densities": many,
+    "a rotated density": partial(DENSITY, axes=np.array([[0.6, -0.8], [0.8, 0.6]]),
+                                 scheme="corner-transport", process_noise=None),
+    "particles": partial(PARTICLES, keep="all", resample_below=1.0),
+    "the last particles": PARTICLES,
+    "no particles": partial(PARTICLES, keep="none"),
 }  # fmt: skip
 EVERY = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 WARNS = pytest.mark.filterwarnings("ignore::ergode.ErgodeWarning")
@@ -169,7 +206,9 @@ def check_on_cpu(call):
     equal(kept.to_dataset(), plain)
 
 
-ORDINARY = ("first-passage", "realizations that fail", "adaptive", "kinetics")
+ORDINARY = (
+    "first-passage", "realizations that fail", "adaptive", "kinetics", "density", "particles",
+)  # fmt: skip
 """Calls of which other tests compile the kernels."""
 
 
@@ -225,6 +264,9 @@ class Apart(NDArrayOperatorsMixin):
 
     def __int__(self):
         return int(self.here)
+
+    def __float__(self):
+        return float(self.here)
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -298,19 +340,23 @@ def elsewhere(monkeypatch):
         devices.CPU, "to_library", lambda _, array, **__: Elsewhere.to_library(array)
     )
     wrapped(Histogram, "_empty", Elsewhere.to_library)
+    wrapped(resident, "fetch", Elsewhere.to_library)  # of densities; others have imported it
+    wrapped(Moved, "of", lambda f: f._replace(**{
+        name: Elsewhere.to_library(getattr(f, name)) for name in ("particle", "weight")
+    }))  # fmt: skip
 
 
 LARGE = ("count", "cases", "amount", "histogram", "below", "above", "state", "x", "mass_fraction",
-         "concentration")  # fmt: skip
+         "concentration", "coordinate", "mass", "particle", "weight")  # fmt: skip
 """Variables that must have stayed."""
 
 
 def check_elsewhere(call, plain):
     kept = call(device="cpu", keep_on_device=True)
     same_labels(kept, plain)
-    large = [name for name in LARGE if name in plain.data_vars]
+    large = [name for name in LARGE if name in plain.data_vars and plain[name].size]
     assert all(isinstance(kept._values[name], Apart) for name in large)
-    assert large or "passage_time" in plain
+    assert large or "passage_time" in plain or call.keywords["keep"] == "none"
     equal(kept.to_dataset(), plain)
     for name, array in kept.items():
         np.testing.assert_array_equal(array.here, plain[name].values, err_msg=name)
@@ -344,6 +390,8 @@ def test_arrays_that_are_apart_every_call(call, request):
         (stochastic, {"output": "statistics"}, ergode.PlanError, "made on the host"),
         (stochastic, {"output": "events"}, ergode.PlanError, "made on the host"),
         (space, {"output": "statistics"}, ergode.PlanError, "made on the host"),
+        (DENSITY, {"store": "run.zarr"}, ergode.PlanError, "store"),
+        (PARTICLES, {"store": "run.zarr"}, ergode.PlanError, "store"),
         (stochastic, {"chunk": 3}, ergode.PlanError, "chunk"),
         (stochastic, {"store": "run.zarr"}, ergode.PlanError, "store"),
         (stochastic, {"device": ["cpu", "cpu"]}, ergode.PlanError, "one device"),
@@ -355,13 +403,6 @@ def test_what_cannot_stay(call, options, error, words):
     with pytest.raises(error, match=words) as caught:
         call(**{"device": "cpu", "keep_on_device": True, **options})
     assert "\n" not in str(caught.value)
-
-
-def test_engines_without_it():
-    field = ergode.VectorField(lambda t, y, p: (-y[0],), variables=["x"])
-    for engine in (ergode.density, ergode.particles):
-        with pytest.raises(ergode.PlanError, match="propagate has no keep_on_device"):
-            engine.propagate(field, times=[0, 1], keep_on_device=True)
 
 
 def test_not_asked_for():
@@ -418,6 +459,8 @@ def inputs(to):
         "kinetics": lambda **o: ergode.kinetics.integrate(
             ROBERTSON, times=to(np.array([0.0, 40.0])),
             initial={"A": to(np.geomspace(1e-3, 1.0, 7))}, **o),
+        "density": partial(DENSITY, to=to),
+        "particles": partial(PARTICLES, to=to),
     }  # fmt: skip
 
 
@@ -473,7 +516,7 @@ def test_a_gpu(call, cupy):
     for name, array in kept.items():
         assert isinstance(array, cupy.ndarray), name
         np.testing.assert_array_equal(cupy.asnumpy(array), plain[name].values, err_msg=name)
-        if on_gpu and name in LARGE:
+        if on_gpu and name in LARGE and array.size:
             assert isinstance(kept._values[name], cupy.ndarray), name
         if array.size:
             assert cupy.from_dlpack(array).data.ptr == array.data.ptr

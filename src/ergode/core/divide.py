@@ -138,7 +138,7 @@ def divisible(
                 bound.apply_defaults()
                 few = _first_members(wanted, axis_of, bound.arguments, own)
                 return cast(Any, call)(**few)
-            if KEEP in named and _is_kept(call.__name__, signature, named, several):
+            if KEEP in named and _is_kept(call.__name__, named, several):
                 device = named.get("device", "auto")
                 with whole.outside(), checkpoint.outside(), resident.staying(device):
                     return call(*given, **named)
@@ -174,18 +174,14 @@ def _first_members(
     return {**arguments, **dict.fromkeys(own), **axis.cut(numbers.start, stop)}
 
 
-def _is_kept(
-    owner: str, signature: inspect.Signature, named: Mapping[str, Any], several: bool
-) -> bool:
+def _is_kept(owner: str, named: Mapping[str, Any], several: bool) -> bool:
     """Whether the result of a call stays on the device.
 
     Raises
     ------
     PlanError
-        The call cannot do this, or has other options that bring the result to the host.
+        There are other options that bring the result to the host.
     """
-    if KEEP not in signature.parameters:
-        raise PlanError(f"{owner} has no {KEEP}: its results are made on the host")
     check_switch(owner, KEEP, named[KEEP])
     if not named[KEEP]:
         return False

@@ -39,9 +39,9 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
     PlanError
         Not even one fits.
     """
-    room = _room(device)
+    room = room_on(device)
     if bytes_each > room and release():  # kept networks are dropped; a later call copies them anew
-        room = _room(device)
+        room = room_on(device)
     if bytes_each > room:
         raise PlanError(
             f"{what} needs {bytes_each / 1e9:.2f} GB, but {device.name} has {room / 1e9:.2f} GB "
@@ -53,7 +53,7 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
     return room // max(bytes_each, 1)
 
 
-def _room(device: Device) -> int:
+def room_on(device: Device) -> int:
     """Memory for one purpose: where results stay, half is for them, and half for computing."""
     stays = resident.device() is not None and device.is_cuda
     return device.available_bytes() // (2 if stays else 1)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels
+from ergode.core import checkpoint, kernels, resident
 from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.formulation import Compile, stands_in
+from ergode.core.launch import check_room, room_on
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import bayes, jump
@@ -42,6 +43,7 @@ from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
+_BYTES_READ = 48  # bytes per cell: keys, masses and their order, and copies of these
 _BARRIER_WORDS_MOST = 8  # threads per CPU core (one), or blocks per multiprocessor
 
 
@@ -159,7 +161,7 @@ class Evolution:
     def count_that_fits(dimension: int, cell_count: int, device: Device) -> int:
         """Number of densities that fit in memory at a time, with typical growth of their grids."""
         each = 4 * max(CUDARunner.cells_least, 2 * cell_count) * (150 + 16 * dimension)
-        return max(1, device.available_bytes() // each)
+        return max(1, room_on(device) // each)
 
     # ---- properties
 
@@ -230,8 +232,14 @@ class Evolution:
         counters[:, cells.LOADED] = counters[:, mass_word(self.lattices[0].dimension)]
 
     def read(self, which: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Keys of a density in ascending order, and the mass of each cell."""
-        key, mass = (self.device.get(array) for array in self._filled(which))
+        """Keys of a density in ascending order, and the mass of each cell.
+
+        They stay on the device if results do (see `core.resident`).
+        """
+        needed = _BYTES_READ * (int(self._counters[which, cells.USED]) - 1)
+        if resident.device() is not None and needed > room_on(self.device):
+            check_room(needed, "the cells of one more time", "use keep='last', or larger widths")
+        key, mass = (resident.fetch(self.device, array) for array in self._filled(which))
         key = key & cells.KEY
         order = np.argsort(key)
         # Rounding errors may be slightly negative.
@@ -584,7 +592,7 @@ class Evolution:
             return
         wanted = self._runner.room_for(count)
         each = self._bytes_per_cell()
-        room = self.device.available_bytes() // (each * self.count)
+        room = room_on(self.device) // (each * self.count)
         limit = f"there is room for {room} on {self.device.name}"
         # The sentinel, cell 0, does not count.
         if self._cells_most is not None and self._cells_most + 1 < room:

@@ -145,6 +145,7 @@ def propagate(
     lower_threshold: bool = False,
     scheme: SchemeName = "split",
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     precision: Precision = "float64",
     axes: Literal["variables", "principal"] | ArrayLike = "variables",
     conserved: Callable[..., tuple[Any, ...]] | None = None,
@@ -231,6 +232,10 @@ def propagate(
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
+    keep_on_device : bool
+        Whether the cells stay on the device: the call returns a `DeviceResult` of NumPy arrays
+        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Its other variables
+        are computed on the host. Not with `store`.
     precision : {"float32", "float64"}
         Type of masses and rates; sums are exact in both. Numbers out of its range are refused, and
         so are cells so narrow that their coordinates would be equal.

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.launch import check_room
 from ergode.core.status import Status
+from ergode.density.grid.cells import MASS_UNIT
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
 
@@ -81,7 +83,7 @@ class Record:
             self.pieces.clear()
         if self.keep != "none":
             keys, mass = cells()
-            self.pieces.append((keys, mass / mass.sum()))
+            self.pieces.append((keys, mass / _total(mass)))
         self.done = index + 1
 
     def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
@@ -134,6 +136,11 @@ class Record:
         return count
 
 
+def _total(mass: Any) -> float:
+    """Sum of masses in whole units: the same bits on every device, whatever the order."""
+    return float(np.rint(mass * MASS_UNIT).astype(np.int64).sum()) / float(MASS_UNIT)
+
+
 def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
     """Variables of all records [record, ...], and the densities themselves, end to end."""
     values = {
@@ -145,6 +152,10 @@ def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
     lattices = [record.lattice for record in records]
     stored = np.stack([record.stored for record in records])
     pieces = [piece for record in records for piece in record.pieces]
+    check_room(
+        int(stored.sum()) * (16 + 4 * lattices[0].dimension), "an array of the cells of all times",
+        "use keep='last', or larger widths",
+    )  # fmt: skip
     keys = np.concatenate([keys for keys, _ in pieces] or [np.empty(0, np.int64)])
     return values | {
         "centre": np.stack([lattice.centre for lattice in lattices]),

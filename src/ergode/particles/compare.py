@@ -29,6 +29,7 @@ from ergode import density
 from ergode.core import devices, results
 from ergode.core.arguments import did_you_mean, integer
 from ergode.core.errors import PlanError
+from ergode.core.resident import KEEP
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import views
@@ -214,7 +215,7 @@ def compare(
 # Options of each call by name, without the arguments of the comparison itself.
 _NOT_OPTIONS = (
     "field", "prior", "times", "device", "keep", "progress", "executor", "store", "chunk",
-    "checkpoint",
+    "checkpoint", KEEP,
 )  # fmt: skip
 _OF_DENSITY, _OF_PARTICLES, _OF_KALMAN = (
     {name: one for name, one in signature(tool).parameters.items() if name not in _NOT_OPTIONS}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import checkpoint as checkpoints
-from ergode.core import devices, launch, results
+from ergode.core import devices, launch, resident, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import check_switch, choice, integer
 from ergode.core.divide import StorePath, alone, divisible
@@ -80,6 +80,7 @@ def propagate(
     resample_below: float | None = None,
     regularise: bool = False,
     device: str | devices.Device = "auto",
+    keep_on_device: bool = False,
     keep: Literal["all", "last", "none"] = "last",
     progress: bool = False,
     store: StorePath | None = None,
@@ -128,6 +129,10 @@ def propagate(
         filter does not degenerate without noise, but it smooths a density that is not Gaussian.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep_on_device : bool
+        Whether the particles that are kept and their weights are on the device: the call returns a
+        `DeviceResult` of NumPy arrays (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read
+        without a copy. They are weighed and resampled on the host. Not with `store`.
     keep : {"all", "last", "none"}
         Times at which the particles themselves are part of the result.
     progress : bool
@@ -201,18 +206,15 @@ def propagate(
         resample_below=resample_below, regularise=regularise, device=place,
     )  # fmt: skip
     size = len(field.variables)
-    moved = Moved(
-        np.full((grid.size, size), np.nan), np.full((grid.size, size, size), np.nan),
-        np.full(grid.size, np.nan), [],
-    )  # fmt: skip
+    moved = Moved.of(grid.size, count, size, keep)
     with launch.Interruptible("times") as run:
         with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
-            visited = moved.visit(cloud, asked, keep, report)
+            visited = moved.visit(cloud, asked, report)
         rest = np.arange(grid.size) >= visited
         run.ends_with(np.where(rest, Status.NOT_RUN, Status.DONE))
         seen = found[: len(cloud.effective)]
         warn_of_few(cloud, seen)
-        values = moved.values(count) | {
+        values = moved.values() | {
             "effective_count_at_measurement": _filled(cloud.effective, (len(found),)),
             "unreliable_from": np.array(unreliable_from(cloud, seen)),
             "log_evidence": _filled(cloud.log_evidence, (len(found),)),
@@ -230,7 +232,7 @@ def propagate(
         coords = {
             "time": grid, "variable": names, "variable_": names,
             "measurement": [one.time for one in found],
-            "kept": [time for time, _, _ in moved.kept],
+            "kept": moved.times,
         }  # fmt: skip
         return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
 
@@ -241,11 +243,28 @@ class Moved(NamedTuple):
     mean: np.ndarray  # [time, variable]
     covariance: np.ndarray  # [time, variable, variable]
     effective: np.ndarray  # [time]
-    kept: list[tuple[float, np.ndarray, np.ndarray]]  # time, particles and weights
+    particle: Any  # [kept, particle, variable], on the device if results stay there
+    weight: Any  # [kept, particle]
+    times: list[float]  # of the particles that are kept
 
-    def visit(
-        self, cloud: Cloud, asked: Estimation, keep: str, report: Callable[[int], None]
-    ) -> int:
+    @classmethod
+    def of(cls, time_count: int, count: int, size: int, keep: str) -> Moved:
+        """No results yet, of `count` particles in `size` dimensions."""
+        kept = {"all": time_count, "last": 1, "none": 0}[keep]
+        launch.check_room(
+            8 * kept * count * (size + 1), f"an array of {count:,} particles at {kept:,} times",
+            "use keep='last', or fewer particles",
+        )  # fmt: skip
+        return cls(
+            np.full((time_count, size), np.nan),
+            np.full((time_count, size, size), np.nan),
+            np.full(time_count, np.nan),
+            resident.full((kept, count, size), np.nan, np.float64),
+            resident.full((kept, count), np.nan, np.float64),
+            [],
+        )
+
+    def visit(self, cloud: Cloud, asked: Estimation, report: Callable[[int], None]) -> int:
         """Propagate the ensemble from time to time; return how many times were reached."""
         number, at = 0, 0
         with checkpoints.single_run("particles", cloud.device) as single:
@@ -263,10 +282,7 @@ class Moved(NamedTuple):
                     weights = cloud.weights
                     self.mean[number], self.covariance[number] = moments(cloud.points, weights)
                     self.effective[number] = cloud.least_effective_count()
-                    if keep == "last":
-                        self.kept.clear()
-                    if keep != "none":
-                        self.kept.append((time, cloud.points, weights))
+                    self._keep(time, cloud.points, weights)
                     number += 1
                     report(1)
             except KeyboardInterrupt:
@@ -274,32 +290,42 @@ class Moved(NamedTuple):
                     raise
         return number
 
+    def _keep(self, time: float, points: np.ndarray, weights: np.ndarray) -> None:
+        """Keep particles, in the place of earlier ones if there is no other."""
+        if len(self.particle):
+            del self.times[len(self.particle) - 1 :]
+            row = len(self.times)
+            self.particle[row] = resident.beside(self.particle, points)
+            self.weight[row] = resident.beside(self.weight, weights)
+            self.times.append(time)
+
     def _state(self, number: int, at: int) -> dict[str, Any]:
         """What `_restore` takes."""
         return {
             "number": number, "at": at, "mean": self.mean, "covariance": self.covariance,
-            "effective_count": self.effective, "kept_times": np.array([t for t, _, _ in self.kept]),
-            "kept_points": np.array([one for _, one, _ in self.kept]),
-            "kept_weights": np.array([one for _, _, one in self.kept]),
+            "effective_count": self.effective, "kept_times": np.array(self.times),
+            "kept_points": self.particle[: len(self.times)],
+            "kept_weights": self.weight[: len(self.times)],
         }  # fmt: skip
 
     def _restore(self, state: Mapping[str, np.ndarray]) -> tuple[int, int]:
         """Go on from a state; return the numbers of times and of events so far."""
         self.mean[:], self.covariance[:] = state["mean"], state["covariance"]
         self.effective[:] = state["effective_count"]
-        kept = (state[f"kept_{name}"] for name in ("times", "points", "weights"))
-        self.kept.extend((float(time), one, two) for time, one, two in zip(*kept, strict=True))
+        self.times.extend(state["kept_times"].tolist())
+        self.particle[: len(self.times)] = state["kept_points"]
+        self.weight[: len(self.times)] = state["kept_weights"]
         return int(state["number"]), int(state["at"])
 
-    def values(self, count: int) -> dict[str, np.ndarray]:
-        """Variables of the result; `count` particles."""
-        kept, size = len(self.kept), self.mean.shape[1]
+    def values(self) -> dict[str, Any]:
+        """Variables of the result."""
+        kept = len(self.times)
         return {
             "mean": self.mean,
             "covariance": self.covariance,
             "effective_count": self.effective,
-            "particle": np.array([one for _, one, _ in self.kept]).reshape(kept, count, size),
-            "weight": np.array([one for _, _, one in self.kept]).reshape(kept, count),
+            "particle": self.particle[:kept],
+            "weight": self.weight[:kept],
         }
 
 

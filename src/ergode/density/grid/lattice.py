@@ -79,7 +79,7 @@ class Lattice:
 
     def unpack(self, keys: np.ndarray) -> np.ndarray:
         """Coordinates [cell, dimension] of keys, int32."""
-        result = np.empty((len(keys), self.dimension), np.int32)
+        result = np.empty_like(keys, np.int32, shape=(len(keys), self.dimension))
         for d in range(self.dimension):
             field = (keys >> (self.bits * d)) & ((1 << self.bits) - 1)
             result[:, d] = field - (1 << (self.bits - 1))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean, sequence
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.core.words import counted
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.vector_field import VectorField
@@ -222,7 +223,7 @@ def _by_name(what: str, given: Mapping[Any, Any]) -> dict[str, float]:
 def _numbers(what: str, value: Any, least_dims: int = 1) -> np.ndarray:
     """An array of finite numbers."""
     try:
-        found = np.array(value, np.float64)
+        found = np.array(on_host(value), np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} of a maneuver is {value!r}; expected numbers") from None
     if not np.isfinite(found).all():

@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core.arguments import sequence
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.core.words import counted
 from ergode.models.estimation.instruments import angles_of, range_of, range_rate_of
 from ergode.models.estimation.priors import covariance_of
@@ -79,7 +80,7 @@ class Measurement(HoldsFunctions):
         if self.h is None or self.value is None or self.covariance is None:
             raise ModelError("a measurement needs h, value and covariance, or else a likelihood")
         try:
-            value = np.atleast_1d(np.array(self.value, np.float64))
+            value = np.atleast_1d(np.array(on_host(self.value), np.float64))
         except (TypeError, ValueError, OverflowError):
             raise ModelError(
                 f"value of a measurement is {self.value!r}; expected numbers"
@@ -199,7 +200,7 @@ class Measurement(HoldsFunctions):
 
     def _covariance(self) -> np.ndarray:
         what = "covariance of a measurement"
-        size, given = self.component_count, self.covariance
+        size, given = self.component_count, on_host(self.covariance)
         if np.ndim(given) < 3:
             return covariance_of(given, size, what)
         if len(given) == 0:

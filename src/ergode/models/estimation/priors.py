@@ -313,7 +313,7 @@ def side_by_side(prior: Any) -> tuple[list[Prior], bool]:
 def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
     """A Gaussian for each row of mean or covariance; None for a single prior."""
     try:
-        means, spreads = np.array(mean, np.float64), np.array(covariance, np.float64)
+        means, spreads = (np.array(on_host(one), np.float64) for one in (mean, covariance))
     except (TypeError, ValueError, OverflowError):
         return None  # the check of a single Gaussian has the message
     if means.ndim < 2 and spreads.ndim < 3:
@@ -338,7 +338,7 @@ def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
     if not values:
         raise ModelError(f"{what} is empty; expected a value for every variable")
     try:
-        columns = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
+        columns = np.broadcast_arrays(*(np.asarray(on_host(one), np.float64) for one in values))
     except (TypeError, ValueError, OverflowError):
         raise ModelError(
             f"{what} is {list(values)!r}; expected numbers, or lists of one length"
@@ -359,7 +359,7 @@ def covariance_of(
         It is not.
     """
     try:
-        matrix = np.array(value, np.float64)
+        matrix = np.array(on_host(value), np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} is {value!r}; expected numbers") from None
     if matrix.ndim == 0:
