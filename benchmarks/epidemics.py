@@ -162,7 +162,7 @@ def cuda(options, rows):
     if "sweep" in options.case:
         sweep(options, rows)
     if "population" in options.case:
-        people = ergode.ContactNetwork.population(1_000_000, seed=1)
+        people = ergode.ContactNetwork.population(1_000_000, seed=1).network
         measure("population N=1e6, four layers, 100 replicates", people, 100)
     if "hubs" in options.case:
         measure("hubs Barabasi-Albert N=1e6 m=4", hubs(), repeats=9)

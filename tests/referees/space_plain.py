@@ -160,8 +160,7 @@ def master_equation(case):
                 if len(order) > MOST_STATES:
                     return None
             entries.append((number[after], number[state], rate))
-    rows, columns, rates = map(np.array, zip(*entries, strict=True))
-    rates = rates.astype(float)
+    rows, columns, rates = np.array(entries).reshape(-1, 3).T  # none, where nothing can happen
     shape = (len(order), len(order))
     generator = scipy.sparse.coo_array((rates, (rows, columns)), shape=shape).tocsc()
     generator = generator - scipy.sparse.diags_array(np.asarray(generator.sum(axis=0)).ravel())

@@ -176,8 +176,7 @@ def begin_zone(system, workspace, vectors, history, out):
         y[count] = 1.0
         vectors.new[count] = 1.0
     barrier()
-    widths = invariants.shape[0] * (invariants.shape[0] + 2)
-    conserved(invariants, y, vectors.gram[widths : widths + invariants.shape[0]], workspace.reduced)
+    conserved(invariants, y, vectors.gram, workspace.reduced)
     if not DYNAMIC:
         coefficients(
             system.rates, system.thermo, workspace, history.factors, history.temperature[0],
@@ -405,7 +404,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         taken += 1
         if FLOW == STIRRED:
             renew_sums(system.invariants, history.inflow, h, vectors.gram)
-        worst = project(system.invariants, new, vectors.gram, workspace.reduced, history.inflow)
+        worst = project(system.invariants, new, vectors.gram, workspace.reduced)
         defect = max(defect, worst)
         stop, base = grid[grid.size - 1], begin
         if TIMED:

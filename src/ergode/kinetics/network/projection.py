@@ -11,30 +11,38 @@ from ergode.kinetics.tables import NONNEGATIVE, STIRRED
 # --- device functions -----------------------------------------------------------------------------
 
 
-def conserved(invariants, y, totals, reduced):
-    """Compute the conserved sums."""
-    for k in no_unroll(range(invariants.shape[0])):
+def conserved(invariants, y, gram, reduced):
+    """Compute the sums to restore, which are also the first scale of a defect."""
+    count = invariants.shape[0]
+    for k in no_unroll(range(count)):
         part = 0.0
         for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
             part += invariants[k, i] * y[i]
         part = total_of(part, reduced, k & 1)
         if thread_rank() == 0:
-            totals[k] = part
+            gram[count * (count + 2) + k] = part
+            gram[k * (count + 2) + count + 1] = abs(part)
     barrier()
 
 
 def renew_sums(invariants, inflow, h, gram):
-    """Change the sums to restore by a step of length h in a stirred tank: E' = (E_in - E) / tau."""
+    """Change the sums to restore by a step of length h in a stirred tank: E' = (E_in - E) / tau.
+
+    The scale of a defect is then the largest sum that came in or was there: what washes out is
+    soon smaller than the error of a step.
+    """
     count, species_count = invariants.shape
     if thread_rank() == 0:
         kept = exp(-h * inflow[species_count + 1])
         for k in no_unroll(range(count)):
             into = inflow[species_count + 2 + k]
             place = count * (count + 2) + k
+            scale = k * (count + 2) + count + 1
+            gram[scale] = max(gram[scale], abs(into))
             gram[place] = into + (gram[place] - into) * kept
 
 
-def project(invariants, y, gram, reduced, inflow):
+def project(invariants, y, gram, reduced):
     """Clip negative amounts and restore conserved sums; returns the largest defect.
 
     Each amount is multiplied by one plus a linear combination of the invariants' weights, so zeros
@@ -60,14 +68,15 @@ def project(invariants, y, gram, reduced, inflow):
             part = total_of(part, reduced, turn & 1)
             turn += 1
             if first == 0:
-                wanted = gram[count * width + k]
-                gram[k * width + other] = wanted - part if other == count else part
+                if other == count:
+                    part = gram[count * width + k] - part
+                elif FLOW == STIRRED and other > count:
+                    part = max(part, gram[k * width + other])
+                gram[k * width + other] = part
     barrier()
     worst = 0.0
     for k in no_unroll(range(count)):
         scale = gram[k * width + count + 1]
-        if FLOW == STIRRED:  # a sum that is still near zero is no scale
-            scale = max(scale, abs(inflow[species_count + 2 + k]))
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
     barrier()
