@@ -33,19 +33,11 @@ NEEDED = ("equations", "prior")
 
 @dataclass(frozen=True)
 class DensityRun:
-    """A checked request for one density.
-
-    Attributes
-    ----------
-    field, prior
-        The field and the prior to propagate.
-    options : dict
-        Keyword arguments of `ergode.density.propagate`.
-    """
+    """A checked request for one density."""
 
     field: VectorField
     prior: Prior
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.density.propagate`
 
     @property
     def has_figure(self) -> bool:

@@ -54,24 +54,13 @@ READERS: Readers = {
 
 @dataclass(frozen=True)
 class EpidemicRun:
-    """A checked request for one ensemble of epidemics.
+    """A checked request for one ensemble of epidemics."""
 
-    Attributes
-    ----------
-    model
-        The model with the largest values of swept rates.
-    model_at_points
-        The model, or a function of parameters that returns it.
-    contacts
-        The contact network.
-    options : dict
-        Keyword arguments of `ergode.epidemics.simulate`.
-    """
-
-    model: CompartmentModel
+    model: CompartmentModel  # the model with the largest values of swept rates
+    # The model, or a function of parameters that returns it.
     model_at_points: CompartmentModel | ModelFunction
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.epidemics.simulate`
 
     @property
     def has_figure(self) -> bool:

@@ -50,17 +50,10 @@ READERS: Readers = {
 
 @dataclass(frozen=True)
 class KineticRun:
-    """A checked request for one network in one or more zones.
-
-    Attributes
-    ----------
-    network : ReactionNetwork
-    options : dict
-        Keyword arguments of `ergode.kinetics.integrate`.
-    """
+    """A checked request for one network in one or more zones."""
 
     network: ReactionNetwork
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.kinetics.integrate`
 
     @property
     def has_figure(self) -> bool:

@@ -78,36 +78,16 @@ CHECKPOINT = 60.0
 
 @dataclass(frozen=True)
 class RunFile:
-    """A checked run file.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    engine : str
-        Name of the engine.
-    title : str or None
-        Title above the figure.
-    request : Request
-        The request to run.
-    dataset : Path
-        Path of the result.
-    figure : Path or None
-        Path of the figure, if there is one.
-    overwrite : bool
-        Whether outputs of an earlier run are replaced.
-    options : Table
-        The table of options of the engine's call.
-    """
+    """A checked run file."""
 
     path: Path
     engine: str
-    title: str | None
+    title: str | None  # title above the figure
     request: Request
-    dataset: Path
-    figure: Path | None
-    overwrite: bool
-    options: Table
+    dataset: Path  # path of the result
+    figure: Path | None  # path of the figure, if there is one
+    overwrite: bool  # whether outputs of an earlier run are replaced
+    options: Table  # the table of options of the engine's call
 
     @property
     def store(self) -> Path | None:

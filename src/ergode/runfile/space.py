@@ -31,17 +31,10 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class SpaceRun:
-    """A checked request for realizations of a network on a grid.
-
-    Attributes
-    ----------
-    space : ReactionDiffusion
-    options : dict
-        Keyword arguments of `ergode.stochastic.simulate_space`.
-    """
+    """A checked request for realizations of a network on a grid."""
 
     space: ReactionDiffusion
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.stochastic.simulate_space`
 
     @property
     def has_figure(self) -> bool:

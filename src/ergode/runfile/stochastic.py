@@ -50,17 +50,11 @@ _OF_PROBABILITIES = (
 
 @dataclass(frozen=True)
 class StochasticRun:
-    """A checked request for realizations of one network, or for probabilities.
-
-    Attributes
-    ----------
-    network : ReactionNetwork
-    options : dict
-        Keyword arguments of `ergode.stochastic.simulate`; with the output ``"probabilities"``
-        those of `ergode.stochastic.probabilities`.
-    """
+    """A checked request for realizations of one network, or for probabilities."""
 
     network: ReactionNetwork
+    # Keyword arguments of `ergode.stochastic.simulate`; with the output ``"probabilities"`` those
+    # of `ergode.stochastic.probabilities`.
     options: Mapping[str, Any]
 
     @property

@@ -35,18 +35,10 @@ READERS: Readers = {
 
 @dataclass(frozen=True)
 class TrajectoryRun:
-    """A checked request for one ensemble of trajectories.
-
-    Attributes
-    ----------
-    field
-        The vector field to integrate.
-    options : dict
-        Keyword arguments of `ergode.trajectories.integrate`.
-    """
+    """A checked request for one ensemble of trajectories."""
 
     field: VectorField
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.trajectories.integrate`
 
     @property
     def has_figure(self) -> bool:

@@ -20,23 +20,14 @@ _SMOOTH = 6
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of every trajectory.
+    """Steps of every trajectory."""
 
-    Attributes
-    ----------
-    size : ndarray, shape [trajectory_count]
-        Step size of each trajectory [time]; a broadcast view if all are equal.
-    count : ndarray of int64, shape [trajectory_count]
-        Number of steps of each trajectory.
-    lags : ndarray of int64, shape [delay_count]
-        Each delay in steps; equal for all trajectories.
-    breaks : ndarray of uint8, shape [step_count]
-        Whether a step begins at a breaking point; ends after the last one that matters.
-    """
-
+    # [trajectory_count]: step size of each trajectory [time]; a broadcast view if all are equal.
     size: np.ndarray
-    count: np.ndarray
-    lags: np.ndarray
+    count: np.ndarray  # int64 [trajectory_count]: number of steps of each trajectory
+    lags: np.ndarray  # int64 [delay_count]: each delay in steps; equal for all trajectories
+    # uint8 [step_count]: whether a step begins at a breaking point; ends after the last one that
+    # matters.
     breaks: np.ndarray
 
 
@@ -103,24 +94,15 @@ def plan_steps(
 
 @dataclass(frozen=True)
 class Mesh:
-    """The cells of every trajectory, for `trajectories.delays.segments`.
+    """The cells of every trajectory, for `trajectories.delays.segments`."""
 
-    Attributes
-    ----------
-    shared : bool
-        Whether all trajectories share one mesh: equal lags, and breaking points at ends of cells.
-    width : ndarray, shape [trajectory_count]
-        Width of a trajectory's cells [time].
-    lags : ndarray of int64, shape [delay_count]
-        Each delay in cells; on meshes that are not shared, the cells of history to store.
-    breaks : ndarray of uint8, shape [cell_count]
-        Whether a shared cell begins at a breaking point.
-    """
-
+    # Whether all trajectories share one mesh: equal lags, and breaking points at ends of cells.
     shared: bool
-    width: np.ndarray
+    width: np.ndarray  # [trajectory_count]: width of a trajectory's cells [time]
+    # int64 [delay_count]: each delay in cells; on meshes that are not shared, the cells of history
+    # to store.
     lags: np.ndarray
-    breaks: np.ndarray
+    breaks: np.ndarray  # uint8 [cell_count]: whether a shared cell begins at a breaking point
 
 
 # Fewest cells in the shortest delay and between two breaking points; the error estimate needs them.

@@ -93,18 +93,13 @@ def _points_of(tableau: Tableau) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of tangent vectors (see `tangents.renew`).
+    """Growth of tangent vectors (see `tangents.renew`)."""
 
-    Attributes
-    ----------
-    renewal : tuple of int, int and float
-        The first step before which tangent vectors are orthonormalized, the number of steps between
-        two renewals, and the time relative to the origin from which growth is accumulated.
-    sums : ndarray, shape [tangent_count + 1, trajectory_count]
-        Output: sums of the logarithms of the norms, then the accumulated time.
-    """
-
+    # The first step before which tangent vectors are orthonormalized, the number of steps between
+    # two renewals, and the time relative to the origin from which growth is accumulated.
     renewal: tuple[int, int, float]
+    # [tangent_count + 1, trajectory_count]: output: sums of the logarithms of the norms, then the
+    # accumulated time.
     sums: np.ndarray
 
 
