@@ -32,12 +32,22 @@ _UNIT = re.compile(r"\([^)]*\)")
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Mean and covariance from a file: a prior, or a measurement."""
+    """Mean and covariance from a file: a prior, or a measurement.
 
-    names: tuple[str, ...]  # names of the components, without their units
-    mean: np.ndarray  # [component_count]
-    covariance: np.ndarray  # [component_count, component_count]
-    duration: float  # time until the next measurement, or until the end of the run [time]
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the components, without their units.
+    mean : ndarray, shape [component_count]
+    covariance : ndarray, shape [component_count, component_count]
+    duration : float
+        Time until the next measurement, or until the end of the run [time].
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    covariance: np.ndarray
+    duration: float
 
     @property
     def prior(self) -> Gaussian:
