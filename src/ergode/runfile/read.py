@@ -138,28 +138,17 @@ class RunFile:
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str],  # a TOML file as `ergode.runfile` describes
     *,
+    # Keys of the engine's table of options, such as ``[simulate]``, that override the file.
     options: Mapping[str, Any] | None = None,
+    # Path of the dataset, instead of the one in the file; the figure goes to the same folder.
     output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
+    overwrite: bool = False,  # replace the outputs of an earlier run, whatever the file says
+    # Values that replace those of the file, each as ``key.path=value``; `options` go before them.
     settings: Sequence[str] = (),
 ) -> RunFile:
     """Read and check a run file, including its network.
-
-    Parameters
-    ----------
-    path : path
-        A TOML file as `ergode.runfile` describes.
-    options : mapping, optional
-        Keys of the engine's table of options, such as ``[simulate]``, that override the file.
-    output : path, optional
-        Path of the dataset, instead of the one in the file; the figure goes to the same folder.
-    overwrite : bool
-        Replace the outputs of an earlier run, whatever the file says.
-    settings : sequence of str
-        Values that replace those of the file, each as ``key.path=value``; `options` go before
-        them.
 
     Raises
     ------

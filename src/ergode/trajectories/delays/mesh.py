@@ -32,32 +32,15 @@ class Steps:
 
 
 def plan_steps(
-    span: float,
-    step: float,
-    count: int,
-    delays: Sequence[str],
-    taus: Sequence[np.ndarray],
-    least_lag: int = 2,
-    apart: int = 1,
+    span: float,  # duration of the integration [time]
+    step: float,  # largest step [time]
+    count: int,  # number of trajectories
+    delays: Sequence[str],  # names of the parameters that are delays
+    taus: Sequence[np.ndarray],  # [trajectory_count]: values of the delays [time]
+    least_lag: int = 2,  # fewest steps in the shortest delay
+    apart: int = 1,  # fewest steps between two breaking points
 ) -> Steps:
     """Choose a step size of at most `step` that divides every delay, or the span without delays.
-
-    Parameters
-    ----------
-    span : float
-        Duration of the integration [time].
-    step : float
-        Largest step [time].
-    count : int
-        Number of trajectories.
-    delays : sequence of str
-        Names of the parameters that are delays.
-    taus : sequence of ndarray, shape [trajectory_count]
-        Values of the delays [time].
-    least_lag : int
-        Fewest steps in the shortest delay.
-    apart : int
-        Fewest steps between two breaking points.
 
     Raises
     ------
@@ -114,35 +97,19 @@ _FINE, _FINER = 64, 4
 
 def plan_mesh(
     span: float,
-    fraction: float,
+    fraction: float,  # widest cell, relative to the longest delay
     count: int,
     delays: Sequence[str],
+    # [trajectory_count]: least and largest value of every delay [time]; equal for constant delays.
     least: Sequence[np.ndarray],
     most: Sequence[np.ndarray],
     *,
-    step: float | None = None,
-    free: bool = False,
-    least_lag: int = _LEAST_LAG,
-    apart: int = _APART,
+    step: float | None = None,  # widest cell [time], for fixed steps of this size
+    free: bool = False,  # whether every trajectory needs its own mesh
+    least_lag: int = _LEAST_LAG,  # fewest cells in the shortest delay
+    apart: int = _APART,  # fewest cells between two breaking points of a shared mesh
 ) -> Mesh:
     """Choose cells no wider than `fraction` of a trajectory's longest delay, or than `step`.
-
-    Parameters
-    ----------
-    span, count, delays
-        As for `plan_steps`.
-    fraction : float
-        Widest cell, relative to the longest delay.
-    least, most : sequence of ndarray, shape [trajectory_count]
-        Least and largest value of every delay [time]; equal for constant delays.
-    step : float, optional
-        Widest cell [time], for fixed steps of this size.
-    free : bool
-        Whether every trajectory needs its own mesh.
-    least_lag : int
-        Fewest cells in the shortest delay.
-    apart : int
-        Fewest cells between two breaking points of a shared mesh.
 
     Raises
     ------

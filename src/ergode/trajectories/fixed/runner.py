@@ -104,46 +104,24 @@ class Growth:
 
 
 class Ensemble:
-    """Trajectories of a vector field.
-
-    Parameters
-    ----------
-    field, history
-        As for `integrate`, already checked.
-    tableau : Tableau
-        The method.
-    times : ndarray, shape [time_count]
-        Ascending grid [time]; trajectories start at ``times[0]``.
-    device : Device
-        Device that runs the kernel.
-    precision : {"float32", "float64"}
-        Type of the state.
-    jumps : bool
-        Whether the end of a history differs from the initial state.
-    scheme : int
-        Scheme of the noise (see `noise.SCHEME`).
-    paths : Paths
-        Of the noise.
-    tangents : int
-        Number of tangent vectors among the variables of the field (see `tangents`).
-    when : {"auto", "now", "never"}
-        When the field is compiled for the CPU (see `core.formulation`).
-    """
+    """Trajectories of a vector field."""
 
     def __init__(
         self,
         field: VectorField,
-        tableau: Tableau,
+        tableau: Tableau,  # the method
         history: Callable[..., Any] | None,
         *,
+        # [time_count]: ascending grid [time]; trajectories start at ``times[0]``.
         times: np.ndarray,
-        device: Device,
-        precision: Precision = "float64",
-        jumps: bool = False,
-        scheme: int = 0,
-        paths: noise.Paths = noise.OWN_PATHS,
+        device: Device,  # device that runs the kernel
+        precision: Precision = "float64",  # type of the state
+        jumps: bool = False,  # whether the end of a history differs from the initial state
+        scheme: int = 0,  # scheme of the noise (see `noise.SCHEME`)
+        paths: noise.Paths = noise.OWN_PATHS,  # of the noise
+        # Number of tangent vectors among the variables of the field (see `tangents`).
         tangents: int = 0,
-        when: Compile = "now",
+        when: Compile = "now",  # when the field is compiled for the CPU (see `core.formulation`)
     ) -> None:
         self._paths = paths
         self.device = device
