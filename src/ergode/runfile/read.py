@@ -44,32 +44,25 @@ class Request(Protocol):
     @property
     def options(self) -> Mapping[str, Any]:
         """Keyword arguments of the engine's call."""
-        ...
 
     @property
     def has_figure(self) -> bool:
         """Whether the result can be drawn."""
-        ...
 
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
-        ...
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Run it."""
-        ...
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
-        ...
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result."""
-        ...
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that summarize the result."""
-        ...
 
 
 CHECKPOINT = 60.0
