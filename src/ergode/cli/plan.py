@@ -25,23 +25,12 @@ _HERE = ("auto", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a plan is for.
+    """What a plan is for."""
 
-    Attributes
-    ----------
-    device : str
-        A device of this machine, or one of the table.
-    count : int
-        Number of devices.
-    price : float or None
-        Of a device and hour.
-    times : bool
-        Whether to estimate the time, by a sample of members on a core of this machine.
-    """
-
-    device: str
-    count: int = 1
-    price: float | None = None
+    device: str  # a device of this machine, or one of the table
+    count: int = 1  # number of devices
+    price: float | None = None  # of a device and hour
+    # Whether to estimate the time, by a sample of members on a core of this machine.
     times: bool = False
 
 

@@ -23,23 +23,12 @@ from ergode.stochastic import methods as stochastic_methods
 
 @dataclass(frozen=True)
 class Case:
-    """A set of kernels to compile.
-
-    Attributes
-    ----------
-    engine : str
-    name : str
-        Name of a method and of a kind of model.
-    run : function
-        ``run(device)`` makes the calls.
-    targets : tuple of str
-        Targets on which it runs.
-    """
+    """A set of kernels to compile."""
 
     engine: str
-    name: str
-    run: Callable[[str], None]
-    targets: tuple[str, ...] = ("cpu", "cuda")
+    name: str  # name of a method and of a kind of model
+    run: Callable[[str], None]  # ``run(device)`` makes the calls
+    targets: tuple[str, ...] = ("cpu", "cuda")  # targets on which it runs
 
 
 # ---- epidemics: kernels with all families of holding times, which any model can use

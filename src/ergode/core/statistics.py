@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 _HALF_WORD = 32
+_BLOCK = 1 << 20  # integers whose squares are summed at a time
 
 
 class ExactSums:
@@ -37,12 +38,14 @@ class ExactSums:
         self.squares_low[at] += squares_low
         self.squares_high[at] += squares_high
 
-    def add_values(self, values: np.ndarray) -> None:
-        """Add integers, shape [replicate, *shape]."""
-        wide = values.astype(np.int64)
-        square = wide * wide
-        low = square & ((1 << _HALF_WORD) - 1)
-        self.add(wide.sum(axis=0), low.sum(axis=0), (square >> _HALF_WORD).sum(axis=0))
+    def add_values(self, values: np.ndarray, at: Any = ...) -> None:
+        """Add integers [replicate, ...] to the part `at` of these sums."""
+        rows = max(1, _BLOCK // max(1, values[:1].size))  # squares of all would take much memory
+        for first in range(0, len(values), rows):
+            wide = values[first : first + rows].astype(np.int64)
+            square = wide * wide
+            low, high = square & ((1 << _HALF_WORD) - 1), square >> _HALF_WORD
+            self.add(wide.sum(axis=0), low.sum(axis=0), high.sum(axis=0), at)
 
     def mean(self, count: Any) -> np.ndarray:
         """Mean of `count` numbers each; NaN if `count` is zero."""

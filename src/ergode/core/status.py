@@ -45,6 +45,11 @@ class Status(IntEnum):
         return self.value >= 2 and self not in (Status.STOPPED, Status.SKIPPED)
 
 
+def has_failed(codes: np.ndarray) -> np.ndarray:
+    """Whether the values of each replicate should not be used, from its status."""
+    return np.isin(codes, [member for member in Status if member.is_error])
+
+
 def flags() -> dict[str, object]:
     """Meanings of the codes, as variable attributes of the CF conventions."""
     return {

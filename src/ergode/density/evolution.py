@@ -54,29 +54,6 @@ class EndedError(PlanError):
 class Evolution:
     """Densities that advance in time side by side.
 
-    Parameters
-    ----------
-    field : VectorField
-    lattices : sequence of Lattice
-        One per density; all have the same dimension.
-    parameters : ndarray, shape [density_count, parameter_count]
-    scheme : {"split", "corner-transport"}
-    threshold : float or array_like, shape [density_count]
-        Cells with a smaller fraction of the probability may be dropped.
-    device : Device
-    precision : {"float32", "float64"}
-        Type of masses and rates.
-    noise : Noise, optional
-        Process noise.
-    limits : sequence of Limits
-        One per density; cells outside are never made.
-    max_cells : int, optional
-        A density that needs more cells is treated as if memory were full.
-    loss_rate : float, optional
-        Probability that may be lost per unit of time; the threshold follows from it.
-    when : {"auto", "now", "never"}
-        When to compile the field.
-
     Attributes
     ----------
     equations : list of str
@@ -91,18 +68,21 @@ class Evolution:
     def __init__(
         self,
         field: VectorField,
-        lattices: Sequence[Lattice],
-        parameters: np.ndarray,
+        lattices: Sequence[Lattice],  # one per density; all have the same dimension
+        parameters: np.ndarray,  # [density_count, parameter_count]
         *,
         scheme: str,
+        # [density_count]: cells with a smaller fraction of the probability may be dropped.
         threshold: float | np.ndarray,
         device: Device,
-        precision: Precision = "float64",
+        precision: Precision = "float64",  # type of masses and rates
         noise: Noise | None = None,
-        limits: Sequence[Limits] = (),
+        limits: Sequence[Limits] = (),  # one per density; cells outside are never made
+        # A density that needs more cells is treated as if memory were full.
         max_cells: int | None = None,
+        # Probability that may be lost per unit of time; the threshold follows from it.
         loss_rate: float | None = None,
-        when: Compile = "now",
+        when: Compile = "now",  # when the field is compiled
     ) -> None:
         self.lattices = list(lattices)
         self.lattice = lattice = lattices[0]

@@ -125,24 +125,12 @@ def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
 
 @dataclass(frozen=True)
 class Laid:
-    """Cells of a prior on a lattice.
+    """Cells of a prior on a lattice."""
 
-    Attributes
-    ----------
-    keys : ndarray
-        Keys in ascending order.
-    mass : ndarray
-        Masses, with the sum one.
-    threshold : float
-        Probability below which cells may be dropped.
-    left_out : float
-        Probability of the prior outside of the cells.
-    """
-
-    keys: np.ndarray
-    mass: np.ndarray
-    threshold: float
-    left_out: float
+    keys: np.ndarray  # keys in ascending order
+    mass: np.ndarray  # masses, with the sum one
+    threshold: float  # probability below which cells may be dropped
+    left_out: float  # probability of the prior outside of the cells
 
 
 def lay_prior(

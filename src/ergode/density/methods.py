@@ -18,32 +18,20 @@ SchemeName = Literal["split", "corner-transport"]
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """A scheme that transports mass through the faces of cells.
+    """A scheme that transports mass through the faces of cells."""
 
-    Attributes
-    ----------
-    reason : str
-        Why a run uses this scheme, for the attributes of the result.
-    transport : module
-        Module with its device functions `find_fluxes_cpu` and `find_fluxes_cuda`.
-    unsplit : bool
-        Whether all dimensions are advanced together.  The sum of their rates then bounds the step,
-        a cell owns the faces above it, and the fluxes of all dimensions may be stored together.
-    boxed : bool
-        Whether the prior's cells fill a box, as in the published runs, or are above the threshold.
-    shift : callable
-        `shift(journey)`: shift of a posterior's mean because transport smeared the tail
-        [standard deviations of the posterior].
-    shift_order : int
-        Power of the width with which this shift falls, for a fixed density.
-    """
-
-    reason: str
+    reason: str  # why a run uses this scheme, for the attributes of the result
+    # Module with its device functions `find_fluxes_cpu` and `find_fluxes_cuda`.
     transport: ModuleType
+    # Whether all dimensions are advanced together. The sum of their rates then bounds the step, a
+    # cell owns the faces above it, and the fluxes of all dimensions may be stored together.
     unsplit: bool
+    # Whether the prior's cells fill a box, as in the published runs, or are above the threshold.
     boxed: bool
+    # `shift(journey)`: shift of a posterior's mean because transport smeared the tail [standard
+    # deviations of the posterior].
     shift: Callable[[tail.Journey], float]
-    shift_order: int
+    shift_order: int  # power of the width with which this shift falls, for a fixed density
 
     def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
         """Options of the kernels, for a target and for stored or recomputed fluxes."""

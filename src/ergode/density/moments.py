@@ -144,27 +144,17 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
 
 @dataclass(frozen=True)
 class Summary:
-    """Moments and sharpness of a density.
-
-    Attributes
-    ----------
-    cell_count : int
-    mass : float
-        Sum over cells.
-    mean : ndarray, shape [variable]
-    covariance : ndarray, shape [variable, variable]
-    sharpness : ndarray, shape [dimension]
-        Length scale of the density's features along each axis, as a standard deviation in cells.
-    beyond : float
-        Estimated fraction of the mass beyond the edge of the grid, by extrapolation of the density
-        towards the edge.
-    """
+    """Moments and sharpness of a density."""
 
     cell_count: int
-    mass: float
-    mean: np.ndarray
-    covariance: np.ndarray
+    mass: float  # sum over cells
+    mean: np.ndarray  # [variable]
+    covariance: np.ndarray  # [variable, variable]
+    # [dimension]: length scale of the density's features along each axis, as a standard deviation
+    # in cells.
     sharpness: np.ndarray
+    # Estimated fraction of the mass beyond the edge of the grid, by extrapolation of the density
+    # towards the edge.
     beyond: float
 
 

@@ -23,21 +23,13 @@ _STEPS_MOST = 1e7
 
 @dataclass(frozen=True)
 class Noise:
-    """White noise added to the equations.
+    """White noise added to the equations."""
 
-    Attributes
-    ----------
-    matrix : ndarray, shape [dimension, dimension], optional
-        Q, if it is constant: diagonal along the lattice's axes.
-    function : function, optional
-        Otherwise a function of (t, y, p): the diagonal of Q along the variables.
-    amplitudes : bool
-        Whether the function returns square roots of the diagonal.
-    """
-
+    # [dimension, dimension]: Q, if it is constant: diagonal along the lattice's axes.
     matrix: np.ndarray | None = None
+    # Otherwise a function of (t, y, p): the diagonal of Q along the variables.
     function: Callable[..., tuple[Any, ...]] | None = None
-    amplitudes: bool = False
+    amplitudes: bool = False  # whether the function returns square roots of the diagonal
 
     def spread(self, lattice: Lattice) -> np.ndarray:
         """Fraction of a cell that moves each way along each axis per unit of time, or NaN."""

@@ -19,39 +19,21 @@ from ergode.models.estimation.measurement import Measurement
 
 
 class Run:
-    """A run of densities; each has its record.
-
-    Parameters
-    ----------
-    evolution : Evolution
-    records : sequence of Record
-        One per density; all have the same times.
-    measurements : sequence of Measurement
-        In order of time.
-    maneuvers : sequence of Maneuver
-        In order of time.
-    places : ndarray of int, shape [density_count]
-        Index of each density's own measured value, and change by a maneuver.
-    left_out : ndarray, shape [density_count]
-        Probability of the prior outside of its cells.
-    may_lose : float
-        Probability that may be pruned after a measurement, if it determines the threshold.
-    alone : bool
-        Whether this is the call's only density: times that it does not reach are then omitted.
-    show : bool
-        Whether to show progress.
-    """
+    """A run of densities; each has its record."""
 
     def __init__(
         self,
         evolution: Evolution,
-        records: Sequence[Record],
-        measurements: Sequence[Measurement],
-        maneuvers: Sequence[Maneuver] = (),
+        records: Sequence[Record],  # one per density; all have the same times
+        measurements: Sequence[Measurement],  # in order of time
+        maneuvers: Sequence[Maneuver] = (),  # in order of time
         *,
+        # [density_count]: index of each density's own measured value, and change by a maneuver.
         places: np.ndarray,
-        left_out: np.ndarray,
+        left_out: np.ndarray,  # [density_count]: probability of the prior outside of its cells
+        # Probability that may be pruned after a measurement, if it determines the threshold.
         may_lose: float,
+        # Whether this is the call's only density: times that it does not reach are then omitted.
         alone: bool,
         show: bool,
     ) -> None:

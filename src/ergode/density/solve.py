@@ -31,39 +31,23 @@ _TRIES = 4
 
 @dataclass
 class Solver:
-    """Settings shared by all densities of a call, and the result of each.
-
-    Attributes
-    ----------
-    asked : Estimation
-    lattices : list of Lattice
-        One per density.
-    limits : Limits, optional
-        Admissible region of the densities.
-    thresholds : dict of int to float or None
-        Threshold for the cells of each lattice, by the identity of the lattice.  Densities that
-        share a lattice share their prior.
-    tail_level : dict of int to float
-        Default threshold as a fraction of the largest cell, by the identity of the lattice.
-    allowed : (float, float), optional
-        Probability that may be lost at once, and per unit of time; given if it determines the
-        threshold.
-    boxed : bool
-        Whether the cells of the prior fill a box.
-    options : dict
-        Keyword arguments of `Evolution`.
-    """
+    """Settings shared by all densities of a call, and the result of each."""
 
     asked: Estimation
-    lattices: list[Lattice]
-    limits: Limits | None
+    lattices: list[Lattice]  # one per density
+    limits: Limits | None  # admissible region of the densities
+    # Threshold for the cells of each lattice, by the identity of the lattice. Densities that share
+    # a lattice share their prior.
     thresholds: dict[int, float | None]
+    # Default threshold as a fraction of the largest cell, by the identity of the lattice.
     tail_level: dict[int, float]
+    # Probability that may be lost at once, and per unit of time; given if it determines the
+    # threshold.
     allowed: tuple[float, float] | None
-    boxed: bool
+    boxed: bool  # whether the cells of the prior fill a box
     keep: str
     show: bool
-    options: dict[str, Any]
+    options: dict[str, Any]  # keyword arguments of `Evolution`
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)

@@ -60,26 +60,17 @@ class Pull(NamedTuple):
 
     Each array may have a first axis [interval]: one effect for each interval of a `Journey`, that
     of the measurements since.
-
-    Attributes
-    ----------
-    distance : ndarray, shape []
-        Shift of the mean, in deviations of the density before.
-    ratio : ndarray, shape []
-        Deviation after the measurements, divided by the deviation before.
-    slope : ndarray, shape [dimension]
-        Change of the distance from the mean, in deviations, per cell along each axis.
-    narrowed : ndarray, shape [dimension, dimension]
-        Covariance of the slope of the logarithm of the density before, in cells: over that density,
-        less over the posterior.
-    effect : ndarray, shape [dimension, dimension]
-        Shift of the posterior, in its deviations, per displacement of the density before, in cells.
     """
 
-    distance: np.ndarray
-    ratio: np.ndarray
+    distance: np.ndarray  # shift of the mean, in deviations of the density before
+    ratio: np.ndarray  # deviation after the measurements, divided by the deviation before
+    # [dimension]: change of the distance from the mean, in deviations, per cell along each axis.
     slope: np.ndarray
+    # [dimension, dimension]: covariance of the slope of the logarithm of the density before, in
+    # cells: over that density, less over the posterior.
     narrowed: np.ndarray
+    # [dimension, dimension]: shift of the posterior, in its deviations, per displacement of the
+    # density before, in cells.
     effect: np.ndarray
 
     def displaced(self, cells: np.ndarray) -> float:

@@ -51,40 +51,25 @@ def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 @dataclass
 class Cloud:
-    """Particles, their weights, and the options of their integration.
-
-    Attributes
-    ----------
-    pushed : Pushed
-    parameters : dict of str to float
-    points : ndarray, shape [particle, variable]
-    log_weights : ndarray, shape [particle]
-    step : float or None
-        Step of methods with a fixed step [time].
-    resample_below : float
-        Resample when the effective sample size falls below this fraction of the particles.
-    regularise : bool
-        Whether resampling draws from a smooth density instead of copying particles.
-    effective : list of float
-        Effective sample size at each measurement, before resampling.
-    lost : ndarray of bool, shape [particle]
-        Particles whose integration failed; their weight is zero.
-    """
+    """Particles, their weights, and the options of their integration."""
 
     pushed: Pushed
     parameters: dict[str, float]
-    points: np.ndarray
-    log_weights: np.ndarray
+    points: np.ndarray  # [particle, variable]
+    log_weights: np.ndarray  # [particle]
     device: Device
     seed: int
-    step: float | None
+    step: float | None  # step of methods with a fixed step [time]
+    # Resample when the effective sample size falls below this fraction of the particles.
     resample_below: float
-    regularise: bool
+    regularise: bool  # whether resampling draws from a smooth density instead of copying particles
     options: dict[str, Any]
     log_evidence: list[float] = field(default_factory=list)
     before: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    # Effective sample size at each measurement, before resampling.
     effective: list[float] = field(default_factory=list)
     resampled_count: int = 0
+    # [particle]: particles whose integration failed; their weight is zero.
     lost: np.ndarray | None = None
     _flights: int = 0
     _origin: np.ndarray | None = None  # original of each copy, until noise separates them

@@ -84,39 +84,20 @@ def bank_of(
 
 @dataclasses.dataclass
 class Bank:
-    """Kalman filters side by side.
+    """Kalman filters side by side."""
 
-    Attributes
-    ----------
-    field : VectorField
-        Without noise.
-    noise : Noise or None
-    correlation : ndarray, shape [variable, variable]
-        Of the noise, if it is given by amplitudes.
-    transform : SigmaPoints
-    parameters : ndarray, shape [filter, parameter]
-    places : ndarray of int, shape [filter]
-        Index of each filter among the values of a measurement.
-    step : float
-        Longest time between two sets of sigma points, with noise [time].
-    mean : ndarray, shape [filter, variable]
-    covariance : ndarray, shape [filter, variable, variable]
-    now : float
-        Time of mean and covariance.
-    """
-
-    field: VectorField
+    field: VectorField  # without noise
     noise: Noise | None
-    correlation: np.ndarray
+    correlation: np.ndarray  # [variable, variable]: of the noise, if it is given by amplitudes
     transform: SigmaPoints
-    parameters: np.ndarray
-    places: np.ndarray
-    step: float
+    parameters: np.ndarray  # [filter, parameter]
+    places: np.ndarray  # [filter]: index of each filter among the values of a measurement
+    step: float  # longest time between two sets of sigma points, with noise [time]
     rtol: float
     device: devices.Device
-    mean: np.ndarray
-    covariance: np.ndarray
-    now: float
+    mean: np.ndarray  # [filter, variable]
+    covariance: np.ndarray  # [filter, variable, variable]
+    now: float  # time of mean and covariance
     status: np.ndarray = dataclasses.field(init=False)
     seen: list[dict[str, np.ndarray]] = dataclasses.field(default_factory=list)
 

@@ -17,21 +17,12 @@ from ergode.trajectories.methods import MethodName
 
 @dataclass(frozen=True)
 class Pushed:
-    """A field with its noise, in coordinates in which the noise is uncorrelated.
+    """A field with its noise, in coordinates in which the noise is uncorrelated."""
 
-    Attributes
-    ----------
-    field : VectorField
-        Has a diffusion if there is noise.
-    axes : ndarray, shape [variable_count, variable_count]
-        Columns are the directions of the field's variables.
-    method : str
-        Method of `ergode.trajectories` that integrates it.
-    """
-
-    field: VectorField
+    field: VectorField  # has a diffusion if there is noise
+    # [variable_count, variable_count]: columns are the directions of the field's variables.
     axes: np.ndarray
-    method: MethodName
+    method: MethodName  # method of `ergode.trajectories` that integrates it
 
     @property
     def is_noisy(self) -> bool:

@@ -13,21 +13,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class SigmaPoints:
-    """Points and weights for states of `size` variables.
-
-    Attributes
-    ----------
-    size : int
-    alpha : float
-        Distance of the points from the mean, in units of ``sqrt(size + kappa)`` deviations.
-    beta : float
-        Weight of the central point in covariances; 2 is best for Gaussians.
-    kappa : float
-    """
+    """Points and weights for states of `size` variables."""
 
     size: int
+    # Distance of the points from the mean, in units of ``sqrt(size + kappa)`` deviations.
     alpha: float
-    beta: float
+    beta: float  # weight of the central point in covariances; 2 is best for Gaussians
     kappa: float
 
     @property

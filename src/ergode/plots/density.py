@@ -58,9 +58,7 @@ def density(
     ax = quiet(new_axes() if ax is None else ax)
     names = [str(name) for name in dataset["variable"].values]
     if len(names) == 1:
-        curve = views.marginal(cells, names[0])
-        ax.fill_between(curve[names[0]], curve, color=color, alpha=0.3, linewidth=0)
-        ax.plot(curve[names[0]], curve, color=color)
+        _draw_marginal(ax, cells, names[0], color)
         ax.set_xlabel(names[0])
         ax.set_ylabel("density")
         return ax
@@ -80,6 +78,15 @@ def density(
     ax.set_xlabel(pair[0])
     ax.set_ylabel(pair[1])
     return ax
+
+
+def _draw_marginal(ax: Axes, cells: xarray.Dataset, name: str, color: str) -> None:
+    """Draw the density of one variable as a filled curve."""
+    from ergode.density import views
+
+    curve = views.marginal(cells, name)
+    ax.fill_between(curve[name], curve, color=color, alpha=0.3, linewidth=0)
+    ax.plot(curve[name], curve, color=color)
 
 
 def density_strip(
@@ -110,6 +117,11 @@ def density_strip(
             linewidth=0,
         )  # fmt: skip
     ax.plot(time, mean, color=_BLUE)
+    return _over_time(ax, dataset, name)
+
+
+def _over_time(ax: Axes, dataset: xarray.Dataset, name: str) -> Axes:
+    """Label axes of a variable over time, and mark the measurements."""
     for at in dataset["measurement"].values:
         ax.axvline(at, color=_RED, linewidth=0.8)
     ax.set_xlabel("time")
@@ -154,9 +166,7 @@ def density_marginals(
             if column > row:
                 ax.set_axis_off()
             elif column == row:
-                curve = views.marginal(cells, below)
-                ax.fill_between(curve[below], curve, color=color, alpha=0.3, linewidth=0)
-                ax.plot(curve[below], curve, color=color)
+                _draw_marginal(ax, cells, below, color)
                 ax.set_yticks([])
             else:
                 density(dataset, time, variables=(across, below), color=color, ax=ax)
@@ -224,11 +234,7 @@ def density_over_time(
     for end in ends.values[:, k].T:
         ax.plot(every, mean + (end[source] - reported) * scale, color="black", linewidth=0.7)
     ax.plot(every, mean, color="black", linewidth=1.2)
-    for seen in dataset["measurement"].values:
-        ax.axvline(seen, color=_RED, linewidth=0.8)
-    ax.set_xlabel("time")
-    ax.set_ylabel(name)
-    return ax
+    return _over_time(ax, dataset, name)
 
 
 def _column_edges(dataset: xarray.Dataset) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ergode.core.arguments import as_numbers, names_in
 from ergode.core.errors import PlanError
-from ergode.core.status import Status
+from ergode.core.status import has_failed
 from ergode.models.epidemic.dates import dates_of
 from ergode.plots.frame import (
     check_figure_path,
@@ -255,8 +255,7 @@ def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
     if "count" in dataset:
         count = dataset["count"].transpose("replicate", "compartment", "time").values
         if "status" in dataset:
-            unusable = [status.value for status in Status if status.is_error]
-            count = count[~np.isin(dataset["status"], unusable)]
+            count = count[~has_failed(dataset["status"].values)]
         if not len(count):
             raise PlanError("the dataset has no finished replicate: there is nothing to draw")
         if len(count) == 1:

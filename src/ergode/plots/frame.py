@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core import files
 from ergode.core.errors import PlanError
+from ergode.core.status import has_failed
 
 if TYPE_CHECKING:
     import xarray
@@ -70,6 +71,32 @@ def time_index(dataset: xarray.Dataset, time: float | None) -> int:
             f"{times.size} from {times[0]:g} to {times[-1]:g}"
         )
     return nearest
+
+
+def refuse_sweep(array: xarray.DataArray, *known: str) -> None:
+    """Refuse variables that have dims of a sweep besides the `known` ones.
+
+    Raises
+    ------
+    PlanError
+        There are several points.
+    """
+    if swept := sorted({*map(str, array.dims)} - {*known}):
+        raise PlanError(f"the dataset is swept over {', '.join(swept)}; select one point")
+
+
+def without_failures(dataset: xarray.Dataset) -> xarray.Dataset:
+    """The replicates that did not fail."""
+    return dataset.isel(replicate=~has_failed(dataset["status"].values))
+
+
+def draw_band(
+    ax: Axes, x: Any, middle: Any, ends: tuple[Any, Any], number: int, label: str
+) -> None:
+    """Draw a curve with a band around it, in the colour of this number."""
+    color = COLOURS[number % len(COLOURS)]
+    ax.fill_between(x, *ends, color=color, alpha=0.2, lw=0)
+    ax.plot(x, middle, color=color, label=label)
 
 
 def time_label(units: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ergode.core import files
 from ergode.core.arguments import integer, is_finite_number, names_in
 from ergode.core.errors import PlanError
-from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, time_index
+from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, refuse_sweep, time_index
 
 if TYPE_CHECKING:
     import xarray
@@ -168,9 +168,7 @@ def _chosen(dataset: xarray.Dataset, species: str, replicate: int | None) -> xar
             "the dataset has no amounts in space; it comes from ergode.stochastic.simulate_space"
         )
     shown = dataset[kind]
-    swept = set(shown.dims) - {"replicate", "time", "species", *_AXES}
-    if swept:
-        raise PlanError(f"the dataset is swept over {', '.join(map(str, swept))}; select one point")
+    refuse_sweep(shown, "replicate", "time", "species", *_AXES)
     names_in("species", [species], dataset["species"].values)
     shown = shown.sel(species=species)
     if "replicate" in shown.dims:

@@ -10,7 +10,15 @@ import numpy as np
 from ergode.core.arguments import as_numbers, names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
-from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
+from ergode.plots.frame import (
+    COLOURS,
+    draw_band,
+    new_axes,
+    quiet,
+    refuse_sweep,
+    time_index,
+    without_failures,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -67,38 +75,32 @@ def realizations(
     kind = "amount" if "amount" in dataset.data_vars else "mean"
     if kind not in dataset or "time" not in dataset[kind].dims:
         raise PlanError("the dataset has neither trajectories nor statistics over time to draw")
-    swept = set(dataset[kind].dims) - {"replicate", "time", "species"}
-    if swept:
-        raise PlanError(f"the dataset is swept over {', '.join(map(str, swept))}; select one point")
+    refuse_sweep(dataset[kind], "replicate", "time", "species")
     if quantiles is not None:
         _check_quantiles(quantiles, kind)
     ax = ax or new_axes()
     times = dataset["time"].values
     for number, name in enumerate(names):
-        color = COLOURS[number % len(COLOURS)]
         if kind == "mean":
             mean = dataset["mean"].sel(species=name).values
             width = np.sqrt(dataset["variance"].sel(species=name).values)
-            ax.fill_between(times, mean - width, mean + width, color=color, alpha=0.2, lw=0)
-            ax.plot(times, mean, color=color, label=name)
+            draw_band(ax, times, mean, (mean - width, mean + width), number, name)
             continue
-        rows = _good(dataset)["amount"].sel(species=name).values
+        rows = without_failures(dataset)["amount"].sel(species=name).values
         if quantiles is not None:
             low, high = np.quantile(rows, quantiles, axis=0)
-            ax.fill_between(times, low, high, color=color, alpha=0.2, lw=0)
-            ax.plot(times, rows.mean(axis=0), color=color, label=name)
+            draw_band(ax, times, rows.mean(axis=0), (low, high), number, name)
             continue
-        shown = rows[:: max(1, -(-len(rows) // _MOST_CURVES))]
+        shown, fade = _few_of(rows)
         for k, row in enumerate(shown):
             ax.plot(
-                times, row, color=color, lw=0.8, alpha=max(0.25, 1 / np.sqrt(len(shown))),
+                times, row, color=COLOURS[number % len(COLOURS)], lw=0.8, alpha=fade,
                 drawstyle="steps-post", label=name if k == 0 else None,
             )  # fmt: skip
     _say_what_is_missing(dataset, ax)
     ax.set_xlabel("time")
     ax.set_ylabel("amount [molecules]")
-    if len(names) <= 12 and ax.get_legend_handles_labels()[0]:  # none, if all failed
-        ax.legend(frameon=False)
+    _name_curves(ax, names)
     return quiet(ax)
 
 
@@ -138,8 +140,7 @@ def amounts(
         )
     _species(dataset, [species])
     shown = dataset[kind].sel(species=species).isel(time=time_index(dataset, time))
-    if shown.ndim != 1:
-        raise PlanError("the dataset is of a sweep; select one point")
+    refuse_sweep(shown, "bin", "amount")
     ax = ax or new_axes()
     if kind == "probability":
         _draw_probabilities(ax, shown)
@@ -222,17 +223,15 @@ def phase_plane(
     else:
         if "amount" not in dataset.data_vars or "time" not in dataset["amount"].dims:
             raise PlanError("the dataset has neither trajectories nor probabilities to draw")
-        if set(dataset["amount"].dims) != {"replicate", "time", "species"}:
-            raise PlanError("the dataset is of a sweep; select one point")
+        refuse_sweep(dataset["amount"], "replicate", "time", "species")
         if time is not None:
             raise PlanError("time is given, but trajectories are drawn over all times")
         ax = ax or new_axes()
-        amount = _good(dataset)["amount"].transpose("replicate", "time", "species")
-        rows = amount.sel(species=[x, y]).values
-        shown = rows[:: max(1, -(-len(rows) // _MOST_CURVES))]
+        amount = without_failures(dataset)["amount"].transpose("replicate", "time", "species")
+        shown, fade = _few_of(amount.sel(species=[x, y]).values)
         for k, row in enumerate(shown):
-            color = COLOURS[k % len(COLOURS)] if len(shown) <= len(COLOURS) else COLOURS[0]
-            ax.plot(*row.T, color=color, lw=0.8, alpha=max(0.25, 1 / np.sqrt(len(shown))))
+            color = COLOURS[k if len(shown) <= len(COLOURS) else 0]
+            ax.plot(*row.T, color=color, lw=0.8, alpha=fade)
         _say_what_is_missing(dataset, ax)
     ax.set_xlabel(f"{x} [molecules]")
     ax.set_ylabel(f"{y} [molecules]")
@@ -280,22 +279,28 @@ def autocorrelation(
     if "autocorrelation" not in dataset:
         raise PlanError("the dataset has no autocorrelation; use ergode.stochastic.autocorrelation")
     names = _species(dataset, species)
-    if dataset["autocorrelation"].ndim != 2:
-        raise PlanError("the dataset is of a sweep; select one point")
+    refuse_sweep(dataset["autocorrelation"], "species", "lag")
     ax = ax or new_axes()
-    lag = dataset["lag"].values
     ax.axhline(0.0, color=COLOURS[-1], lw=0.6)
     for number, name in enumerate(names):
-        color = COLOURS[number % len(COLOURS)]
         found = dataset["autocorrelation"].sel(species=name).values
         error = dataset["standard_error"].sel(species=name).values
-        ax.fill_between(lag, found - error, found + error, color=color, alpha=0.2, lw=0)
-        ax.plot(lag, found, color=color, label=name)
+        draw_band(ax, dataset["lag"].values, found, (found - error, found + error), number, name)
     ax.set_xlabel("lag [time]")
     ax.set_ylabel("autocorrelation")
-    if len(names) <= 12:
-        ax.legend(frameon=False)
+    _name_curves(ax, names)
     return quiet(ax)
+
+
+def _few_of(rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """At most 40 of the realizations, evenly spaced, and the opacity of their curves."""
+    shown = rows[:: max(1, -(-len(rows) // _MOST_CURVES))]
+    return shown, max(0.25, 1 / np.sqrt(max(len(shown), 1)))
+
+
+def _name_curves(ax: Axes, names: Sequence[str]) -> None:
+    if len(names) <= 12 and ax.get_legend_handles_labels()[0]:  # none, if all failed
+        ax.legend(frameon=False)
 
 
 def _check_quantiles(quantiles: Sequence[float], kind: str) -> None:
@@ -306,12 +311,6 @@ def _check_quantiles(quantiles: Sequence[float], kind: str) -> None:
         raise PlanError(
             f"quantiles is {quantiles!r}; expected two of 0 to 1, the smaller one first"
         )
-
-
-def _good(dataset: xarray.Dataset) -> xarray.Dataset:
-    """Realizations that did not fail."""
-    bad = np.isin(dataset["status"], [one.value for one in Status if one.is_error])
-    return dataset.isel(replicate=~bad)
 
 
 def _say_what_is_missing(dataset: xarray.Dataset, ax: Axes) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
-from ergode.core.status import Status
+from ergode.core.status import has_failed
 from ergode.plots.frame import COLOURS, new_axes, quiet, time_label
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def trajectories(
         raise PlanError("the dataset has no variable 'state'; expected one from trajectories")
     known = [str(name) for name in dataset["variable"].values]
     chosen = names_in("variable", list(phase or variables or known), known)
-    well = ~np.array([Status(code).is_error for code in dataset["status"].values.ravel()])
+    well = ~has_failed(dataset["status"].values.ravel())
     states = dataset["state"].values.reshape(-1, dataset.sizes["time"], len(known))[well]
     if not len(states):
         raise PlanError("no trajectory of the dataset ended well")

@@ -58,19 +58,11 @@ _BALANCE = 1e-4  # relative to the atoms of a side; compositions may be fraction
 
 @dataclass
 class _Equation:
-    """The two sides of an equation, and the generic collision partner, which is on both.
-
-    Attributes
-    ----------
-    left, right : dict of str to float
-    body : str
-        ``""``, ``"M"``, ``"(+M)"``, or such as ``"(+AR)"``.
-    reversible : bool
-    """
+    """The two sides of an equation, and the generic collision partner, which is on both."""
 
     left: dict[str, float]
     right: dict[str, float]
-    body: str
+    body: str  # ``""``, ``"M"``, ``"(+M)"``, or such as ``"(+AR)"``
     reversible: bool
 
 

@@ -48,23 +48,16 @@ Dimensions = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Units:
-    """Default units that apply at one place of a file.
+    """Default units that apply at one place of a file."""
 
-    Attributes
-    ----------
-    length, quantity, time : float
-        One unit in cm, mol and s.
-    energy, pressure : float
-        One unit in J and dyn/cm2.
-    activation : float or None
-        One unit of activation energy in K if the file sets it; None: energy per quantity.
-    """
-
+    # One unit in cm, mol and s.
     length: float = 100.0
     quantity: float = 1e3
     time: float = 1.0
+    # One unit in J and dyn/cm2.
     energy: float = 1.0
     pressure: float = 10.0
+    # One unit of activation energy in K if the file sets it; None: energy per quantity.
     activation: float | None = None
 
     def within(self, given: Any, what: str) -> Units:

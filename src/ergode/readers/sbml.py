@@ -103,26 +103,15 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
 
 def read_document(
     text: str,
-    source: str,
+    source: str,  # prefix of error messages
     *,
     split_reversible: bool = True,
-    lines: bool = True,
+    lines: bool = True,  # whether messages name lines
+    # A compartment that the author did not write. It is omitted if its size is one and no formula
+    # uses it.
     implied: str | None = None,
 ) -> ReactionNetwork:
-    """The network of an SBML document.
-
-    Parameters
-    ----------
-    text : str
-    source : str
-        Prefix of error messages.
-    split_reversible : bool
-    lines : bool
-        Whether messages name lines.
-    implied : str, optional
-        A compartment that the author did not write. It is omitted if its size is one and no
-        formula uses it.
-    """
+    """The network of an SBML document."""
     return _Reader(text, source, lines).network(implied, split_reversible)
 
 

@@ -33,19 +33,11 @@ NEEDED = ("equations", "prior")
 
 @dataclass(frozen=True)
 class DensityRun:
-    """A checked request for one density.
-
-    Attributes
-    ----------
-    field, prior
-        The field and the prior to propagate.
-    options : dict
-        Keyword arguments of `ergode.density.propagate`.
-    """
+    """A checked request for one density."""
 
     field: VectorField
     prior: Prior
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.density.propagate`
 
     @property
     def has_figure(self) -> bool:
@@ -61,18 +53,15 @@ class DensityRun:
         )
 
     def describe(self) -> dict[str, str]:
-        """Description of the run, for the terminal."""
         return {
             "variables": ", ".join(self.field.variables),
             "measurements": str(len(self.options["measurements"])),
         }
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Propagate."""
         return density.propagate(self.field, self.prior, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """Short description of the run."""
         return counted(dataset.attrs["cell_steps"], "cell-step")
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
@@ -86,7 +75,6 @@ class DensityRun:
         return figure
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that summarize the result."""
         last = dataset.isel(time=-1)
         found: dict[str, Any] = {}
         for name in self.field.variables:

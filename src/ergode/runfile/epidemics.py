@@ -54,24 +54,13 @@ READERS: Readers = {
 
 @dataclass(frozen=True)
 class EpidemicRun:
-    """A checked request for one ensemble of epidemics.
+    """A checked request for one ensemble of epidemics."""
 
-    Attributes
-    ----------
-    model
-        The model with the largest values of swept rates.
-    model_at_points
-        The model, or a function of parameters that returns it.
-    contacts
-        The contact network.
-    options : dict
-        Keyword arguments of `ergode.epidemics.simulate`.
-    """
-
-    model: CompartmentModel
+    model: CompartmentModel  # the model with the largest values of swept rates
+    # The model, or a function of parameters that returns it.
     model_at_points: CompartmentModel | ModelFunction
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.epidemics.simulate`
 
     @property
     def has_figure(self) -> bool:
@@ -79,7 +68,6 @@ class EpidemicRun:
         return self.options.get("output") != "line_list" and not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
-        """Description of the run, for the terminal."""
         return {
             "model": f"{', '.join(self.model.compartments)}; infectious: "
             + (", ".join(self.model.infectious) or "none"),
@@ -87,18 +75,15 @@ class EpidemicRun:
         }
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Simulate."""
         return epidemics.simulate(
             self.model_at_points, self.contacts, progress=progress, **self.options
         )
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """Short description of the run."""
         points = math.prod(np.size(one) for one in self.options.get("parameters", {}).values())
         return counted(points * dataset.attrs["replicates"], "epidemic")
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
-        """The figure of a result."""
         return figure_of(plots.epidemic_curves, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:

@@ -50,17 +50,10 @@ READERS: Readers = {
 
 @dataclass(frozen=True)
 class KineticRun:
-    """A checked request for one network in one or more zones.
-
-    Attributes
-    ----------
-    network : ReactionNetwork
-    options : dict
-        Keyword arguments of `ergode.kinetics.integrate`.
-    """
+    """A checked request for one network in one or more zones."""
 
     network: ReactionNetwork
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.kinetics.integrate`
 
     @property
     def has_figure(self) -> bool:
@@ -68,16 +61,13 @@ class KineticRun:
         return not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
-        """Description of the run, for the terminal."""
         network = self.network
         return {"network": totals(species=len(network.species), reaction=len(network.reactions))}
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Integrate."""
         return kinetics.integrate(self.network, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """Short description of the run."""
         return totals(zone=dataset["status"].size, step=int(dataset["step_count"].sum()))
 
     def draw(self, dataset: xarray.Dataset) -> Figure:

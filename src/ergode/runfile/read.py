@@ -44,32 +44,25 @@ class Request(Protocol):
     @property
     def options(self) -> Mapping[str, Any]:
         """Keyword arguments of the engine's call."""
-        ...
 
     @property
     def has_figure(self) -> bool:
         """Whether the result can be drawn."""
-        ...
 
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
-        ...
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Run it."""
-        ...
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
-        ...
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result."""
-        ...
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that summarize the result."""
-        ...
 
 
 CHECKPOINT = 60.0
@@ -78,36 +71,16 @@ CHECKPOINT = 60.0
 
 @dataclass(frozen=True)
 class RunFile:
-    """A checked run file.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    engine : str
-        Name of the engine.
-    title : str or None
-        Title above the figure.
-    request : Request
-        The request to run.
-    dataset : Path
-        Path of the result.
-    figure : Path or None
-        Path of the figure, if there is one.
-    overwrite : bool
-        Whether outputs of an earlier run are replaced.
-    options : Table
-        The table of options of the engine's call.
-    """
+    """A checked run file."""
 
     path: Path
     engine: str
-    title: str | None
+    title: str | None  # title above the figure
     request: Request
-    dataset: Path
-    figure: Path | None
-    overwrite: bool
-    options: Table
+    dataset: Path  # path of the result
+    figure: Path | None  # path of the figure, if there is one
+    overwrite: bool  # whether outputs of an earlier run are replaced
+    options: Table  # the table of options of the engine's call
 
     @property
     def store(self) -> Path | None:
@@ -158,28 +131,17 @@ class RunFile:
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str],  # a TOML file as `ergode.runfile` describes
     *,
+    # Keys of the engine's table of options, such as ``[simulate]``, that override the file.
     options: Mapping[str, Any] | None = None,
+    # Path of the dataset, instead of the one in the file; the figure goes to the same folder.
     output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
+    overwrite: bool = False,  # replace the outputs of an earlier run, whatever the file says
+    # Values that replace those of the file, each as ``key.path=value``; `options` go before them.
     settings: Sequence[str] = (),
 ) -> RunFile:
     """Read and check a run file, including its network.
-
-    Parameters
-    ----------
-    path : path
-        A TOML file as `ergode.runfile` describes.
-    options : mapping, optional
-        Keys of the engine's table of options, such as ``[simulate]``, that override the file.
-    output : path, optional
-        Path of the dataset, instead of the one in the file; the figure goes to the same folder.
-    overwrite : bool
-        Replace the outputs of an earlier run, whatever the file says.
-    settings : sequence of str
-        Values that replace those of the file, each as ``key.path=value``; `options` go before
-        them.
 
     Raises
     ------

@@ -31,25 +31,16 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class SpaceRun:
-    """A checked request for realizations of a network on a grid.
-
-    Attributes
-    ----------
-    space : ReactionDiffusion
-    options : dict
-        Keyword arguments of `ergode.stochastic.simulate_space`.
-    """
+    """A checked request for realizations of a network on a grid."""
 
     space: ReactionDiffusion
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.stochastic.simulate_space`
 
     @property
     def has_figure(self) -> bool:
-        """Whether the result can be drawn."""
         return not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
-        """Description of the run, for the terminal."""
         given = self.options.get("replicates", 1)
         some = (
             f"{given.start:,} to {given.stop - 1:,}" if isinstance(given, range) else f"{given:,}"
@@ -62,11 +53,9 @@ class SpaceRun:
         }
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Simulate."""
         return stochastic.simulate_space(self.space, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """Short description of the run."""
         return totals(firing=dataset.attrs["firings"])
 
     def draw(self, dataset: xarray.Dataset) -> Figure:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ergode.core.status import Status
+from ergode.core.status import Status, has_failed
 from ergode.models.sweep import Grid
 
 if TYPE_CHECKING:
     import xarray
-
-_ERRORS = [status.value for status in Status if status.is_error]
 
 
 def usable(dataset: xarray.Dataset) -> xarray.Dataset:
@@ -24,7 +22,7 @@ def usable(dataset: xarray.Dataset) -> xarray.Dataset:
     """
     if "status" not in dataset:
         return dataset
-    bad = dataset["status"].isin(_ERRORS)
+    bad = dataset["status"].copy(data=has_failed(dataset["status"].values))
     if bad.ndim == 1:
         return dataset.isel({bad.dims[0]: np.flatnonzero(~bad.values)})
     if not bad.any():
@@ -45,7 +43,7 @@ def shortfall(dataset: xarray.Dataset) -> dict[str, float]:
         return {}
     codes = dataset["status"].values
     missing = int((codes == Status.NOT_RUN).sum())
-    failed = int(np.isin(codes, _ERRORS).sum()) - missing
+    failed = int(has_failed(codes).sum()) - missing
     counts = {"failed": failed, "not run": missing}
     return {f"{name}, left out": float(n) for name, n in counts.items() if n}
 

@@ -50,22 +50,15 @@ _OF_PROBABILITIES = (
 
 @dataclass(frozen=True)
 class StochasticRun:
-    """A checked request for realizations of one network, or for probabilities.
-
-    Attributes
-    ----------
-    network : ReactionNetwork
-    options : dict
-        Keyword arguments of `ergode.stochastic.simulate`; with the output ``"probabilities"``
-        those of `ergode.stochastic.probabilities`.
-    """
+    """A checked request for realizations of one network, or for probabilities."""
 
     network: ReactionNetwork
+    # Keyword arguments of `ergode.stochastic.simulate`; with the output ``"probabilities"`` those
+    # of `ergode.stochastic.probabilities`.
     options: Mapping[str, Any]
 
     @property
     def has_figure(self) -> bool:
-        """Whether the result can be drawn."""
         return not is_swept(self.options) and self.options.get("output", "trajectories") in (
             "trajectories", "statistics", "histogram", PROBABILITIES,
         )  # fmt: skip
@@ -75,7 +68,6 @@ class StochasticRun:
         return self.options.get("output") != PROBABILITIES
 
     def describe(self) -> dict[str, str]:
-        """Description of the run, for the terminal."""
         network, given = self.network, self.options.get("replicates", 1)
         found = {"network": totals(species=len(network.species), reaction=len(network.reactions))}
         if self._of_realizations:
@@ -87,7 +79,6 @@ class StochasticRun:
         return found
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Simulate, or solve the master equation."""
         options = dict(self.options)
         if self._of_realizations:
             return stochastic.simulate(self.network, progress=progress, **options)
@@ -96,19 +87,16 @@ class StochasticRun:
         return stochastic.probabilities(self.network, progress=progress, **options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """Short description of the run."""
         if not self._of_realizations:
             return f"{dataset.attrs['states']:,} states"
         return f"{dataset.attrs['firings']:,} firings"
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
-        """The figure of a result."""
         if "histogram" in dataset or not self._of_realizations:
             return figure_of(plots.amounts, dataset, species=str(dataset["species"].values[0]))
         return figure_of(plots.realizations, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that summarize the result."""
         found: dict[str, Any] = {}
         if self._of_realizations:
             found["firings"] = float(np.nansum(dataset["firing_count"].values))

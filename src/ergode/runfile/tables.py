@@ -27,17 +27,6 @@ _WHOLE = 1 << 53  # above this, float64 does not represent every integer
 class Table:
     """One table of a run file.
 
-    Parameters
-    ----------
-    values : mapping
-        Keys and values from the file.
-    name : str
-        The table's place in the file, such as ``simulate``; empty for the top.
-    file : Path
-        The run file; other files are relative to it.
-    parameters : mapping of str to float, optional
-        Values by name: a name may stand where a number is expected. None if names are not allowed.
-
     Attributes
     ----------
     named : set of str
@@ -46,9 +35,11 @@ class Table:
 
     def __init__(
         self,
-        values: Mapping[str, Any],
-        name: str,
-        file: Path,
+        values: Mapping[str, Any],  # keys and values from the file
+        name: str,  # the table's place in the file, such as ``simulate``; empty for the top
+        file: Path,  # the run file; other files are relative to it
+        # Values by name: a name may stand where a number is expected. None if names are not
+        # allowed.
         parameters: Mapping[str, float] | None = None,
     ) -> None:
         self.values = dict(values)

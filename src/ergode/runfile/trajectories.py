@@ -35,45 +35,31 @@ READERS: Readers = {
 
 @dataclass(frozen=True)
 class TrajectoryRun:
-    """A checked request for one ensemble of trajectories.
-
-    Attributes
-    ----------
-    field
-        The vector field to integrate.
-    options : dict
-        Keyword arguments of `ergode.trajectories.integrate`.
-    """
+    """A checked request for one ensemble of trajectories."""
 
     field: VectorField
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # keyword arguments of `ergode.trajectories.integrate`
 
     @property
     def has_figure(self) -> bool:
-        """Whether the result can be drawn."""
         return True
 
     def describe(self) -> dict[str, str]:
-        """Description of the run, for the terminal."""
         return {
             "variables": ", ".join(self.field.variables),
             "parameters": ", ".join(self.field.parameters) or "none",
         }
 
     def execute(self, progress: bool) -> xarray.Dataset:
-        """Integrate."""
         return trajectories.integrate(self.field, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        """Short description of the run."""
         return counted(dataset.attrs["trajectories"], "trajectory")
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
-        """The figure of a result."""
         return figure_of(plots.trajectories, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
-        """Numbers that summarize the result."""
         last = usable(dataset)["state"].isel(time=-1)
         return {f"final {name}": spread(last.sel(variable=name)) for name in self.field.variables}
 

@@ -24,33 +24,18 @@ from ergode.models.reactions.reaction import Law
 
 @dataclass(frozen=True)
 class MassAction:
-    """A coefficient times falling factorials of amounts.
+    """A coefficient times falling factorials of amounts."""
 
-    Attributes
-    ----------
-    coefficient : float or Expression
-        A function of parameters and compartments.
-    orders : mapping of int to int
-        Order in each variable, by its index.
-    """
-
-    coefficient: float | Expression
-    orders: Mapping[int, int]
+    coefficient: float | Expression  # a function of parameters and compartments
+    orders: Mapping[int, int]  # order in each variable, by its index
 
 
 @dataclass(frozen=True)
 class Formula:
-    """Any other law.
+    """Any other law."""
 
-    Attributes
-    ----------
-    expression : Expression
-        A function of variables, parameters, compartments and time.
-    orders : mapping of int to int
-        Orders of falling factorials that multiply the expression.
-    """
-
-    expression: Expression
+    expression: Expression  # a function of variables, parameters, compartments and time
+    # Orders of falling factorials that multiply the expression.
     orders: Mapping[int, int] = field(default_factory=dict)
 
 

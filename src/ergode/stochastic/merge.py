@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,10 +52,19 @@ def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
             f"output='statistics' of {what} sums real numbers, which depends on the parts; "
             "executor, store, chunk and several devices need output='trajectories'"
         )
-    return Merge({"output": "trajectories"}, _statistics)
+    return Merge({"output": "trajectories"}, statistics)
 
 
-def _statistics(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
+def merge_of_space(arguments: Mapping[str, Any]) -> Merge | None:
+    """As `merge_of`, for realizations in space."""
+    if arguments["output"] != "statistics":
+        return None
+    return Merge({"output": "trajectories"}, partial(statistics, output="space-statistics"))
+
+
+def statistics(
+    found: Iterable[xarray.Dataset], replicates: int, output: str = "statistics"
+) -> xarray.Dataset:
     """Means and variances from the amounts of parts."""
     ended: list[xarray.Dataset] = []
     for part in found:
@@ -63,17 +73,25 @@ def _statistics(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Data
         values = amounts.values
         if values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0.0) >= _LARGEST:
             raise PlanError("amounts of failed realizations exceed 2^53; use output='trajectories'")
-        reached = ~np.isnan(values[..., 0]) if values.dtype.kind == "f" else None
-        whole = np.moveaxis(np.nan_to_num(values).astype(np.int64), len(sizes), 0)
+        whole = np.moveaxis(np.nan_to_num(values), len(sizes), 0)
+        shape = (*sizes, values.shape[len(sizes) + 1])  # of points and times
         if not ended:
-            sums, count = ExactSums(whole.shape[1:]), np.zeros(whole.shape[1:-1], np.int64)
+            sums, count = ExactSums(whole.shape[1:]), np.zeros(shape, np.int64)
         sums.add_values(whole)
-        count += len(whole) if reached is None else reached.sum(axis=len(sizes))
+        # A realization reaches a time with all its amounts, or with none.
+        first = values[(..., *[0] * (values.ndim - len(sizes) - 2))]
+        count += (~np.isnan(first)).sum(axis=len(sizes))
         ended.append(part[_OF_REALIZATIONS].load())
     together = ended[0] if len(ended) == 1 else parts.concat(ended)
-    each = count[..., None]
-    values_of = {"mean": sums.mean(each), "variance": sums.variance(each), "count": count}
-    return _dataset("statistics", values_of, amounts, together, swept)
+    values_of = moments(sums, count) | {"count": count}
+    places = [str(dim) for dim in amounts.dims[len(swept) + 3 :]]
+    return _dataset(output, values_of, amounts, together, swept, places)
+
+
+def moments(sums: ExactSums, count: np.ndarray) -> dict[str, np.ndarray]:
+    """Means and variances [point, time, ...] of `count` [point, time] numbers each."""
+    each = count.reshape(*count.shape, *[1] * (sums.sums.ndim - count.ndim))
+    return {"mean": sums.mean(each), "variance": sums.variance(each)}
 
 
 def _histogram(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
@@ -111,7 +129,7 @@ def _before(array: xarray.DataArray, dim: str) -> tuple[list[str], tuple[int, ..
 
 def _dataset(
     output: str, values: Mapping[str, Any], like: xarray.DataArray, ended: xarray.Dataset,
-    swept: list[str],
+    swept: Sequence[str], places: Sequence[str] = (),
 ) -> xarray.Dataset:  # fmt: skip
     coords = {
         str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
@@ -120,5 +138,5 @@ def _dataset(
     values = {**values, **{name: ended[name].values for name in _OF_REALIZATIONS}}
     return results.dataset(
         "stochastic", output, values, coords=coords, attrs=ended.attrs, swept=swept,
-        has_warned=True,
+        places=places, has_warned=True,
     )  # fmt: skip

@@ -54,25 +54,13 @@ _QUARTER_MOST = 2048
 
 @dataclass(frozen=True)
 class Request:
-    """The run for which a method is chosen.
-
-    Attributes
-    ----------
-    device : Device
-    realizations : int
-        Total number over all points.
-    max_firings : int
-        Limit on the firings of a realization.
-    logged : bool
-        Whether every firing is listed.
-    control : mapping of str to ndarray
-        Constants that control steps (see `leap.control`); empty for a method without steps.
-    """
+    """The run for which a method is chosen."""
 
     device: Device
-    realizations: int
-    max_firings: int
-    logged: bool
+    realizations: int  # total number over all points
+    max_firings: int  # limit on the firings of a realization
+    logged: bool  # whether every firing is listed
+    # Constants that control steps (see `leap.control`); empty for a method without steps.
     control: Mapping[str, np.ndarray]
 
 
@@ -136,33 +124,18 @@ def _suits_none(tables: Tables) -> str | None:
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """A simulation method.
-
-    Attributes
-    ----------
-    algorithm : Algorithm
-    exact : bool
-        Whether realizations have the distribution of the master equation.
-    whole : bool
-        Whether amounts are whole numbers.
-    follows_time : bool
-        Whether rates may depend on time between firings.
-    refuses : function of tables, whether firings are listed
-        Reason why the method cannot simulate a network; None if it can.
-    suits : function of tables
-        Reason for which ``"auto"`` chooses it, or None. At most one method suits a network.
-    make_runner : MakeRunner
-    group_algorithm : Algorithm, optional
-        The algorithm on thread groups, if it is a different one.
-    """
+    """A simulation method."""
 
     algorithm: Algorithm
-    exact: bool = True
-    whole: bool = True
-    follows_time: bool = False
+    exact: bool = True  # whether realizations have the distribution of the master equation
+    whole: bool = True  # whether amounts are whole numbers
+    follows_time: bool = False  # whether rates may depend on time between firings
+    # Reason why the method cannot simulate a network; None if it can.
     refuses: Callable[[Tables, bool], str | None] = _treats_all
+    # Reason for which ``"auto"`` chooses it, or None. At most one method suits a network.
     suits: Callable[[Tables], str | None] = _suits_none
     make_runner: MakeRunner = _run_by_threads
+    # The algorithm on thread groups, if it is a different one.
     group_algorithm: Algorithm | None = None
 
     def why_unsupported(self, tables: Tables, logged: bool = False) -> str | None:
@@ -345,20 +318,11 @@ APPROXIMATE = tuple(name for name, method in METHODS.items() if not method.exact
 
 @dataclass(frozen=True)
 class Plan:
-    """A method and how it runs.
-
-    Attributes
-    ----------
-    method : Method
-    reason : str
-        Why the method was chosen, and how it runs.
-    runners : dict of str to function
-        Functions that make the runner, by target.
-    """
+    """A method and how it runs."""
 
     method: Method
-    reason: str
-    runners: RunnersByTarget
+    reason: str  # why the method was chosen, and how it runs
+    runners: RunnersByTarget  # functions that make the runner, by target
 
     def runner(self, tables: Tables, *, device: Device, **options: Any) -> Any:
         """The runner of chunks on a device."""

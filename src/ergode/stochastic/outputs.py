@@ -392,20 +392,11 @@ class Events(Collector):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of output.
-
-    Attributes
-    ----------
-    collector : type of Collector
-    over_time : bool
-        Whether it reports every time of the grid, instead of only the last.
-    needs_stop : bool
-        Whether it needs a stopping condition.
-    """
+    """A kind of output."""
 
     collector: type[Collector]
-    over_time: bool = True
-    needs_stop: bool = False
+    over_time: bool = True  # whether it reports every time of the grid, instead of only the last
+    needs_stop: bool = False  # whether it needs a stopping condition
 
     @property
     def wanted(self) -> Wanted:

@@ -19,9 +19,10 @@ from ergode.core.whole import MEMBERS, decided, door
 from ergode.core.words import counted
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.models.sweep import REPLICATES_MOST, replicates_apart
+from ergode.stochastic.merge import merge_of_space
 from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.simulate import sweep_of
-from ergode.stochastic.space.outputs import Collector, Output, check_output, merge_of
+from ergode.stochastic.space.outputs import Collector, Output, check_output
 from ergode.stochastic.space.runner import SpaceRunner
 from ergode.stochastic.space.tables import build_space
 
@@ -33,7 +34,7 @@ METHOD = "next-subvolume"
 _MANY = 4096
 
 
-@divisible("stochastic", replicates_of, merge_of)
+@divisible("stochastic", replicates_of, merge_of_space)
 def simulate_space(
     space: ReactionDiffusion,
     *,

@@ -22,24 +22,13 @@ _SMALLEST_TOLERANCE = 1e-10
 
 
 def step_control(
-    method: methods.Method | None,
+    method: methods.Method | None,  # None means ``"auto"``
     tolerance: float | None,
     step: float | None,
-    grid: np.ndarray,
+    grid: np.ndarray,  # times of the result
     max_firings: int,
 ) -> dict[str, np.ndarray]:
     """Constants that control the steps of a method; empty if it has its own.
-
-    Parameters
-    ----------
-    method : Method, optional
-        None means ``"auto"``.
-    tolerance, step : float, optional
-        As for `simulate`.
-    grid : ndarray
-        Times of the result.
-    max_firings : int
-        As for `simulate`.
 
     Raises
     ------

@@ -80,46 +80,23 @@ PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING = 1, 2, 4, 8
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A network, prepared for simulation.
-
-    Attributes
-    ----------
-    net : Net
-    interruptions : Interruptions
-        Arrays on the host.
-    naming : Naming
-        Meaning of the network's names.
-    species_count, variable_count, reaction_count : int
-    depth : int
-        Stack size that programs need.
-    time_dependent : bool
-        Whether a rate depends on time other than by comparisons.
-    moving_breaks : bool
-        Whether time is compared with an expression that changes.
-    mass_action : bool
-        Whether every law is mass action.
-    most_values : int
-        Largest number of assignments of one event.
-    flow : Flow
-    smooth : str
-        A condition that depends on time otherwise than by comparing it, for a message; or empty.
-    reported_count : int
-        Variables whose values are reported, the first of all: the species, or more.
-    """
+    """A network, prepared for simulation."""
 
     net: Net
-    interruptions: Interruptions
-    naming: Naming
+    interruptions: Interruptions  # arrays on the host
+    naming: Naming  # meaning of the network's names
     species_count: int
     variable_count: int
     reaction_count: int
-    depth: int
-    time_dependent: bool
-    moving_breaks: bool
-    mass_action: bool
-    most_values: int
+    depth: int  # stack size that programs need
+    time_dependent: bool  # whether a rate depends on time other than by comparisons
+    moving_breaks: bool  # whether time is compared with an expression that changes
+    mass_action: bool  # whether every law is mass action
+    most_values: int  # largest number of assignments of one event
     flow: Flow
+    # A condition that depends on time otherwise than by comparing it, for a message; or empty.
     smooth: str
+    # Variables whose values are reported, the first of all: the species, or more.
     reported_count: int
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 

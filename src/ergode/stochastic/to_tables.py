@@ -45,30 +45,17 @@ NO_PROGRAM = -1
 
 def build(
     network: ReactionNetwork,
+    # [point_count]: parameters and compartments that differ from the network's own.
     values: Mapping[str, np.ndarray],
+    # [point_count]: initial amounts of species that differ from the network's own.
     initial: Mapping[str, np.ndarray],
-    point_count: int,
-    stop: Expression | None = None,
-    whole: bool = True,
+    point_count: int,  # number of points of the sweep
+    stop: Expression | None = None,  # condition that ends a realization
+    whole: bool = True,  # whether amounts must be whole numbers
+    # How an event rounds assigned values, unless the event specifies it.
     rounding: str | None = None,
 ) -> Tables:
     """Build the tables of a network.
-
-    Parameters
-    ----------
-    network : ReactionNetwork
-    values : mapping of str to ndarray, shape [point_count]
-        Parameters and compartments that differ from the network's own.
-    initial : mapping of str to ndarray, shape [point_count]
-        Initial amounts of species that differ from the network's own.
-    point_count : int
-        Number of points of the sweep.
-    stop : Expression, optional
-        Condition that ends a realization.
-    whole : bool
-        Whether amounts must be whole numbers.
-    rounding : str, optional
-        How an event rounds assigned values, unless the event specifies it.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from ergode.core import results
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
-from ergode.core.status import Status
+from ergode.core.status import Status, has_failed
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import REPLICATE
@@ -243,7 +243,7 @@ def _computed_rows(states: Any) -> np.ndarray:
 def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
     """Set event counts and observables of failed trajectories to NaN."""
     status = values["status"]
-    failed = np.isin(status, [one for one in Status if one.is_error and one != Status.INACCURATE])
+    failed = has_failed(status) & (status != Status.INACCURATE)
     for name in ("event_count", "observed"):
         if name in values and failed.any():
             values[name] = np.where(failed[..., None], np.nan, values[name])

@@ -56,44 +56,24 @@ def _no_limits(field: VectorField) -> str | None:
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """One integration method, for every device.
+    """One integration method, for every device."""
 
-    Attributes
-    ----------
-    order : float
-        The global error is O(step^order); for noise, the strong order.
-    adapts : bool
-        Whether the method estimates its error, so that tolerances set the step size.
-    stiff : bool
-        Whether the method is implicit: stability does not limit its steps, but it needs a Jacobian.
-    needs_time_slopes : bool
-        Whether the method needs time derivatives of the slopes.
-    bindings : mapping
-        Bindings of the kernel of `adaptive`.
-    tableau : Tableau or None
-        Butcher tableau of an explicit method.
-    scheme : int
-        Scheme of the noise (see `noise.SCHEME`); 0 without noise.
-    stabilised : bool
-        Whether it has as many stages as stability needs; for variables that are arrays.
-    matrix_free : bool
-        Whether it solves linear systems without a matrix; for variables that are arrays.
-    noise_limits : callable
-        ``noise_limits(field)``: why the method does not support the field's noise, or None.
-    why_automatic : callable
-        ``why_automatic(field, step)``: why ``"auto"`` chooses this method, or None if it does not.
-    """
-
-    order: float
-    adapts: bool
+    order: float  # the global error is O(step^order); for noise, the strong order
+    adapts: bool  # whether the method estimates its error, so that tolerances set the step size
+    # Whether the method is implicit: stability does not limit its steps, but it needs a Jacobian.
     stiff: bool
-    bindings: Mapping[Any, Any] = field(repr=False)
+    bindings: Mapping[Any, Any] = field(repr=False)  # bindings of the kernel of `adaptive`
+    # Butcher tableau of an explicit method.
     tableau: Tableau | None = field(default=None, repr=False)
-    scheme: int = 0
+    scheme: int = 0  # scheme of the noise (see `noise.SCHEME`); 0 without noise
+    # Whether it has as many stages as stability needs; for variables that are arrays.
     stabilised: bool = False
+    # Whether it solves linear systems without a matrix; for variables that are arrays.
     matrix_free: bool = False
-    needs_time_slopes: bool = False
+    needs_time_slopes: bool = False  # whether the method needs time derivatives of the slopes
+    # ``noise_limits(field)``: why the method does not support the field's noise, or None.
     noise_limits: Callable[[VectorField], str | None] = field(default=_no_limits, repr=False)
+    # ``why_automatic(field, step)``: why ``"auto"`` chooses this method, or None if it does not.
     why_automatic: Callable[[VectorField, float | None], str | None] = field(
         default=_never, repr=False
     )
@@ -386,29 +366,14 @@ _STIFF = "rodas5p"
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen method of a run.
-
-    Attributes
-    ----------
-    method : Method
-    reason : str
-        Why this method was chosen, for the attributes of the result.
-    order : float
-        Order of the global error, limited by the interpolation of the history.
-    is_fixed : bool
-        Whether the run uses `fixed` (no events or observables), or `adaptive`.
-    is_wide : bool
-        Whether the method takes named variables as one array.
-    otherwise : Method or None
-        The method for trajectories that prove stiff.
-    """
+    """The chosen method of a run."""
 
     method: Method
-    reason: str
-    order: float
-    is_fixed: bool
-    is_wide: bool = False
-    otherwise: Method | None = None
+    reason: str  # why this method was chosen, for the attributes of the result
+    order: float  # order of the global error, limited by the interpolation of the history
+    is_fixed: bool  # whether the run uses `fixed` (no events or observables), or `adaptive`
+    is_wide: bool = False  # whether the method takes named variables as one array
+    otherwise: Method | None = None  # the method for trajectories that prove stiff
 
 
 def choose(

@@ -22,25 +22,12 @@ _FORMULAS = {
 
 def formulation_of(
     field: VectorField,
-    kernel: Kernel,
-    when: Compile,
-    may_stand: bool = True,
-    more: Mapping[Any, Any] | None = None,
+    kernel: Kernel,  # compiled for the field
+    when: Compile,  # when to compile
+    may_stand: bool = True,  # whether the kernel contains no other user function
+    more: Mapping[Any, Any] | None = None,  # additional bindings of the standing kernel
 ) -> Formulation:
-    """The compiled kernel of a field, and the standing kernel that interprets its program.
-
-    Parameters
-    ----------
-    field : VectorField
-    kernel : Kernel
-        Compiled for the field.
-    when : {"auto", "now", "never"}
-        When to compile.
-    may_stand : bool
-        Whether the kernel contains no other user function.
-    more : mapping, optional
-        Additional bindings of the standing kernel.
-    """
+    """The compiled kernel of a field, and the standing kernel that interprets its program."""
     bound = kernel.bindings
     is_explicit = bound.get(stepper.step, explicit.step) is explicit.step
     if when == "now" or not may_stand or not is_explicit or any(map(bound.get, _FORMULAS)):

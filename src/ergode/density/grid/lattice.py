@@ -26,23 +26,12 @@ DIMENSIONS_MOST = 10
 
 @dataclass(frozen=True)
 class Lattice:
-    """Position and directions of the cells.
+    """Position and directions of the cells."""
 
-    Attributes
-    ----------
-    centre : ndarray, shape [dimension]
-        Centre of the cell with all coordinates zero.
-    width : ndarray, shape [dimension]
-        Width of a cell along each axis.
-    axes : ndarray, shape [dimension, dimension]
-        Columns are the directions of the axes: orthonormal.
-    is_rotated : bool
-        Whether the axes may differ from those of the variables; kernels are specialised to this.
-    """
-
-    centre: np.ndarray
-    width: np.ndarray
-    axes: np.ndarray
+    centre: np.ndarray  # [dimension]: centre of the cell with all coordinates zero
+    width: np.ndarray  # [dimension]: width of a cell along each axis
+    axes: np.ndarray  # [dimension, dimension]: columns are the directions of the axes: orthonormal
+    # Whether the axes may differ from those of the variables; kernels are specialised to this.
     is_rotated: bool = True
 
     @property

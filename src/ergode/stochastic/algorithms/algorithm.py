@@ -19,35 +19,24 @@ Options = tuple[tuple[Any, Any], ...]
 
 @dataclass(frozen=True, eq=False)
 class ThreadGroupAlgorithm:
-    """An algorithm in which a thread group of a GPU shares one realization.
+    """An algorithm in which a thread group of a GPU shares one realization."""
 
-    Attributes
-    ----------
-    state : NamedTuple type
-        State of the algorithm, and constants that all thread groups share.
-    value, count, prepare, choose, follow, refresh : device function
-        Bound to the options of `thread_group.kernel` with these names. Without `refresh` the
-        algorithm does not support events.
-    options : function of tables, threads of a group, room
-        float64 of shared memory that a group needs, and further bindings.
-    rows : function of tables, threads of a group, options
-        Length and type of each row that a thread group has in global memory.
-    constants : function of tables, threads of a group, options
-        The arrays and numbers that all thread groups share.
-    pays_by_block : bool
-        Whether a block is faster than a warp if a firing changes many propensities.
-    """
-
-    state: Any
+    state: Any  # state of the algorithm, and constants that all thread groups share
+    # Bound to the options of `thread_group.kernel` with these names. Without `refresh` the
+    # algorithm does not support events.
     value: DeviceFunction
     count: DeviceFunction
     prepare: DeviceFunction
     choose: DeviceFunction
     follow: DeviceFunction
+    # float64 of shared memory that a group needs, and further bindings.
     options: Callable[[Tables, int, int], tuple[int, Options]]
+    # Length and type of each row that a thread group has in global memory.
     rows: Callable[[Tables, int, Options], Rows]
+    # The arrays and numbers that all thread groups share.
     constants: Callable[[Tables, int, Options], dict[str, Any]]
     refresh: DeviceFunction | None = None
+    # Whether a block is faster than a warp if a firing changes many propensities.
     pays_by_block: bool = False
 
     def bindings(self, interrupted: bool) -> dict[Any, DeviceFunction]:
@@ -66,49 +55,30 @@ class ThreadGroupAlgorithm:
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """An algorithm that finds the next firing; one thread simulates one realization.
+    """An algorithm that finds the next firing; one thread simulates one realization."""
 
-    Attributes
-    ----------
-    state : NamedTuple type
-        State of the algorithm: the `arrays` of every worker and the `constants`.
-    arrays : function of tables
-        Length and type of each row of a worker.
-    constants : function of tables
-        The arrays that all workers share.
-    prepare, update : device function
-        As in `kernel.realization`: compute the state, and update it after a firing.
-    total_of, choose : device function, optional
-        As in `kernel.next_firing`: the total propensity, and the search for a reaction.
-    advance : device function
-        As in `kernel.realization`: find the next firing. The default is the direct method, which
-        needs `total_of` and `choose`.
-    between, arrive : device function, optional
-        As in `kernel.realization`, for an algorithm whose steps change the state.
-    tell : device function, optional
-        As in `kernel.realization`, for an algorithm with many firings per step.
-    prepared : function of tables, optional
-        Initial state of every point after `prepare`, as further constants.
-    copy_prepared : device function, optional
-        As in `kernel.realization`: begin a realization with that state.
-    thread_group : ThreadGroupAlgorithm, optional
-        The same algorithm for a thread group.
-    """
-
-    state: Any
-    arrays: Callable[[Tables], Rows]
-    constants: Callable[[Tables], dict[str, np.ndarray]]
+    state: Any  # state of the algorithm: the `arrays` of every worker and the `constants`
+    arrays: Callable[[Tables], Rows]  # length and type of each row of a worker
+    constants: Callable[[Tables], dict[str, np.ndarray]]  # the arrays that all workers share
+    # As in `kernel.realization`: compute the state, and update it after a firing.
     prepare: DeviceFunction
     update: DeviceFunction
+    # As in `kernel.next_firing`: the total propensity, and the search for a reaction.
     total_of: DeviceFunction | None = None
     choose: DeviceFunction | None = None
+    # As in `kernel.realization`: find the next firing. The default is the direct method, which
+    # needs `total_of` and `choose`.
     advance: DeviceFunction = next_firing.advance
+    # As in `kernel.realization`, for an algorithm whose steps change the state.
     between: DeviceFunction | None = None
     arrive: DeviceFunction | None = None
+    # As in `kernel.realization`, for an algorithm with many firings per step.
     tell: DeviceFunction | None = None
+    # Initial state of every point after `prepare`, as further constants.
     prepared: Callable[[Tables], dict[str, np.ndarray]] | None = None
+    # As in `kernel.realization`: begin a realization with that state.
     copy_prepared: DeviceFunction | None = None
-    thread_group: ThreadGroupAlgorithm | None = None
+    thread_group: ThreadGroupAlgorithm | None = None  # the same algorithm for a thread group
 
     def __post_init__(self) -> None:
         """Check that no part of the algorithm is missing.

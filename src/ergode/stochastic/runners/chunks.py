@@ -21,27 +21,14 @@ _CHUNK_BYTES = 2**25
 
 @dataclass(frozen=True)
 class Wanted:
-    """Results to keep of a chunk.
+    """Results to keep of a chunk."""
 
-    Attributes
-    ----------
-    amounts : bool
-        Amounts of every realization at every time.
-    statistics : bool
-        Sums over realizations.
-    states : bool
-        The last state of each realization.
-    log_counts : ndarray of int64, optional
-        Firings of each realization, if a log of them is kept.
-    log_first : bool
-        A log is wanted, and this run counts the firings of each realization.
-    """
-
-    amounts: bool = False
-    statistics: bool = False
-    states: bool = False
+    amounts: bool = False  # amounts of every realization at every time
+    statistics: bool = False  # sums over realizations
+    states: bool = False  # the last state of each realization
+    # int64: firings of each realization, if a log of them is kept.
     log_counts: np.ndarray | None = None
-    log_first: bool = False
+    log_first: bool = False  # a log is wanted, and this run counts the firings of each realization
 
 
 class ChunkRunner(Protocol):

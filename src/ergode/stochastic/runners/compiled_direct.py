@@ -84,7 +84,6 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
     """Realizations on a CPU: each thread takes ranges, and simulates `LANES` at once."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return the requested output."""
         begun, is_cut = None, True
         if self._allowed(count):
             begun, is_cut = self._interpret(first, count, wanted, report)
@@ -109,7 +108,6 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
             )  # fmt: skip
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs."""
         out = self.results(0, 1, 1, wanted)
         if self._allowed(count):
             net, work = self._tables_and_rows(1)
@@ -181,7 +179,6 @@ class CUDACompiledDirectRunner(CompiledDirectRunner):
     """Realizations on CUDA: each thread takes the next one from a queue."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return the requested output."""
         points = self.points(first, count)
         shared = self._shared_bytes(points, wanted)
         kernel = self.kernel_for(shared > 0)
@@ -199,7 +196,6 @@ class CUDACompiledDirectRunner(CompiledDirectRunner):
         return found
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs."""
         kernel = self.kernel_for(self._shared_bytes(self.points(0, count), wanted) > 0)
         arguments = (self.rates(), self._plan, self.results(0, 1, 1, wanted))
         with kernels.readable_errors():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices
-from ergode.core.status import Status
+from ergode.core.status import Status, has_failed
 from ergode.models.expressions import TIME, Expression
 from ergode.stochastic.laws import Formula, law_of
 from ergode.stochastic.runners.chunks import Wanted
@@ -28,8 +28,7 @@ def first(
     That realization is simulated again on the CPU, to find the state in which it ended. Ctrl-C
     stops only this diagnosis.
     """
-    wrong = [code for code in np.unique(status).tolist() if Status(code).is_error]
-    failed = np.flatnonzero(np.isin(status, wrong) & (status != Status.NOT_RUN))
+    failed = np.flatnonzero(has_failed(status) & (status != Status.NOT_RUN))
     if not failed.size:
         return ""
     number = int(failed[0])

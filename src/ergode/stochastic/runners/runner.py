@@ -20,44 +20,23 @@ Report = Callable[[int], None]
 
 
 class Runner:
-    """Realizations of one network on one device.
-
-    Parameters
-    ----------
-    tables : Tables
-    grid : ndarray, shape [time_count]
-        Times of the results.
-    begin : float
-        Time at which realizations begin.
-    seed, max_firings : int
-        As for `simulate`.
-    replicates : range
-        Numbers of the replicates of every point.
-    apart : int
-        Distance between these numbers as keys of successive points; 0 if points share them.
-    device : Device
-    leaps : bool
-        Whether a step of the method has many firings.
-    flows : bool
-        Whether variables change between firings.
-    whole : bool
-        Whether amounts are whole numbers.
-    """
+    """Realizations of one network on one device."""
 
     def __init__(
         self,
         tables: Tables,
         *,
-        grid: np.ndarray,
-        begin: float,
+        grid: np.ndarray,  # [time_count]: times of the results
+        begin: float,  # time at which realizations begin
         seed: int,
-        replicates: range,
+        replicates: range,  # numbers of the replicates of every point
+        # Distance between these numbers as keys of successive points; 0 if points share them.
         apart: int = 0,
         max_firings: int,
         device: Device,
-        leaps: bool = False,
-        flows: bool = False,
-        whole: bool = True,
+        leaps: bool = False,  # whether a step of the method has many firings
+        flows: bool = False,  # whether variables change between firings
+        whole: bool = True,  # whether amounts are whole numbers
     ) -> None:
         self.tables = tables
         self.grid = grid

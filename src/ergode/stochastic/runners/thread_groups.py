@@ -113,7 +113,6 @@ class ThreadGroupRunner(TableRunner):
         return work, waiting, group.state(**parts)
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         out = self.results(count, 1, self.points(first, count), wanted)
         queue = new_queue(self.device)
@@ -132,7 +131,6 @@ class ThreadGroupRunner(TableRunner):
         return found
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs."""
         kernel, size = self.group_kernel(count)
         out = self.results(0, 1, 1, wanted)
         queue = new_queue(self.device)

@@ -172,7 +172,6 @@ class ThreadRunner(TableRunner):
     _draws_ahead = next_firing.AHEAD
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         workers, grain = self._ranges(count)
         kernel, prepared = self.kernel_for(wanted)
@@ -183,7 +182,6 @@ class ThreadRunner(TableRunner):
         return self.fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs."""
         kernel, prepared = self.kernel_for(wanted)
         rows = self.workspace(2, prepared)
         self.device.prepare(kernel, 1, *rows, self._plan, self.results(0, 1, 1, wanted))
@@ -199,7 +197,6 @@ class CUDAThreadRunner(TableRunner):
     """Realizations on CUDA: each thread, or warp, takes the next one from a queue."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         workers = self._workers(count)
         led = self._led(workers)
@@ -214,7 +211,6 @@ class CUDAThreadRunner(TableRunner):
         return found
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs."""
         kernel, prepared = self.kernel_for(wanted, self._led(self._workers(count)))
         rows = self.workspace(2, prepared)
         out = self.results(0, 1, 1, wanted)

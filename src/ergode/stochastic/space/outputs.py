@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ergode.core import parts, resident, results
+from ergode.core import resident, results
 from ergode.core.arguments import choice
-from ergode.core.divide import Merge
 from ergode.core.errors import PlanError
 from ergode.core.launch import check_room
 from ergode.core.results import PLACES, SWEPT, Variable
 from ergode.core.statistics import ExactSums
 from ergode.models.sweep import Layout
+from ergode.stochastic.merge import moments
 from ergode.stochastic.runners.chunks import Wanted
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 Output = Literal["trajectories", "statistics", "final"]
 
 _REPLICATE = (SWEPT, "replicate")
-_ENDS = ("status", "firing_count")
 _STATUS = [
     Variable("status", _REPLICATE, "uint8", "1", "how the realization ended (see Status)"),
     Variable("firing_count", _REPLICATE, "int64", "1", "reactions that fired, and jumps"),
@@ -99,10 +97,12 @@ class Collector:
             self._parts.append(amounts)
             return
         reached = np.arange(self._shape[0]) < chunk["rows"][:, None]
+        there = reached.reshape(*reached.shape, *[1] * (amounts.ndim - 2))
         points = np.arange(first, first + len(amounts)) // self._replicates
         for point in np.unique(points):
             here = points == point
-            _add(self._sums, self._count[point], amounts[here], reached[here], int(point))
+            self._sums.add_values(np.where(there[here], amounts[here], 0), int(point))
+            self._count[point] += reached[here].sum(axis=0)
 
     def dataset(
         self,
@@ -116,7 +116,8 @@ class Collector:
         values, swept = dict(found), self._layout.shape
         coords = dict(coords)
         if self._sums is not None:
-            values |= _moments(self._sums, self._count, swept)
+            found_of = moments(self._sums, self._count) | {"count": self._count}
+            values |= {name: one.reshape(*swept, *one.shape[1:]) for name, one in found_of.items()}
         else:
             amounts = np.concatenate(self._parts) if len(self._parts) > 1 else self._parts[0]
             if len(amounts) < self._total:
@@ -145,68 +146,3 @@ def check_output(output: str) -> None:
         The name is unknown.
     """
     choice("output", output, _VARIABLES)
-
-
-def _add(
-    sums: ExactSums, count: np.ndarray, amounts: np.ndarray, reached: np.ndarray, at: Any = ...
-) -> None:
-    """Add amounts [replicate, time, ...] at times that were reached [replicate, time]."""
-    count += reached.sum(axis=0)
-    for one, there in zip(amounts, reached, strict=True):  # squares of all would take much memory
-        last = int(there.sum())
-        wide = one[:last].astype(np.int64)
-        square = wide * wide
-        place = (*((at,) if at is not ... else ()), slice(0, last))
-        sums.add(wide, square & 0xFFFFFFFF, square >> 32, place)
-
-
-def _moments(sums: ExactSums, count: np.ndarray, swept: tuple[int, ...]) -> dict[str, np.ndarray]:
-    each = count.reshape(*count.shape, *[1] * (sums.sums.ndim - count.ndim))
-    moments = {"mean": sums.mean(each), "variance": sums.variance(each)}
-    shaped = {name: values.reshape(*swept, *values.shape[1:]) for name, values in moments.items()}
-    return shaped | {"count": count.reshape(*swept, -1)}
-
-
-# ---- statistics from parts of an ensemble
-
-
-def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
-    """How the output of a call is made of parts, if they are not joined."""
-    if arguments["output"] != "statistics":
-        return None
-    return Merge({"output": "trajectories"}, partial(_statistics, concat=parts.concat))
-
-
-def _statistics(
-    found: Iterable[xarray.Dataset], replicates: int, concat: Callable[..., Any]
-) -> xarray.Dataset:
-    """Means and variances from the amounts of parts."""
-    ended: list[xarray.Dataset] = []
-    sums = None
-    for part in found:
-        like = part["amount"]
-        place = like.dims.index(parts.REPLICATE)
-        swept, shape = like.dims[:place], like.shape[:place]
-        values = like.values.reshape(-1, *like.shape[place:])
-        if sums is None:
-            sums = ExactSums((len(values), *values.shape[2:]))
-            count = np.zeros(sums.sums.shape[:2], np.int64)
-        inner = tuple(range(3, values.ndim))
-        for point, rows in enumerate(values):
-            reached = ~np.isnan(rows).any(axis=tuple(k - 1 for k in inner))
-            whole = rows if rows.dtype.kind == "i" else np.nan_to_num(rows)
-            _add(sums, count[point], whole, reached, point)
-        ended.append(part[list(_ENDS)].load())
-    assert sums is not None
-    together = ended[0] if len(ended) == 1 else concat(ended)
-    coords = {
-        str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
-        for name, one in (dict(like.coords) | dict(together.coords)).items()
-    }
-    places = [str(dim) for dim in like.dims[place + 3 :]]
-    return results.dataset(
-        "stochastic", "space-statistics",
-        _moments(sums, count, shape) | {name: together[name].values for name in _ENDS},
-        coords=coords, attrs=together.attrs, swept=[str(dim) for dim in swept], places=places,
-        has_warned=True,
-    )  # fmt: skip

@@ -53,7 +53,6 @@ class SpaceRunner(Runner):
         self._ahead = 0 if self.device.is_cuda else next_firing.AHEAD
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return the requested output."""
         plan = self._plan._replace(first=np.int64(first))
         if self.device.is_cuda:
             workers = self._workers(count)
@@ -72,7 +71,6 @@ class SpaceRunner(Runner):
         return self.fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs."""
         arguments = (*self._workspace(1), self._plan, self.results(0, 1, 1, wanted))
         if self.device.is_cuda:
             self.device.prepare(kernel_of(), new_queue(self.device), np.int64(0), *arguments)

@@ -16,24 +16,14 @@ from ergode.stochastic.to_tables import build
 
 @dataclass(frozen=True, eq=False)
 class SpaceTables:
-    """A model, prepared for simulation.
-
-    Attributes
-    ----------
-    model : ReactionDiffusion
-    network : Tables
-        Of the network of a voxel. It has a row for each point of the sweep and each zone, where a
-        zone is all voxels with the same parameters.
-    space : Space
-        Arrays on the host.
-    nodes : int
-        Of the tree of sums.
-    """
+    """A model, prepared for simulation."""
 
     model: ReactionDiffusion
+    # Of the network of a voxel. It has a row for each point of the sweep and each zone, where a
+    # zone is all voxels with the same parameters.
     network: Tables
-    space: Space
-    nodes: int
+    space: Space  # arrays on the host
+    nodes: int  # of the tree of sums
 
 
 def build_space(

@@ -19,42 +19,20 @@ from ergode.trajectories.events import ZeroCrossing
 
 @dataclass(frozen=True)
 class Control:
-    """Step size control, events, observables and limits of a run.
+    """Step size control, events, observables and limits of a run."""
 
-    Attributes
-    ----------
-    rtol : float
-        Relative tolerance of a step.
-    atol : float or ndarray, shape [unknown_count]
-        Absolute tolerance of a step.
-    step : float or None
-        Fixed step size [time]; None for adaptive steps.
-    max_step : float
-        Largest step [time].
-    max_steps : int
-        Largest number of steps, rejected ones included; a trajectory that needs more is stopped.
-    observe_from : float
-        Events and observables before this time are ignored.
-    events, observables : sequence
-    recorded : int
-        Number of hits of an event that are stored; older hits are overwritten.
-    step_log : int
-        Number of accepted steps whose ends are stored, from the first step on.
-    powers : int
-        Degree of the stored polynomials of the steps; 0 stores none.
-    """
-
-    rtol: float
-    atol: float | np.ndarray
-    step: float | None
-    max_step: float
+    rtol: float  # relative tolerance of a step
+    atol: float | np.ndarray  # [unknown_count]: absolute tolerance of a step
+    step: float | None  # fixed step size [time]; None for adaptive steps
+    max_step: float  # largest step [time]
+    # Largest number of steps, rejected ones included; a trajectory that needs more is stopped.
     max_steps: int
-    observe_from: float
+    observe_from: float  # events and observables before this time are ignored
     events: Sequence[ZeroCrossing]
     observables: Sequence[Any]
-    recorded: int
-    step_log: int = 0
-    powers: int = 0
+    recorded: int  # number of hits of an event that are stored; older hits are overwritten
+    step_log: int = 0  # number of accepted steps whose ends are stored, from the first step on
+    powers: int = 0  # degree of the stored polynomials of the steps; 0 stores none
 
     def log_rows(self, variables: int) -> int:
         """Numbers that are kept of a step: time, state, and its size and polynomial."""
@@ -78,34 +56,22 @@ class Control:
 
 @dataclass
 class Outcome:
-    """Results of trajectories.
+    """Results of trajectories."""
 
-    Attributes
-    ----------
-    states : ndarray, shape [time_count, variable_count, trajectory_count]
-        On the device where results stay.
-    hit_counts : ndarray of int64, shape [event_count, trajectory_count]
-    hits : ndarray, shape [event_count, recorded, 1 + variable_count, trajectory_count]
-        Time and state; hit number n is stored at index n modulo `recorded`.
-    observed : ndarray, shape [observable_count, trajectory_count]
-    status : ndarray of uint8, shape [trajectory_count]
-    taken, rejected : ndarray of int64, shape [trajectory_count]
-        Accepted and rejected steps.
-    interpolation_errors : ndarray, shape [trajectory_count]
-        Largest interpolation error of the history, in units of the tolerance.
-    step_log : ndarray, shape [step_count, row_count, trajectory_count]
-        Time and state at the end of every accepted step; with polynomials also its size and the
-        coefficients, power by power.
-    """
-
-    states: Any
-    hit_counts: np.ndarray
+    states: Any  # [time_count, variable_count, trajectory_count]: on the device where results stay
+    hit_counts: np.ndarray  # int64 [event_count, trajectory_count]
+    # [event_count, recorded, 1 + variable_count, trajectory_count]: time and state; hit number n is
+    # stored at index n modulo `recorded`.
     hits: np.ndarray
-    observed: np.ndarray
-    status: np.ndarray
+    observed: np.ndarray  # [observable_count, trajectory_count]
+    status: np.ndarray  # uint8 [trajectory_count]
+    # int64 [trajectory_count]: accepted and rejected steps.
     taken: np.ndarray
     rejected: np.ndarray
+    # [trajectory_count]: largest interpolation error of the history, in units of the tolerance.
     interpolation_errors: np.ndarray
+    # [step_count, row_count, trajectory_count]: time and state at the end of every accepted step;
+    # with polynomials also its size and the coefficients, power by power.
     step_log: np.ndarray
 
     def detach(self) -> None:

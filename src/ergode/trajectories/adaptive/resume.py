@@ -149,29 +149,19 @@ def _move(inside, lane, outside, me, is_loaded):
 
 def in_launches(
     device: Device,
-    name: str,
+    name: str,  # of the trajectories that are integrated together
+    # Whether the trajectories share a mesh, and whether there are histories and noise.
     is_shared: bool,
     has_delays: bool,
     has_noise: bool,
+    # On the device.
     run: Run,
     out: Out,
     storage: Storage,
+    # ``launch(run, storage)`` continues, up to the limits in both.
     launch: Callable[[Run, Storage], None],
 ) -> None:
-    """Integrate trajectories to their end.
-
-    Parameters
-    ----------
-    device : Device
-    name : str
-        Of the trajectories that are integrated together.
-    is_shared, has_delays, has_noise : bool
-        Whether the trajectories share a mesh, and whether there are histories and noise.
-    run, out, storage : tuple of array
-        On the device.
-    launch : function
-        ``launch(run, storage)`` continues, up to the limits in both.
-    """
+    """Integrate trajectories to their end."""
     kept = storage.kept
     arrays = {name: array for name, array in out._asdict().items() if array.size}
     arrays |= {"rows": kept.rows, "counts": kept.counts}

@@ -13,7 +13,7 @@ from ergode.core.arguments import by_name, number
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
-from ergode.core.status import Status
+from ergode.core.status import has_failed
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Grid, refuse_reserved
@@ -285,8 +285,7 @@ def basins(
         names, features = list(field.variables), found["state"].values[..., -1, :]
     rows = features.reshape(-1, len(names))
     status = found["status"].values
-    failed = np.isin(status.ravel(), [one for one in Status if one.is_error])
-    followed = ~failed & np.isfinite(rows).all(axis=1)
+    followed = ~has_failed(status.ravel()) & np.isfinite(rows).all(axis=1)
     if attractors is None:
         centres = _clusters(rows[followed], tolerance)
     else:

@@ -23,25 +23,15 @@ class _StoppedError(Exception):
 
 
 def search_together(
+    # ``ask(point)`` returns the answer for a point.
     search: Callable[[np.ndarray, Callable[[np.ndarray], Answer]], Found],
-    places: np.ndarray,
+    places: np.ndarray,  # [search_count, quantity_count]: where the searches begin
+    # ``evaluate(points)``: an answer for every row of points [asking_count, quantity_count]. It
+    # runs in the calling thread.
     evaluate: Callable[[np.ndarray], Sequence[Answer]],
-    width: int,
+    width: int,  # Most searches at a time. When one ends, the next begins.
 ) -> list[Found]:
-    """What ``search(place, ask)`` returns for every place.
-
-    Parameters
-    ----------
-    search : function
-        ``ask(point)`` returns the answer for a point.
-    places : ndarray, shape [search_count, quantity_count]
-        Where the searches begin.
-    evaluate : function
-        ``evaluate(points)``: an answer for every row of points [asking_count, quantity_count]. It
-        runs in the calling thread.
-    width : int
-        Most searches at a time. When one ends, the next begins.
-    """
+    """What ``search(place, ask)`` returns for every place."""
     messages: SimpleQueue[tuple[int, np.ndarray | None]] = SimpleQueue()
     answers: list[SimpleQueue[Answer | None]] = [SimpleQueue() for _ in places]
 

@@ -135,26 +135,15 @@ class History(HoldsFunctions):
 
 @dataclass(frozen=True)
 class InitialHistory:
-    """The checked history of a run.
+    """The checked history of a run."""
 
-    Attributes
-    ----------
-    history : History or None
-        None for a constant history, equal to the initial state.
-    jumps : bool
-        Whether the end of the history differs from the initial state.
-    delayed : tuple of int
-        The variables that the history stores.
-    breakpoints : ndarray, shape [jump_count, row_count]
-        Jumps of the history, as rows of `segments.StoredHistory.breakpoints`.
-    functions : tuple of function
-        Of variables that are arrays, a function for each (see `arrays.delayed`); () if constant.
-    """
-
-    history: History | None
-    jumps: bool
-    delayed: tuple[int, ...]
+    history: History | None  # None for a constant history, equal to the initial state
+    jumps: bool  # whether the end of the history differs from the initial state
+    delayed: tuple[int, ...]  # the variables that the history stores
+    # [jump_count, row_count]: jumps of the history, as rows of
+    # `segments.StoredHistory.breakpoints`.
     breakpoints: np.ndarray
+    # Of variables that are arrays, a function for each (see `arrays.delayed`); () if constant.
     functions: tuple[FunctionType, ...] = ()
 
     @property

@@ -20,53 +20,27 @@ _SMOOTH = 6
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of every trajectory.
+    """Steps of every trajectory."""
 
-    Attributes
-    ----------
-    size : ndarray, shape [trajectory_count]
-        Step size of each trajectory [time]; a broadcast view if all are equal.
-    count : ndarray of int64, shape [trajectory_count]
-        Number of steps of each trajectory.
-    lags : ndarray of int64, shape [delay_count]
-        Each delay in steps; equal for all trajectories.
-    breaks : ndarray of uint8, shape [step_count]
-        Whether a step begins at a breaking point; ends after the last one that matters.
-    """
-
+    # [trajectory_count]: step size of each trajectory [time]; a broadcast view if all are equal.
     size: np.ndarray
-    count: np.ndarray
-    lags: np.ndarray
+    count: np.ndarray  # int64 [trajectory_count]: number of steps of each trajectory
+    lags: np.ndarray  # int64 [delay_count]: each delay in steps; equal for all trajectories
+    # uint8 [step_count]: whether a step begins at a breaking point; ends after the last one that
+    # matters.
     breaks: np.ndarray
 
 
 def plan_steps(
-    span: float,
-    step: float,
-    count: int,
-    delays: Sequence[str],
-    taus: Sequence[np.ndarray],
-    least_lag: int = 2,
-    apart: int = 1,
+    span: float,  # duration of the integration [time]
+    step: float,  # largest step [time]
+    count: int,  # number of trajectories
+    delays: Sequence[str],  # names of the parameters that are delays
+    taus: Sequence[np.ndarray],  # [trajectory_count]: values of the delays [time]
+    least_lag: int = 2,  # fewest steps in the shortest delay
+    apart: int = 1,  # fewest steps between two breaking points
 ) -> Steps:
     """Choose a step size of at most `step` that divides every delay, or the span without delays.
-
-    Parameters
-    ----------
-    span : float
-        Duration of the integration [time].
-    step : float
-        Largest step [time].
-    count : int
-        Number of trajectories.
-    delays : sequence of str
-        Names of the parameters that are delays.
-    taus : sequence of ndarray, shape [trajectory_count]
-        Values of the delays [time].
-    least_lag : int
-        Fewest steps in the shortest delay.
-    apart : int
-        Fewest steps between two breaking points.
 
     Raises
     ------
@@ -103,24 +77,15 @@ def plan_steps(
 
 @dataclass(frozen=True)
 class Mesh:
-    """The cells of every trajectory, for `trajectories.delays.segments`.
+    """The cells of every trajectory, for `trajectories.delays.segments`."""
 
-    Attributes
-    ----------
-    shared : bool
-        Whether all trajectories share one mesh: equal lags, and breaking points at ends of cells.
-    width : ndarray, shape [trajectory_count]
-        Width of a trajectory's cells [time].
-    lags : ndarray of int64, shape [delay_count]
-        Each delay in cells; on meshes that are not shared, the cells of history to store.
-    breaks : ndarray of uint8, shape [cell_count]
-        Whether a shared cell begins at a breaking point.
-    """
-
+    # Whether all trajectories share one mesh: equal lags, and breaking points at ends of cells.
     shared: bool
-    width: np.ndarray
+    width: np.ndarray  # [trajectory_count]: width of a trajectory's cells [time]
+    # int64 [delay_count]: each delay in cells; on meshes that are not shared, the cells of history
+    # to store.
     lags: np.ndarray
-    breaks: np.ndarray
+    breaks: np.ndarray  # uint8 [cell_count]: whether a shared cell begins at a breaking point
 
 
 # Fewest cells in the shortest delay and between two breaking points; the error estimate needs them.
@@ -132,35 +97,19 @@ _FINE, _FINER = 64, 4
 
 def plan_mesh(
     span: float,
-    fraction: float,
+    fraction: float,  # widest cell, relative to the longest delay
     count: int,
     delays: Sequence[str],
+    # [trajectory_count]: least and largest value of every delay [time]; equal for constant delays.
     least: Sequence[np.ndarray],
     most: Sequence[np.ndarray],
     *,
-    step: float | None = None,
-    free: bool = False,
-    least_lag: int = _LEAST_LAG,
-    apart: int = _APART,
+    step: float | None = None,  # widest cell [time], for fixed steps of this size
+    free: bool = False,  # whether every trajectory needs its own mesh
+    least_lag: int = _LEAST_LAG,  # fewest cells in the shortest delay
+    apart: int = _APART,  # fewest cells between two breaking points of a shared mesh
 ) -> Mesh:
     """Choose cells no wider than `fraction` of a trajectory's longest delay, or than `step`.
-
-    Parameters
-    ----------
-    span, count, delays
-        As for `plan_steps`.
-    fraction : float
-        Widest cell, relative to the longest delay.
-    least, most : sequence of ndarray, shape [trajectory_count]
-        Least and largest value of every delay [time]; equal for constant delays.
-    step : float, optional
-        Widest cell [time], for fixed steps of this size.
-    free : bool
-        Whether every trajectory needs its own mesh.
-    least_lag : int
-        Fewest cells in the shortest delay.
-    apart : int
-        Fewest cells between two breaking points of a shared mesh.
 
     Raises
     ------

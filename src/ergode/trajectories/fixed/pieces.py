@@ -14,28 +14,14 @@ from ergode.trajectories.fixed.kernel import Kept
 
 def in_pieces(
     device: Device,
-    name: str,
-    last: int,
-    kept: Kept,
-    arrays: Mapping[str, Any],
+    name: str,  # of the trajectories that are integrated together
+    last: int,  # number of steps
+    kept: Kept,  # arrays on the device
+    arrays: Mapping[str, Any],  # the state on the device: results, and arrays of `kept`
+    # ``launch(kept)`` takes the steps from ``kept.begin`` up to ``kept.until``.
     launch: Callable[[Kept], None],
 ) -> None:
-    """Take all steps.
-
-    Parameters
-    ----------
-    device : Device
-    name : str
-        Of the trajectories that are integrated together.
-    last : int
-        Number of steps.
-    kept : Kept
-        Arrays on the device.
-    arrays : mapping of str to array
-        The state on the device: results, and arrays of `kept`.
-    launch : function
-        ``launch(kept)`` takes the steps from ``kept.begin`` up to ``kept.until``.
-    """
+    """Take all steps."""
     with checkpoint.single_run(name, device) as single:
         begin = 0 if single.state is None else int(single.state["begin"])
         single.restore(device, arrays)

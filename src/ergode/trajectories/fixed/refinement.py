@@ -19,17 +19,10 @@ from ergode.trajectories.delays.mesh import Steps, plan_steps
 
 
 class EqualSteps(Protocol):
-    """An integrator of trajectories with fixed steps.
-
-    Attributes
-    ----------
-    precision : {"float32", "float64"}
-    least_lag : int
-        Fewest steps in the shortest delay; zero without delays.
-    """
+    """An integrator of trajectories with fixed steps."""
 
     precision: Precision
-    least_lag: int
+    least_lag: int  # fewest steps in the shortest delay; zero without delays
 
     def integrate(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, *, show: bool = False

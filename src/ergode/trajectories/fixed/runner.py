@@ -93,62 +93,35 @@ def _points_of(tableau: Tableau) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of tangent vectors (see `tangents.renew`).
+    """Growth of tangent vectors (see `tangents.renew`)."""
 
-    Attributes
-    ----------
-    renewal : tuple of int, int and float
-        The first step before which tangent vectors are orthonormalized, the number of steps between
-        two renewals, and the time relative to the origin from which growth is accumulated.
-    sums : ndarray, shape [tangent_count + 1, trajectory_count]
-        Output: sums of the logarithms of the norms, then the accumulated time.
-    """
-
+    # The first step before which tangent vectors are orthonormalized, the number of steps between
+    # two renewals, and the time relative to the origin from which growth is accumulated.
     renewal: tuple[int, int, float]
+    # [tangent_count + 1, trajectory_count]: output: sums of the logarithms of the norms, then the
+    # accumulated time.
     sums: np.ndarray
 
 
 class Ensemble:
-    """Trajectories of a vector field.
-
-    Parameters
-    ----------
-    field, history
-        As for `integrate`, already checked.
-    tableau : Tableau
-        The method.
-    times : ndarray, shape [time_count]
-        Ascending grid [time]; trajectories start at ``times[0]``.
-    device : Device
-        Device that runs the kernel.
-    precision : {"float32", "float64"}
-        Type of the state.
-    jumps : bool
-        Whether the end of a history differs from the initial state.
-    scheme : int
-        Scheme of the noise (see `noise.SCHEME`).
-    paths : Paths
-        Of the noise.
-    tangents : int
-        Number of tangent vectors among the variables of the field (see `tangents`).
-    when : {"auto", "now", "never"}
-        When the field is compiled for the CPU (see `core.formulation`).
-    """
+    """Trajectories of a vector field."""
 
     def __init__(
         self,
         field: VectorField,
-        tableau: Tableau,
+        tableau: Tableau,  # the method
         history: Callable[..., Any] | None,
         *,
+        # [time_count]: ascending grid [time]; trajectories start at ``times[0]``.
         times: np.ndarray,
-        device: Device,
-        precision: Precision = "float64",
-        jumps: bool = False,
-        scheme: int = 0,
-        paths: noise.Paths = noise.OWN_PATHS,
+        device: Device,  # device that runs the kernel
+        precision: Precision = "float64",  # type of the state
+        jumps: bool = False,  # whether the end of a history differs from the initial state
+        scheme: int = 0,  # scheme of the noise (see `noise.SCHEME`)
+        paths: noise.Paths = noise.OWN_PATHS,  # of the noise
+        # Number of tangent vectors among the variables of the field (see `tangents`).
         tangents: int = 0,
-        when: Compile = "now",
+        when: Compile = "now",  # when the field is compiled for the CPU (see `core.formulation`)
     ) -> None:
         self._paths = paths
         self.device = device

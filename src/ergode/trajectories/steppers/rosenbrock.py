@@ -73,32 +73,22 @@ def step(t, h, y, f, history, p):
 
 @dataclass(frozen=True)
 class RosenbrockTableau:
-    """One Rosenbrock method; the symbols are those of the equation in the module's docstring.
+    """One Rosenbrock method; the symbols are those of the equation in the module's docstring."""
 
-    Attributes
-    ----------
-    order, error_order : int
-        The global error is O(step^order), the error estimate of a step O(step^error_order).
-    gamma : float
-    alpha, gammas : tuple of float
-        One number per stage.
-    a, c : tuple of tuple of float
-        Row s couples stage s to the stages before it.
-    m, error : tuple of float
-        Weights of the stages; `error` is e.
-    dense : tuple of tuple of float
-        Dense output: coefficients of x, x^2, ... of every stage's weight.
-    """
-
+    # The global error is O(step^order), the error estimate of a step O(step^error_order).
     order: int
     error_order: int
     gamma: float
+    # One number per stage.
     alpha: tuple[float, ...]
     gammas: tuple[float, ...]
+    # Row s couples stage s to the stages before it.
     a: tuple[tuple[float, ...], ...]
     c: tuple[tuple[float, ...], ...]
+    # Weights of the stages; `error` is e.
     m: tuple[float, ...]
     error: tuple[float, ...]
+    # Dense output: coefficients of x, x^2, ... of every stage's weight.
     dense: tuple[tuple[float, ...], ...]
 
 

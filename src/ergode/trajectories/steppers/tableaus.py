@@ -29,40 +29,23 @@ Rows = tuple[Row, ...]
 
 @dataclass(frozen=True)
 class Tableau:
-    """One explicit Runge-Kutta method.
+    """One explicit Runge-Kutta method."""
 
-    Attributes
-    ----------
-    order : int
-        The global error is O(step^order).
-    a : tuple of tuple of float
-        Row s has the s weights of the stages before stage s.
-    b : tuple of float
-        Weights of the step.
-    c : tuple of float
-        Position of each stage in the step, 0 to 1.
-    error : tuple of float
-        Weights of the error estimate for all stages and the end; empty without an estimate.
-    correction : tuple of float
-        Weights of a second estimate of lower order, which guards against an accidental zero of the
-        first.
-    dense : tuple of tuple of float
-        Dense output: coefficients of x, x^2, ... of every stage's weight; default: cubic Hermite.
-    extra_a, extra_c : tuple
-        Additional stages of the dense output, after the stage at the end.
-    drifts, kicks : tuple of float
-        Of a symplectic method, see `splitting`; its second stage is the average slope of a step.
-    """
-
-    order: int
-    a: Rows
-    b: Row
-    c: Row
+    order: int  # the global error is O(step^order)
+    a: Rows  # row s has the s weights of the stages before stage s
+    b: Row  # weights of the step
+    c: Row  # position of each stage in the step, 0 to 1
+    # Weights of the error estimate for all stages and the end; empty without an estimate.
     error: Row = ()
+    # Weights of a second estimate of lower order, which guards against an accidental zero of the
+    # first.
     correction: Row = ()
+    # Dense output: coefficients of x, x^2, ... of every stage's weight; default: cubic Hermite.
     dense: Rows = ()
+    # Additional stages of the dense output, after the stage at the end.
     extra_a: Rows = ()
     extra_c: Row = ()
+    # Of a symplectic method, see `splitting`; its second stage is the average slope of a step.
     drifts: Row = ()
     kicks: Row = ()
 
