@@ -178,3 +178,16 @@ def test_bad_dates_are_one_line(options, message):
     with pytest.raises(ergode.ModelError, match=message) as raised:
         simulate(**(options() if callable(options) else options))
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        {"importations": ergode.Importation("I", times=["2025-03-05", "2025-03-09"])},
+        {"importations": ergode.Importation("I", rate=1.0, start="2027-03-05")},
+        {"interventions": ergode.LayerClosure(reduction=0.5, start="2027-03-05")},
+    ],
+)
+def test_a_wrong_year_is_said(measure):
+    with pytest.warns(ergode.AccuracyWarning, match="does nothing: the run is from 60 to 100"):
+        simulate(**measure, times=[60, 100], origin="2025-03-01")

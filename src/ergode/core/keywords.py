@@ -41,6 +41,8 @@ def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
             if not unknown:
                 raise
             name = public_name or call.__qualname__
+            if known[:1] == ["cls"]:
+                known = known[1:]
             if call.__name__ == "__init__":
                 name, known = type(given[0]).__name__, known[1:]
             close = did_you_mean(unknown[0], known, 0.6) or f"; expected {', '.join(known)}"

@@ -10,7 +10,8 @@ import numpy as np
 
 from ergode.core.arguments import by_name, sequence
 from ergode.core.compiler.source import Precision
-from ergode.core.errors import ModelError
+from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.launch import warn
 from ergode.epidemics.shared.contacts import Meetings
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import on_clock
@@ -23,6 +24,7 @@ from ergode.models.epidemic.interventions import (
 from ergode.models.epidemic.testing import Testing
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
+from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
 
@@ -83,6 +85,21 @@ class Scenario:
             found.append(held.begin[held.begin == held.end])
         return np.unique(np.concatenate([np.zeros(0), *found]))
 
+    def warn_of_idle(self, begin: float, end: float) -> None:
+        """Warn of measures and importations that lie outside of the run, as by a wrong year."""
+        for one in (*(self.interventions or ()), *self.importations):
+            times = getattr(one, "moments", ())
+            first, last = (times[0], times[-1]) if times else (one.start, one.stop)
+            late = isinstance(first, float | int) and first > end
+            early = isinstance(last, float | int) and last < begin
+            if late or early:
+                what = f"from {first:g}" if late else f"until {last:g}"
+                warn(
+                    f"{type(one).__name__} {what} does nothing: the run is from {begin:g} to "
+                    f"{end:g}",
+                    AccuracyWarning,
+                )
+
     def meetings_table(self, begin: float, precision: Precision) -> Meetings:
         """Meetings on a clock that is zero at `begin`; one unused row where contacts are static."""
         held = self.meetings
@@ -114,6 +131,8 @@ def scenario_of(
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts
     if not isinstance(network, ContactNetwork | ComputedNetwork):
+        if isinstance(network, Population):
+            raise ModelError("contacts is a Population; expected its network, population.network")
         raise ModelError(
             f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
             "ergode.ContactNetwork.from_edges(source, target), a ComputedNetwork or "

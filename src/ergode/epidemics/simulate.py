@@ -243,6 +243,7 @@ def simulate(
     zero = origin_of(origin, times)
     scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
+    scenario.warn_of_idle(grid[0], grid[-1])
     numbers = replicate_numbers(replicates, REPLICATES_MOST)
     check_switch("simulate", "common_random_numbers", common_random_numbers)
     apart = replicates_apart(numbers, points.count, common_random_numbers)

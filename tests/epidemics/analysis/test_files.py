@@ -91,7 +91,7 @@ def test_a_tree_as_newick(name, tmp_path, request):
         assert length == pytest.approx(between, rel=1e-6)
     with pytest.raises(ergode.PlanError, match="it exists"):
         write_transmission_tree(cases, path, 2)
-    with pytest.raises(ergode.ModelError, match="no case of replicate 99"):
+    with pytest.raises(ergode.ModelError, match="replicate is 99; the line list has 0 to"):
         write_transmission_tree(cases, tmp_path / "other.nwk", 99)
     assert not (tmp_path / "other.nwk").exists()
 
@@ -123,6 +123,19 @@ def test_states_are_those_that_were_counted(name, model, contacts, request):
     for number, compartment in enumerate(state.attrs["compartments"]):
         expected = counts.sel(compartment=compartment, time=chosen)
         np.testing.assert_array_equal((state == number).sum("node"), expected)
+
+
+def test_states_and_trees_of_a_part(model, contacts):
+    options = {"initial": {"I": 5}, "times": [0, 20.0], "output": "line_list", "device": "cpu"}
+    whole = simulate(model, contacts, replicates=6, **options)
+    part = simulate(model, contacts, replicates=range(4, 6), **options)
+    found, expected = states(part, [5.0, 20.0]), states(whole, [5.0, 20.0])
+    assert found["replicate"].values.tolist() == [4, 5]
+    np.testing.assert_array_equal(found, expected[4:])
+    count = (part["replicate"] == 5).sum().item()
+    assert len(transmission_tree(part, replicate=5)) == count
+    with pytest.raises(ergode.ModelError, match="replicate is 0; the line list has 4 to 5"):
+        transmission_tree(part)
 
 
 def test_states_of_dates_and_of_others(cases, contacts, model):

@@ -375,17 +375,29 @@ def test_one_record_for_each_strain():
 
 
 @pytest.mark.parametrize(
-    "wish", [{"reproduction_number": 2.5}, {"growth_rate": 0.08}, {"doubling_time": 6.0}]
+    "wish",
+    [
+        {"reproduction_number": 2.5},
+        {"growth_rate": 0.08},
+        {"growth_rate": 0.0},
+        {"doubling_time": 6.0},
+    ],
 )
 def test_the_rate_for_a_wish(wish):
     network = two_layers(2_000)
     model = scaled_to(seaiqr(), network, **wish)
     found = reproduction(model, network)
     for name, value in wish.items():
-        assert getattr(found, name) == pytest.approx(value, rel=1e-5)
+        assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-8)
     rates = model.infections[0].transmission_rate
     assert rates["I"] / rates["A"] == pytest.approx(4.0)
     assert model.infections[0].profile == seaiqr().infections[0].profile
+
+
+def test_the_rate_for_a_wished_decline():
+    model = sir(0.3, ergode.Exponential(rate=0.15))
+    found = reproduction(scaled_to(model, REGULAR, doubling_time=-9.0), REGULAR)
+    assert found.doubling_time == pytest.approx(-9.0, rel=1e-5)
 
 
 def test_wishes_that_cannot_be_had():
@@ -394,10 +406,16 @@ def test_wishes_that_cannot_be_had():
         scaled_to(model, REGULAR, reproduction_number=5.1)
     with pytest.raises(ergode.ModelError, match="no transmission rate gives that"):
         scaled_to(model, REGULAR, growth_rate=-0.5)
+    with pytest.raises(ergode.ModelError, match="than an exponential one; such an epidemic"):
+        scaled_to(seaiqr(), two_layers(500), doubling_time=-70.0)
     with pytest.raises(ergode.ModelError, match="given no wish"):
         scaled_to(model, REGULAR)
     with pytest.raises(ergode.ModelError, match="given reproduction_number, growth_rate"):
         scaled_to(model, REGULAR, reproduction_number=2, growth_rate=1)
+    with pytest.raises(
+        ergode.ModelError, match="doubling_time is 0; expected a finite number that"
+    ):
+        scaled_to(model, REGULAR, doubling_time=0)
     for bad in (0, -1, np.nan, np.inf, "2", True):
         with pytest.raises(ergode.ModelError, match="reproduction_number is"):
             scaled_to(model, REGULAR, reproduction_number=bad)

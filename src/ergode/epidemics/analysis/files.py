@@ -10,7 +10,7 @@ import numpy as np
 
 from ergode.core import files
 from ergode.core.errors import ModelError
-from ergode.epidemics.analysis.line_list import case_table, infector_case
+from ergode.epidemics.analysis.line_list import case_table, cases_of, infector_case
 
 if TYPE_CHECKING:
     import xarray
@@ -98,7 +98,7 @@ def write_transmission_tree(
     '((2:...)1:...)0:0;\\n'
     """
     source = infector_case(cases)
-    chosen = np.flatnonzero(cases["replicate"].values == replicate)
+    chosen = cases_of(cases, replicate)
     if not chosen.size:
         raise ModelError(f"the line list has no case of replicate {replicate}")
     time = cases["infected_at"].values

@@ -224,6 +224,11 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
         attributes ``node`` (id of the infected node) and ``infected_at`` [time]; edges lead from
         infector to infected. A node that is infected several times has a case for each infection.
         Needs networkx, which ``ergode[networks]`` installs.
+
+    Raises
+    ------
+    ModelError
+        The list has no such replicate.
     """
     try:
         import networkx
@@ -231,8 +236,7 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
         raise PlanError(
             "a transmission tree needs networkx (pip install 'ergode[networks]')"
         ) from None
-    check_cases(cases)
-    chosen = np.flatnonzero(cases["replicate"].values == replicate)
+    chosen = cases_of(cases, replicate)
     node, time = cases["node"].values, cases["infected_at"].values
     source = infector_case(cases)
     tree = networkx.DiGraph()
@@ -258,6 +262,16 @@ def check_cases(cases: xarray.Dataset) -> None:
             "the line list is of a sweep; choose one point, such as "
             "cases.isel(case=cases['point'].values == 0)"
         )
+
+
+def cases_of(cases: xarray.Dataset, replicate: int) -> np.ndarray:
+    """Positions in the line list of the cases of one replicate."""
+    check_cases(cases)
+    first = int(cases.attrs.get("first_replicate", 0))
+    last = first + int(cases.attrs["replicates"]) - 1
+    if not first <= replicate <= last:
+        raise ModelError(f"replicate is {replicate}; the line list has {first} to {last}")
+    return np.flatnonzero(cases["replicate"].values == replicate)
 
 
 def infector_case(cases: xarray.Dataset) -> np.ndarray:

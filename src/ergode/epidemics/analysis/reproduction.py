@@ -176,7 +176,7 @@ def scaled_to(
     growth_rate : float
         Wished rate of exponential growth [1 / time]; or
     doubling_time : float
-        Wished doubling time [time].
+        Wished doubling time [time]; below zero, the time in which cases halve.
 
     Returns
     -------
@@ -212,17 +212,24 @@ def scaled_to(
             + ", ".join(wishes)
         )
     ((name, value),) = given.items()
-    if not is_finite_number(value) or (name != "growth_rate" and value <= 0):
-        kind = "finite number" if name == "growth_rate" else "finite number above zero"
-        raise ModelError(f"{name} is {value!r}; expected a {kind}")
+    refused, kind = {
+        "reproduction_number": (lambda x: x <= 0, " above zero"),
+        "growth_rate": (lambda x: False, ""),
+        "doubling_time": (lambda x: x == 0, " that is not zero"),
+    }[name]
+    if not is_finite_number(value) or refused(value):
+        raise ModelError(f"{name} is {value!r}; expected a finite number{kind}")
     branching, _ = _branching(model, contacts, None)
     if branching.radius() == 0:
         raise ModelError(
             "no rate gives this epidemic a reproduction number: the rates or all weights are zero, "
             "or the network is a tree, in which every chain of infections ends"
         )
-    rate = {"growth_rate": value, "doubling_time": math.log(2.0) / value}.get(name, 0.0)
-    wanted = math.log(value) if name == "reproduction_number" else 0.0
+    rate, wanted = 0.0, 0.0
+    if name == "reproduction_number":
+        wanted = math.log(value)
+    else:
+        rate = value if name == "growth_rate" else math.log(2.0) / value
 
     def excess(factor: float) -> float:
         found = branching.radius(float(rate), math.exp(factor))
@@ -230,7 +237,7 @@ def scaled_to(
 
     factor = _root(excess, 1.0)
     if factor is None:
-        raise ModelError(_out_of_reach(branching, name, float(value)))
+        raise ModelError(_out_of_reach(branching, name, float(value), float(rate)))
     scale = math.exp(factor)
     scaled = [
         replace(i, transmission_rate={n: r * scale for n, r in i.transmission_rate.items()})
@@ -311,16 +318,20 @@ def _root(function: Callable[[float], float], guess: float) -> float | None:
     return None
 
 
-def _out_of_reach(branching: Branching, name: str, value: float) -> str:
-    largest = branching.radius(0.0, math.exp(_HUGE / 4))
+def _out_of_reach(branching: Branching, name: str, value: float, rate: float) -> str:
     if name == "reproduction_number":
         return (
-            f"reproduction_number is {value:g}; with these contacts it is at most {largest:.6g}, "
-            "when every contact of an infectious node is infected"
+            f"reproduction_number is {value:g}; with these contacts it is at most "
+            f"{branching.reach:.6g}, when every contact of an infectious node is infected"
+        )
+    if math.isinf(branching.radius(rate, math.exp(-_HUGE / 4))):
+        return (
+            f"{name} is {value:g}; a holding time has a longer tail than an exponential one; such "
+            "an epidemic does not decline exponentially"
         )
     return (
         f"{name} is {value:g}; no transmission rate gives that with these contacts and holding "
-        f"times: a case infects at most {largest:.6g} others"
+        f"times: a case infects at most {branching.reach:.6g} others"
     )
 
 

@@ -89,7 +89,8 @@ def states(
     )
     state = np.empty((replicates, grid.size, node_count), np.uint8)
     state[:] = start
-    replicate, node = cases["replicate"].values, cases["node"].values
+    first = int(cases.attrs.get("first_replicate", 0))
+    replicate, node = cases["replicate"].values - first, cases["node"].values
     entered = cases["entered"].values
     infected_at = cases["infected_at"].values
     for k, time in enumerate(grid):
@@ -97,7 +98,11 @@ def states(
         past = np.where(entered[happened] <= time, entered[happened], -np.inf)
         # Cases of a node follow each other, and the last assignment holds.
         state[replicate[happened], k, node[happened]] = past.argmax(1)
-    coords = {"replicate": np.arange(replicates), "time": grid, "node": np.arange(node_count)}
+    coords = {
+        "replicate": first + np.arange(replicates),
+        "time": grid,
+        "node": np.arange(node_count),
+    }
     found = xarray.DataArray(
         state, dims=("replicate", "time", "node"), coords=coords, name="state",
         attrs={"units": "1", "long_name": "number of the compartment", "compartments": names},

@@ -318,7 +318,8 @@ class ContactTracing(Intervention):
     A node that enters `compartment` is detected with a probability, after a delay, and then
     quarantined.  Each of its contacts is traced with a probability, and quarantined after another
     delay.  Contacts are the arcs of the network; with temporal contacts, those active within
-    `lookback`.  A node in quarantine transmits less and is less susceptible.
+    `lookback`.  A node in quarantine transmits less and is less susceptible; a
+    contact of two nodes in quarantine is reduced once.
 
     Parameters
     ----------
@@ -456,7 +457,8 @@ class Importation:
     rate : float, optional
         Rate of a Poisson process of contacts [1 / time].
     times : array_like, optional
-        Instead of a rate: times of the contacts [time], or dates.
+        Instead of a rate: times of the contacts [time], or dates. Those outside of the run do not
+        happen.
     start, stop : float or date
         With a rate: interval in which contacts happen [time].
 
