@@ -88,6 +88,57 @@ def test_an_unknown_name_is_refused_with_the_names_of_the_table(engine):
     assert all(repr(name) in str(refused.value) for name in names)
 
 
+CALLED = {
+    "epidemics": {
+        "method": {"SSA": "gillespie", "tau_leaping": "markov-leap", "fast_SIR": "first-passage",
+                   "selke": "sellke"},
+        "output": {"line-list": "line_list", "summary": "statistics"},
+        "precision": {"double": "float64"}, "device": {"gpu": "cuda", "CPU:2": "cpu"},
+    },
+    "stochastic": {
+        "method": {"Gillespie": "direct", "nrm": "next-reaction", "TauLeaping": "tau-leap",
+                   "CLE": "langevin", "lagnevin": "langevin"},
+        "output": {"timeseries": "trajectories", "moments": "statistics", "last": "final"},
+        "device": {"cdua": "cuda"},
+    },
+    "kinetics": {
+        "method": {"BDF": "rodas4", "Radau": "rodas4", "QSSA": "quasi-steady-state"},
+        "heating": {"isochoric": "constant-volume", "constant_pressure": "constant-pressure"},
+        "screening": {"Chugunov": "chugunov"}, "equation_of_state": {"timmes": "helmholtz"},
+    },
+    "trajectories": {
+        "method": {"RK45": "dopri5", "ode45": "dopri5", "LSODA": "rodas5p", "Tsit_5": "tsit5",
+                   "DOP853": "dop853", "leapfrog": "verlet", "rk5": "rk4"},
+        "precision": {"fp32": "float32"}, "compile": {"jit": "now"},
+    },
+    "density": {
+        "scheme": {"strang": "split", "GBEES": "corner-transport"}, "keep": {"final": "last"},
+        "axes": {"principle": "principal"}, "device": {"host": "cpu"},
+    },
+}  # fmt: skip
+NAMES = [
+    (engine, argument, given, ours)
+    for engine, arguments in CALLED.items()
+    for argument, names in arguments.items()
+    for given, ours in names.items()
+]
+
+
+@pytest.mark.parametrize(("engine", "argument", "given", "ours"), NAMES)
+def test_what_is_called_otherwise_or_misspelt_is_suggested(engine, argument, given, ours):
+    entry = ENTRIES[engine]
+    options = {"times": [0.0, 1.0], **entry.keywords, argument: given}
+    with pytest.raises(ergode.ErgodeError, match=rf"; did you mean '{ours}'\?$") as refused:
+        entry.function(*entry.options, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_far_from_every_name_nothing_is_suggested():
+    with pytest.raises(ergode.PlanError) as refused:
+        ergode.trajectories.integrate(FIELD, times=[0, 1], initial={"x": 1.0}, method="qqq")
+    assert "did you mean" not in str(refused.value)
+
+
 @ENGINES
 def test_who_is_not_exact_says_so(engine):
     for method in table(engine)[0].values():

@@ -55,7 +55,7 @@ def test_a_temperature_in_the_wrong_unit_is_told(carbon):
         ({"initial": None}, ["empty in zone 0"]),
         ({"times": [0.0]}, ["times has one time"]),
         ({"pressure": 1.0}, ["pressure is for networks of molecules"]),
-        ({"heating": "hot"}, ["heating is 'hot'"]),
+        ({"heating": "hot"}, ["heating 'hot' is unknown"]),
     ],
 )
 def test_conditions(carbon, changes, words):

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.columns import is_column, is_finite
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import ErgodeError, ModelError, PlanError
 from ergode.core.foreign import on_host
+from ergode.core.synonyms import ours_for
 
 
 def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
@@ -197,30 +198,44 @@ def by_name(name: str, value: Any, expected: str) -> dict[str, Any]:
     return dict(value or {})
 
 
-def choice(name: str, value: Any, known: Collection[str]) -> None:
+def choice(
+    name: str,
+    value: Any,
+    known: Collection[str | None],
+    *,
+    error: type[ErgodeError] = PlanError,
+) -> None:
     """Refuse an unknown value.
 
     Raises
     ------
     PlanError
-        The value is unknown; the message lists the known ones.
+        The value is unknown, or another `error`; the message lists the known ones, and suggests
+        one that is near, or that is called so elsewhere.
     """
-    if not isinstance(value, str) or value not in tuple(known):
+    if not isinstance(value, str | None) or value not in tuple(known):
         *most, last = map(repr, known)
         listed = f"{', '.join(most)} or {last}" if most else last
-        raise PlanError(f"{name} {value!r} is unknown; expected {listed}")
+        raise error(f"{name} {value!r} is unknown; expected {listed}{nearest(value, known)}")
+
+
+def nearest(value: Any, known: Iterable[str | None]) -> str:
+    """As `did_you_mean`, for one of a few values; empty if `value` is no text."""
+    texts = [one for one in known if one is not None]
+    return did_you_mean(value, texts, 0.6) if isinstance(value, str) else ""
 
 
 def did_you_mean(name: Any, known: Iterable[Any], least: float = 0.5) -> str:
     """The end of a message about an unknown name: ``"; did you mean 'alpha'?"``.
 
-    Small and capital letters count as alike. Empty if no known name is near: if fewer than the
-    part `least` of the letters are alike.
+    Small and capital letters count as alike; names of other packages count too (`core.synonyms`).
+    Empty if no known name is near: if fewer than the part `least` of the letters are alike.
     """
     few = islice(known, _NAMES_MOST)  # a network may have a million names
-    plain = {str(one).lower(): str(one) for one in few}
-    close = get_close_matches(str(name).lower(), plain, 1, least)
-    return f"; did you mean '{plain[close[0]]}'?" if close else ""
+    small = {str(one).lower(): str(one) for one in few}
+    meant = ours_for(name, small.values())
+    close = [] if meant else get_close_matches(str(name).lower(), small, 1, least)
+    return f"; did you mean '{meant or small[close[0]]}'?" if meant or close else ""
 
 
 _NAMES_MOST = 10_000

@@ -545,10 +545,12 @@ def check_name(device: Any) -> tuple[str, str]:
     """
     kind, _, number = (device.name if isinstance(device, Device) else str(device)).partition(":")
     malformed = bool(number) and (kind == "auto" or not number.isdecimal())
-    if kind not in ("auto", "cpu", "cuda") or malformed:
+    if kind not in (known := ("auto", "cpu", "cuda")) or malformed:
+        from ergode.core.arguments import nearest  # it imports this module
+
         raise PlanError(
             f"device {device!r} is unknown; expected 'auto', 'cpu', 'cpu:THREADS', 'cuda' or "
-            "'cuda:INDEX'" + ("; did you mean 'cuda'?" if kind.lower() == "gpu" else "")
+            f"'cuda:INDEX'{'' if kind in known else nearest(kind, known)}"
         )
     return kind, number
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers, check_range
+from ergode.core.arguments import as_numbers, check_range, nearest
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
@@ -46,7 +46,7 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
         if not good or np.abs(turned.T @ turned - np.eye(size)).max() > 1e-8:
             raise PlanError(
                 f"axes is {axes!r}; expected 'variables', 'principal' or an orthogonal matrix of "
-                f"shape ({size}, {size})"
+                f"shape ({size}, {size}){nearest(axes, ('variables', 'principal'))}"
             )
     if noise is not None:
         seen = turned.T @ noise @ turned

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, foreign, kernels
-from ergode.core.arguments import check_switch, integer
+from ergode.core.arguments import check_switch, choice, integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status, failures
@@ -185,9 +185,7 @@ def burn(
         )
     if mechanism.has_sunlight:
         raise ModelError("a coefficient is a Photolysis; burn() has no sunlight, integrate() does")
-    if not isinstance(heating, str | None) or heating not in HEATING:
-        known = ", ".join(repr(name) for name in HEATING)
-        raise ModelError(f"heating is {heating!r}; expected {known}")
+    choice("heating", heating, HEATING, error=ModelError)
     chosen, _ = choose(method, auto=False)
     asked = tolerances_of(network, rtol, atol, _shape_of(temperature))
     chosen.refuse(chosen.why_unsupported(mechanism, HEATING[heating], by_zone=asked.by_zone))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import choice
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
@@ -212,11 +213,9 @@ def zones_of(
     ModelError
         A value is missing, of the wrong shape or sign, or not finite; a species is unknown.
     """
+    choice("heating", heating, (*HEATING, ISOTHERMAL), error=ModelError)
     isothermal = heating == ISOTHERMAL
-    mode = PRESSURE if isothermal else HEATING.get(heating if isinstance(heating, str) else None)
-    if mode is None or not isinstance(heating, str | None):
-        known = ", ".join(repr(name) for name in (*HEATING, ISOTHERMAL))
-        raise ModelError(f"heating is {heating!r}; expected {known}")
+    mode = PRESSURE if isothermal else HEATING[heating]
     rows = composition_of(network, initial) if initial is not None else {}
     if initial is None or not (mechanism.nuclear or mechanism.molecular):
         for i, amount in enumerate(own_amounts(network, parameters)):

@@ -259,7 +259,7 @@ def test_messages(make, message):
 
 
 def test_unknown_precision():
-    with pytest.raises(PlanError, match="precision is 'float16'; expected 'float32' or 'float64'"):
+    with pytest.raises(PlanError, match="precision 'float16' is unknown; expected 'float32'"):
         Exponential(mean=1).sample(1, precision="float16")
 
 

@@ -268,7 +268,7 @@ def test_trajectories_that_were_not_run_have_no_basin(monkeypatch):
         ),
         ({"parameter": "d"}, "parameter 'd' is not of the field; it has c"),
         ({"parameters": {"c": 1.0}}, "parameter 'c' is given twice"),
-        ({"continuation": "left"}, "continuation is 'left'; expected None, 'up' or 'down'"),
+        ({"continuation": "left"}, "continuation 'left' is unknown; expected None, 'up' or 'down'"),
     ],
 )
 def test_bad_input_is_one_line(change, message):

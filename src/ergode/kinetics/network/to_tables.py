@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.arguments import choice, did_you_mean
+from ergode.core.errors import ModelError
 from ergode.kinetics.network.mechanism import Structure, structure_of
 from ergode.kinetics.network.rate_tables import rates_of
 from ergode.kinetics.physics.screening import SCREENING
@@ -123,9 +123,7 @@ def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechani
     PlanError
         The screening is unknown.
     """
-    if not isinstance(screening, str | None) or screening not in SCREENING:
-        known = ", ".join(repr(name) for name in SCREENING)
-        raise PlanError(f"screening is {screening!r}; expected {known}")
+    choice("screening", screening, SCREENING)
     key = network.digest, screening
     if key not in _KEPT:
         _KEPT[key] = _tables_of(network, *key)

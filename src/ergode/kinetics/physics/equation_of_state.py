@@ -31,6 +31,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ergode.core import devices, kernels
+from ergode.core.arguments import nearest
 from ergode.core.compiler.language import UserFunction, no_unroll, noinline_cpu, option
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import AccuracyWarning, ModelError
@@ -93,7 +94,10 @@ def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
         return {STATE: OTHER, other_energy: UserFunction(state.energy)}
     if not isinstance(state, str) or state not in _KNOWN:
         known = ", ".join(repr(name) for name in _KNOWN)
-        raise ModelError(f"equation_of_state is {state!r}; expected {known} or an EquationOfState")
+        raise ModelError(
+            f"equation_of_state is {state!r}; expected {known} or an EquationOfState"
+            f"{nearest(state, _KNOWN)}"
+        )
     return {STATE: _KNOWN[state]}
 
 

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import choice
 from ergode.core.columns import as_float, is_finite
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.devices import Device, resolve
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import ModelError
 from ergode.core.kernels import Kernel, for_each
 from ergode.core.math.random import SAMPLE
 from ergode.models.holding_times import kernels
@@ -145,8 +146,7 @@ class HoldingTime(ABC):
         """
         size = whole(size, "size", 0)
         key = seed_word(seed)
-        if precision not in PRECISIONS:
-            raise PlanError(f"precision is {precision!r}; expected 'float32' or 'float64'")
+        choice("precision", precision, PRECISIONS)
         where = resolve(device)
         kind, a, b, times, cdf = self.code()
         row = np.zeros(1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import results
-from ergode.core.arguments import by_name, number
+from ergode.core.arguments import by_name, choice, number
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
@@ -193,8 +193,7 @@ def bifurcation_diagram(
             field, section=section, initial=initial, duration=duration, parameters=crossed,
             transient=transient, record=record, **options,
         )  # fmt: skip
-    if not isinstance(continuation, str) or continuation not in ("up", "down"):
-        raise PlanError(f"continuation is {continuation!r}; expected None, 'up' or 'down'")
+    choice("continuation", continuation, (None, "up", "down"))
     if field.delays:
         raise PlanError("continuation is for equations without delays: it starts from a state")
     if any(np.ndim(value) for value in (*others.values(), *initial.values())):
