@@ -264,24 +264,11 @@ def simulate(
             said["first_failure"] = failure
             launch.warn(failure, FailureWarning)
         run.ends_with(status)
-        attrs = results.provenance(
-            stopwatch,
-            engine="stochastic",
-            method=plan.method.name,
-            method_reason=plan.reason,
-            exact=int(plan.method.exact),
-            device=device.name,
-            device_model=device.model,
-            device_reason=device.reason,
-            seed=str(seed),
-            replicates=len(numbers),
-            **({"first_replicate": numbers.start} if numbers.start else {}),
-            **({"common_random_numbers": int(not apart)} if layout.dims else {}),
-            model_digest=network.digest,
-            firings=int(firings.sum()),
-            interrupted=int(bool((status == Status.NOT_RUN).any())),
-            **said,
-        )
+        attrs = attributes(
+            stopwatch, found, layout, numbers, apart, device, method=plan.method.name,
+            method_reason=plan.reason, exact=int(plan.method.exact), device_reason=device.reason,
+            seed=str(seed), model_digest=network.digest, **said,
+        )  # fmt: skip
         shape = (*layout.shape, len(numbers))
         found = {name: values.reshape(shape) for name, values in found.items()}
         species = [member.name for member in network.species]
@@ -289,6 +276,21 @@ def simulate(
             "time": grid, "species": species, "replicate": np.array(numbers), **layout.coords,
         }  # fmt: skip
         return collect.dataset(found, coords, attrs)
+
+
+def attributes(
+    stopwatch: Stopwatch, found: Mapping[str, np.ndarray], layout: Layout, numbers: range,
+    apart: int, device: devices.Device, **own: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Attributes of a result of realizations; `own` are those that differ between methods."""
+    return results.provenance(
+        stopwatch, engine="stochastic", **own, device=device.name, device_model=device.model,
+        replicates=len(numbers),
+        **({"first_replicate": numbers.start} if numbers.start else {}),
+        **({"common_random_numbers": int(not apart)} if layout.dims else {}),
+        firings=int(found["firing_count"].sum()),
+        interrupted=int(bool((found["status"] == Status.NOT_RUN).any())),
+    )  # fmt: skip
 
 
 def _condition(
