@@ -79,8 +79,8 @@ def statistics(
             sums, count = ExactSums(whole.shape[1:]), np.zeros(shape, np.int64)
         sums.add_values(whole)
         # A realization reaches a time with all its amounts, or with none.
-        first = values[(..., *[0] * (values.ndim - len(sizes) - 2))]
-        count += (~np.isnan(first)).sum(axis=len(sizes))
+        first: Any = (..., *[0] * (values.ndim - len(sizes) - 2))
+        count += (~np.isnan(values[first])).sum(axis=len(sizes))
         ended.append(part[_OF_REALIZATIONS].load())
     together = ended[0] if len(ended) == 1 else parts.concat(ended)
     values_of = moments(sums, count) | {"count": count}
