@@ -16,10 +16,7 @@ from ergode.core.errors import PlanError
 def run(engine: str | None, options: Sequence[str]) -> int:
     """Run the benchmark of an engine, or of all engines; pass `options` on.
 
-    Returns
-    -------
-    int
-        The first nonzero exit code, or zero.
+    Returns the first nonzero exit code, or zero.
 
     Raises
     ------

@@ -96,14 +96,10 @@ _AGAIN = {"store": "would go on with"}
 
 
 def run(asked: RunFile, show: Show, scheduler: str | None = None) -> bool:
-    """Run a file, write its outputs, and print a summary.
+    """Run a file, write its outputs, and print a summary; whether the run was interrupted.
 
-    `scheduler` is the address of a Dask scheduler whose workers compute the parts.
-
-    Returns
-    -------
-    bool
-        Whether the run was interrupted; the results computed so far have been written.
+    `scheduler` is the address of a Dask scheduler whose workers compute the parts. Of a run that
+    was interrupted, the results computed so far are written.
 
     Raises
     ------

@@ -259,13 +259,8 @@ class Evolution:
     ) -> None:
         """Advance to a time; a density that fails keeps its last valid state.
 
-        Parameters
-        ----------
-        target : float
-        paused : function
-            Called where the densities have not reached the time.
-        is_within : bool
-            Whether an earlier call has begun the way to this time.
+        `paused` is called where the densities have not reached the time. `is_within`: an earlier
+        call has begun the way to it.
 
         Raises
         ------
@@ -328,14 +323,10 @@ class Evolution:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Multiply by the likelihood of a measurement.
 
-        `places` [density] are indices of densities among those that run side by side.
-
-        Returns
-        -------
-        log_evidence : ndarray, shape [density_count]
-            Where it is not finite, the measurement is impossible and the density is unchanged.
-        faint : ndarray, shape [density_count]
-            Posterior probability of the cells that were below the threshold before.
+        `places` [density] are indices of densities among those that run side by side. Returns the
+        logarithm of the evidence [density] (where it is not finite, the measurement is impossible
+        and the density is unchanged), and the posterior probability [density] of the cells that
+        were below the threshold before.
         """
         assert self._cells is not None
         stride = self.cell_count + 1

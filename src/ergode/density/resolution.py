@@ -133,16 +133,9 @@ def resolving_width(
     """A width that would resolve all densities, for a warning: ``", such as width=0.08"``.
 
     It is found from the narrowest features, and from how the shift of a posterior falls with the
-    width: with the third power for split transport, with the second for corner transport.  Empty
-    where a smaller width is no cure, because the posterior lies outside of the grid.
-
-    Parameters
-    ----------
-    found : mapping of str to ndarray
-        Variables of all densities, as in the result.
-    lattices : sequence of Lattice
-        One per density.
-    scheme : str
+    width: with the third power for split transport, with the second for corner transport. Empty
+    where a smaller width is no cure, because the posterior lies outside of the grid. `found` are
+    the variables of all densities, as in the result.
     """
     narrow = np.fmin.reduce(found["cells_in_deviation"].reshape(-1, lattices[0].dimension), axis=0)
     least = min(float(narrow.min()), float(across(found["covariance"], lattices).min()))

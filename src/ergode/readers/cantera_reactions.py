@@ -90,14 +90,9 @@ class _Known:
 
 
 class Reactions:
-    """Collects the reactions of a phase.
+    """Collects the reactions of a phase, whose species have these `compositions` in atoms.
 
-    Parameters
-    ----------
-    compositions : mapping
-        Number of atoms in each species.
-    skip_bodies : bool
-        Whether to skip collision partners that are not in the phase.
+    `skip_bodies`: collision partners that are not in the phase are skipped.
     """
 
     def __init__(
@@ -111,18 +106,9 @@ class Reactions:
     def add(
         self, entry: Mapping[str, Any], units: Units, what: str, number: int, *, declared_only: bool
     ) -> None:
-        """Add an entry of a list of reactions.
+        """Add entry `number` of a list of reactions, with its units and its name in messages.
 
-        Parameters
-        ----------
-        units : Units
-            Units that apply to the entry.
-        what : str
-            Name of the entry in messages.
-        number : int
-            Position in the list.
-        declared_only : bool
-            Skip the reaction if one of its species is not in the phase.
+        `declared_only`: the reaction is skipped if one of its species is not in the phase.
 
         Raises
         ------

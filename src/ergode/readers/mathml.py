@@ -53,14 +53,7 @@ _REWRITTEN = {
 
 
 class MathReader:
-    """Converts expression trees of libsbml to formulas.
-
-    Parameters
-    ----------
-    libsbml : module
-    functions : mapping of str to ASTNode
-        Function definitions by id; their calls are inlined.
-    """
+    """Converts expression trees of libsbml to formulas; calls of its `functions` are inlined."""
 
     def __init__(self, libsbml: Any, functions: Mapping[str, Any]) -> None:
         self.functions = functions

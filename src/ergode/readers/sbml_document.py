@@ -18,15 +18,7 @@ _UNITS = ("item", "dimensionless", "mole")
 
 
 class Document:
-    """A checked document; its errors name the element and the line.
-
-    Parameters
-    ----------
-    text : str
-    source : str
-        Prefix of error messages.
-    lines : bool
-        Whether messages name lines.
+    """A checked document; its errors begin with the `source`, and name the element and its line.
 
     Raises
     ------

@@ -54,17 +54,10 @@ def draws_of(tree: ast.AST) -> list[ast.Call]:
 class Naming:
     """Meaning of the names in a network's formulas; parameters in `given` have fixed values.
 
-    Attributes
-    ----------
-    variables : tuple of str
-        Names whose values change in time: species; parameters and compartments that events assign
-        to or that have a rate rule; draws.
-    continuous : tuple of str
-        Those that change between firings: with a rate rule, or continuous species.
-    draws : tuple of str
-        The last of `variables`, which hold the random draws of events.
-    parameters : tuple of str
-        Names with constant values: the other parameters, and compartments.
+    `variables` change in time: species; parameters and compartments that events assign to or that
+    have a rate rule; and last the `draws`, which hold the random draws of events. Those that are
+    `continuous` change between firings: with a rate rule, or continuous species. `parameters` have
+    constant values: the other parameters, and compartments.
     """
 
     def __init__(self, network: ReactionNetwork, given: Collection[str] = ()) -> None:
@@ -266,12 +259,7 @@ def _falling(node: ast.expr) -> tuple[str, float]:
 def breaks_of(expression: Expression) -> tuple[list[Expression], bool]:
     """Times at which comparisons with ``time`` change, and whether time has no other effect.
 
-    Returns
-    -------
-    list of Expression
-        Values of ``time`` at which a comparison changes.
-    bool
-        Whether between those times the formula does not depend on time.
+    If it has none, the formula does not depend on time between those times.
     """
     found: list[Expression] = []
     outside = False

@@ -20,17 +20,8 @@ from ergode.stochastic.laws import Naming, breaks_of, check_whole
 class Rates:
     """Total rate of each change of the state; reactions with equal changes are added.
 
-    Parameters
-    ----------
-    network : ReactionNetwork
-    values : mapping of str to float
-        Parameters and compartments that differ from the network's own.
-    stop : Expression, optional
-        A condition on amounts; nothing happens in states where it holds.
-
-    Attributes
-    ----------
-    changes : ndarray of int, shape [change, species]
+    `values` are parameters and compartments that differ from the network's own. Nothing happens in
+    states where the condition `stop` holds. `changes` are [change, species].
 
     Raises
     ------

@@ -49,15 +49,7 @@ for _output, _variables in _VARIABLES.items():
 class Collector:
     """Collects the results of chunks and returns them as a Dataset.
 
-    Parameters
-    ----------
-    output : str
-    layout : Layout
-        Points of the sweep.
-    replicates : int
-        Of each point.
-    shape : tuple of int
-        Times, species, and voxels along every axis.
+    `shape`: times, species, and voxels along every axis.
     """
 
     wanted = Wanted(amounts=True)

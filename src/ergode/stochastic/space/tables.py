@@ -29,15 +29,9 @@ class SpaceTables:
 def build_space(
     model: ReactionDiffusion, values: Mapping[str, np.ndarray], points: int
 ) -> SpaceTables:
-    """Build the tables of a model.
+    """Build the tables of a model, for this number of points of a sweep.
 
-    Parameters
-    ----------
-    model : ReactionDiffusion
-    values : mapping of str to ndarray, shape [point_count]
-        Parameters that differ from the network's own.
-    points : int
-        Number of points of the sweep.
+    `values` [point] are parameters that differ from the network's own.
 
     Raises
     ------

@@ -61,18 +61,9 @@ def tangent_name(name: str) -> str:
 class Rewriter:
     """Rewrites a function of a field of arrays for a field that has tangent vectors as well.
 
-    Parameters
-    ----------
-    function : function
-        As the user gave it.
-    expected : sequence of str
-        Roles of its arguments: indices, ``"t"``, ``"y"``, ``"dy"``, ``"p"``, ``"c"``.
-    what : str
-        For messages.
-    only : str, optional
-        The name of the variable where it is the only one, ``y[i]``; None for ``y.u[i]``.
-    seeded : bool
-        Whether parameters have tangents.
+    `expected` are the roles of its arguments: indices, ``"t"``, ``"y"``, ``"dy"``, ``"p"``,
+    ``"c"``. `only` is the name of the variable where it is the only one, ``y[i]``; None for
+    ``y.u[i]``. `seeded`: parameters have tangents. Messages call the function `what`.
 
     Raises
     ------

@@ -149,16 +149,7 @@ def sensitivities(
 
 
 class Variational:
-    """A field with sensitivities by some names as further variables, derived once for many runs.
-
-    Parameters
-    ----------
-    field : VectorField
-    names : sequence of str
-        See `checked_names`.
-    events : sequence of ZeroCrossing
-        Already checked.
-    """
+    """A field with sensitivities by some names as further variables, derived once for many runs."""
 
     def __init__(
         self, field: VectorField, names: Sequence[str], events: Sequence[ZeroCrossing]

@@ -48,16 +48,9 @@ def with_tangent_arrays(
 ) -> VectorField:
     """The field with `count` tangent vectors, and where it `grows` the sums of their growth.
 
-    Parameters
-    ----------
-    field : VectorField
-        Checked by `check_tangents`.
-    count : int
-    seeds : ndarray, shape [count, parameter_count], optional
-        Tangents of the parameters; zero if not given.
-    grows : bool
-        Whether there are arrays for the growth and the time of the next renewal, and a parameter
-        for the interval between two.
+    `seeds` [count, parameter_count] are the tangents of the parameters; zero if not given. Where it
+    `grows` there are arrays for the growth and the time of the next renewal, and a parameter for
+    the interval between two.
     """
     arrays = field.arrays
     assert arrays is not None

@@ -93,12 +93,8 @@ def _with_symbols(function: FunctionType) -> FunctionType:
 class Symbols:
     """A field's function called with symbols, and its derivatives.
 
-    Attributes
-    ----------
-    y, yd, p : tuple of sympy.Symbol
-        Named as they are written in a function: ``y[0]``.
-    slopes : tuple of sympy expressions
-        The values that the function returns.
+    `y`, `yd` and `p` are symbols named as they are written in a function, ``y[0]``; `slopes` are
+    the expressions that the function returns.
     """
 
     def __init__(self, field: VectorField) -> None:
