@@ -18,10 +18,7 @@ def run(engine: str | None, options: Sequence[str]) -> int:
 
     Returns the first nonzero exit code, or zero.
 
-    Raises
-    ------
-    PlanError
-        There is no checkout, or the benchmark does not exist.
+    Raises a PlanError if there is no checkout, or the benchmark does not exist.
     """
     found = sorted(_folder().glob("*.py"))
     scripts = {script.stem: script for script in found if find_spec(f"ergode.{script.stem}")}

@@ -101,10 +101,8 @@ def run(asked: RunFile, show: Show, scheduler: str | None = None) -> bool:
     `scheduler` is the address of a Dask scheduler whose workers compute the parts. Of a run that
     was interrupted, the results computed so far are written.
 
-    Raises
-    ------
-    WriteError
-        An output could not be written; the message says where the dataset was written instead.
+    Raises a WriteError if an output could not be written; the message says where the dataset was
+    written instead.
     """
     console = Console(highlight=False)
     if show == "text":
@@ -142,10 +140,7 @@ def warnings_told() -> Iterator[None]:
 def _executor(scheduler: str | None) -> Iterator[Executor | None]:
     """The workers of a Dask scheduler, if there is an address.
 
-    Raises
-    ------
-    PlanError
-        Dask is not installed, or no scheduler is there.
+    Raises a PlanError if Dask is not installed, or no scheduler is there.
     """
     if scheduler is None:
         yield None

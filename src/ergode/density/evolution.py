@@ -262,10 +262,7 @@ class Evolution:
         `paused` is called where the densities have not reached the time. `is_within`: an earlier
         call has begun the way to it.
 
-        Raises
-        ------
-        EndedError
-            All densities have failed.
+        Raises an EndedError if all densities have failed.
         """
         if not is_within:
             self._limit_steps(target)
@@ -295,10 +292,7 @@ class Evolution:
     def end(self, chosen: np.ndarray, status: Status, why: str) -> None:
         """Stop the chosen densities; the others continue.
 
-        Raises
-        ------
-        EndedError
-            No density is left.
+        Raises an EndedError if no density is left.
         """
         self.status[chosen] = status
         self.why_ended = why
@@ -358,10 +352,7 @@ class Evolution:
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         """Apply a maneuver; `places` are as for `correct`.
 
-        Raises
-        ------
-        EndedError
-            No density is left.
+        Raises an EndedError if no density is left.
         """
         changes = maneuver.changes(places)
         self._move([one.moved(by) for one, by in zip(self.lattices, changes, strict=True)])

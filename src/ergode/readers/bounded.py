@@ -47,10 +47,7 @@ def text_of(
 ) -> str:
     """The text of a file.
 
-    Raises
-    ------
-    ReadError
-        The file does not exist, cannot be read, is too large, or is not text.
+    Raises a ReadError if the file does not exist, cannot be read, is too large, or is not text.
     """
     path = Path(path)
     try:
@@ -63,10 +60,7 @@ def text_of(
 def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
     """The content of a file.
 
-    Raises
-    ------
-    ReadError
-        The file does not exist, cannot be read, or is too large.
+    Raises a ReadError if the file does not exist, cannot be read, or is too large.
     """
     path = Path(path)
     try:
@@ -84,10 +78,7 @@ def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
 def unpacked(path: str | os.PathLike[str]) -> bytes:
     """The decompressed content of a gzip file.
 
-    Raises
-    ------
-    ReadError
-        The file cannot be read, or its compression ratio is implausibly high.
+    Raises a ReadError if the file cannot be read, or its compression ratio is implausibly high.
     """
     path = Path(path)
     try:

@@ -110,10 +110,7 @@ class Reactions:
 
         `declared_only`: the reaction is skipped if one of its species is not in the phase.
 
-        Raises
-        ------
-        ReadError
-            The entry is invalid or not supported.
+        Raises a ReadError if the entry is invalid or not supported.
         """
         text = entry.get("equation")
         if not isinstance(text, str):

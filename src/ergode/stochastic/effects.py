@@ -168,10 +168,8 @@ def rounding_of(
 ) -> int:
     """How to round the value that an event assigns.
 
-    Raises
-    ------
-    PlanError
-        The value may not be an integer, and the user did not choose how to round it.
+    Raises a PlanError if the value may not be an integer, and the user did not choose how to round
+    it.
     """
     if not whole:
         return ROUNDINGS["none"]

@@ -154,11 +154,8 @@ class Naming:
 def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | Formula:
     """The law of reaction `k`.
 
-    Raises
-    ------
-    PlanError
-        The law cannot be simulated: a coefficient that depends on conditions, or a fractional
-        stoichiometry.
+    Raises a PlanError if the law cannot be simulated: a coefficient that depends on conditions, or
+    a fractional stoichiometry.
     """
     table = network.reactions
     given = table.formulas.get(k, float(table.values[k]))
@@ -336,10 +333,7 @@ def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
 def check_whole(network: ReactionNetwork) -> None:
     """Refuse a stoichiometry that is not an integer.
 
-    Raises
-    ------
-    PlanError
-        A stoichiometry is fractional; the message names the reaction.
+    Raises a PlanError if a stoichiometry is fractional; the message names the reaction.
     """
     table = network.reactions
     for side in ("reactant", "product"):

@@ -23,11 +23,8 @@ _LARGEST = 2.0**53  # whole numbers up to it are exact where missing values make
 def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
     """How the output of a call is made of parts, if they are not joined.
 
-    Raises
-    ------
-    PlanError
-        It is made of real numbers, whose sums depend on the parts; or it numbers the firings of
-        all realizations.
+    Raises a PlanError if it is made of real numbers, whose sums depend on the parts; or it numbers
+    the firings of all realizations.
     """
     output = arguments["output"]
     if output == "events":

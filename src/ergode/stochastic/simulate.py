@@ -298,10 +298,7 @@ def _condition(
 ) -> Expression | None:
     """The condition that ends a realization.
 
-    Raises
-    ------
-    PlanError
-        The output needs a stop condition, and none is given.
+    Raises a PlanError if the output needs a stop condition, and none is given.
     """
     if stop is None:
         if kind.needs_stop:
@@ -320,10 +317,8 @@ def sweep_of(
 ) -> Layout:
     """Points of a sweep; names in `reserved` cannot be swept.
 
-    Raises
-    ------
-    ModelError
-        A name is neither a parameter nor a compartment nor a species; or a value is invalid.
+    Raises a ModelError if a name is neither a parameter nor a compartment nor a species; or a value
+    is invalid.
     """
     given: dict[str, Mapping[str, Any]] = {}
     for argument, mapping in (("parameters", parameters), ("initial", initial)):

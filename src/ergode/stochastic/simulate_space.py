@@ -175,10 +175,7 @@ def simulate_space(
 def _sweep_of(space: ReactionDiffusion, parameters: Any, reserved: frozenset[str]) -> Any:
     """Points of the sweep.
 
-    Raises
-    ------
-    ModelError
-        A name is not a parameter, or its value differs between voxels.
+    Raises a ModelError if a name is not a parameter, or its value differs between voxels.
     """
     layout = sweep_of(space.voxel, parameters, None, reserved)
     for name in parameters or {}:

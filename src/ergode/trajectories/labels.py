@@ -66,10 +66,7 @@ results.register("trajectories", "arrays", [_STATUS, *_SOME], coords=["time"])
 def check_step_labels(field: VectorField, dense: bool) -> None:
     """Refuse variables that are arrays whose labels in a log of steps are not distinct.
 
-    Raises
-    ------
-    ModelError
-        Two variables of the result would have one name.
+    Raises a ModelError if two variables of the result would have one name.
     """
     if field.arrays is None:
         return

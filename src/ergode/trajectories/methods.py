@@ -378,10 +378,7 @@ def choose(
     `watched`: the run has events or observables, or stores every step. `free`: there are breaking
     points that are not ends of fixed steps.
 
-    Raises
-    ------
-    PlanError
-        The method is unknown, or does not support the request.
+    Raises a PlanError if the method is unknown, or does not support the request.
     """
     choice("method", name, ("auto", *METHODS))
     otherwise = None

@@ -194,11 +194,8 @@ class TimeAbove(_OfVariable):
 def check_observables(observables: Sequence[Any], model: VectorField) -> None:
     """Check that the observables fit the field.
 
-    Raises
-    ------
-    ModelError
-        An element is not an observable, names an unknown variable or has a function of wrong form,
-        or two have equal names.
+    Raises a ModelError if an element is not an observable, names an unknown variable or has a
+    function of wrong form, or two have equal names.
     """
     n, m = len(model.variables), len(model.parameters)
     for one in observables:

@@ -67,10 +67,7 @@ def refuse_rows(
 ) -> None:
     """Refuse to divide trajectories whose steps or method depend on each other.
 
-    Raises
-    ------
-    PlanError
-        The call has checkpoints, and its method has no boundaries.
+    Raises a PlanError if the call has checkpoints, and its method has no boundaries.
     """
     if history is not None:
         whole.refuse_rows("trajectories with a history are integrated together")

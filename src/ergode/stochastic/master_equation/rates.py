@@ -23,10 +23,8 @@ class Rates:
     `values` are parameters and compartments that differ from the network's own. Nothing happens in
     states where the condition `stop` holds. `changes` are [change, species].
 
-    Raises
-    ------
-    ModelError, PlanError
-        The master equation of this network cannot be solved; the message names the reason.
+    Raises a ModelError or PlanError if the master equation of this network cannot be solved; the
+    message names the reason.
     """
 
     def __init__(
@@ -47,10 +45,8 @@ class Rates:
     def __call__(self, states: np.ndarray, time: float) -> np.ndarray:
         """Rates [change, state] in states [state, species].
 
-        Raises
-        ------
-        ModelError
-            A rate is negative or not finite, or a reaction takes molecules that are not there.
+        Raises a ModelError if a rate is negative or not finite, or a reaction takes molecules that
+        are not there.
         """
         rates = np.zeros((len(self.changes), len(states)))
         known = self.known(states, time)

@@ -76,10 +76,7 @@ class StateSpace:
 
         They have no links before `link` is called.
 
-        Raises
-        ------
-        PlanError
-            There are too many.
+        Raises a PlanError if there are too many.
         """
         before = self.count
         if before + len(states) > self.most:

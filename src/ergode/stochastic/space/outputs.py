@@ -132,9 +132,6 @@ class Collector:
 def check_output(output: str) -> None:
     """Refuse an output that there is not.
 
-    Raises
-    ------
-    PlanError
-        The name is unknown.
+    Raises a PlanError if the name is unknown.
     """
     choice("output", output, _VARIABLES)

@@ -33,10 +33,7 @@ def build_space(
 
     `values` [point] are parameters that differ from the network's own.
 
-    Raises
-    ------
-    PlanError, ModelError
-        The model cannot be simulated; the message gives the reason.
+    Raises a PlanError or ModelError if the model cannot be simulated; the message gives the reason.
     """
     zones, by_zone = _zones(model)
     count = len(next(iter(by_zone.values()))) if by_zone else 1

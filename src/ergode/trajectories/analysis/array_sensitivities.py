@@ -90,10 +90,7 @@ def of_arrays(
 def _directions(field: VectorField, names: Any) -> tuple[np.ndarray, np.ndarray]:
     """Tangents of the parameters [quantity, parameter], and of the first state [..., unknown].
 
-    Raises
-    ------
-    ModelError
-        A name is unknown or given twice.
+    Raises a ModelError if a name is unknown or given twice.
     """
     arrays = field.arrays
     assert arrays is not None

@@ -65,10 +65,7 @@ class Rewriter:
     ``"c"``. `only` is the name of the variable where it is the only one, ``y[i]``; None for
     ``y.u[i]``. `seeded`: parameters have tangents. Messages call the function `what`.
 
-    Raises
-    ------
-    PlanError
-        The function has a part without a known derivative; the message names it.
+    Raises a PlanError if the function has a part without a known derivative; the message names it.
     """
 
     def __init__(

@@ -26,10 +26,7 @@ _INDICES = "ijk"
 def check_tangents(field: VectorField, what: str) -> None:
     """Refuse a field of arrays that has no tangent vectors here.
 
-    Raises
-    ------
-    PlanError
-        It has delays or noise, or an array of three dimensions.
+    Raises a PlanError if it has delays or noise, or an array of three dimensions.
     """
     assert field.arrays is not None
     if field.delays or field.diffusion is not None:

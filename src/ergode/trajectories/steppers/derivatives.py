@@ -133,10 +133,7 @@ class Symbols:
 def function_of(name: str, arguments: str, expressions: Sequence[Any]) -> FunctionType:
     """A function that returns a tuple of SymPy expressions; common subexpressions are shared.
 
-    Raises
-    ------
-    ValueError
-        An expression has no form in plain arithmetic.
+    Raises a ValueError if an expression has no form in plain arithmetic.
     """
     import sympy
 
