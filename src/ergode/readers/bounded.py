@@ -1,4 +1,4 @@
-"""Size limits for files, and short quotations of file content in messages."""
+"""Size limits for files; short quotations of their content, and places in them, in messages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gzip
 import os
 import reprlib
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ergode.core.errors import ReadError
+from ergode.core.errors import ErgodeError, ReadError
 
 LARGEST = 1 << 28
 """Largest text file that is read whole [bytes]; larger files are refused."""
@@ -36,6 +38,17 @@ def short(value: Any) -> str:
         return " ".join(_SHORT.repr(value).split())
     except ValueError:  # an integer with thousands of digits
         return "a very large number"
+
+
+@contextmanager
+def located(place: object) -> Iterator[None]:
+    """Within this block, errors of a model name a place in a file, unless they do so already."""
+    try:
+        yield
+    except ReadError:
+        raise
+    except ErgodeError as error:
+        raise ReadError(f"{place}: {error}") from None
 
 
 def text_of(

@@ -22,7 +22,7 @@ from ergode.models.reactions.rates import (
     ThreeBody,
 )
 from ergode.models.reactions.reaction import Reaction
-from ergode.readers.bounded import short
+from ergode.readers.bounded import located, short
 from ergode.readers.cantera_units import Units
 
 _ARROW = re.compile(r"\s+(<=>|=>|=)\s+")
@@ -137,7 +137,7 @@ class Reactions:
         if orders:
             rate = PowerLaw(rate, tuple(orders.items()))
         label = f"{text} ({number})"
-        try:
+        with located(what):
             self.found.append(
                 Reaction(equation.left, equation.right, rate_constant=rate, name=label)
             )
@@ -148,8 +148,6 @@ class Reactions:
                         equation.right, equation.left, rate_constant=back, name=f"{label} back"
                     )
                 )
-        except ErgodeError as error:
-            raise ReadError(f"{what}: {error}") from None
         if not equation.body:  # a species on both sides is an ordinary species
             kind, partners = "elementary", None
         self._known.append(_Known(what, kind, equation, partners, _truth(entry, "duplicate", what)))
@@ -434,10 +432,8 @@ def _pressure_log(entry: Mapping[str, Any], order: float, units: Units, what: st
             raise ReadError(
                 f"{what} has the factor {factors[0]:g} at one pressure, which has no logarithm"
             )
-    try:
+    with located(what):
         return PressureLog(tuple(points))
-    except ErgodeError as error:
-        raise ReadError(f"{what}: {error}") from None
 
 
 def _chebyshev(entry: Mapping[str, Any], order: float, units: Units, what: str) -> Chebyshev:
@@ -466,10 +462,8 @@ def _blowers_masel(
     plain = {"A": given.get("A"), "b": given.get("b"), "Ea": given.get("Ea0")}
     rate = _arrhenius(plain, order, units, what, negative)
     bond = units.activation_energy(given.get("w"), what)
-    try:
+    with located(what):
         return BlowersMasel(rate.factor, rate.exponent, rate.activation_temperature, bond)
-    except ErgodeError as error:
-        raise ReadError(f"{what}: {error}") from None
 
 
 def _arrhenius(
@@ -488,12 +482,8 @@ def _arrhenius(
     factor = units.rate_constant(values[0], order, what)
     if factor < 0 and not negative:
         raise ReadError(f"{what} has the negative factor {short(values[0])} without negative-A")
-    try:
+    with located(what):
         return Arrhenius(factor, _number(values[1], what), units.activation_energy(values[2], what))
-    except ErgodeError as error:
-        if isinstance(error, ReadError):
-            raise
-        raise ReadError(f"{what}: {error}") from None
 
 
 def _number(given: Any, what: str) -> float:
