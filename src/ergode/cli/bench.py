@@ -16,15 +16,9 @@ from ergode.core.errors import PlanError
 def run(engine: str | None, options: Sequence[str]) -> int:
     """Run the benchmark of an engine, or of all engines; pass `options` on.
 
-    Returns
-    -------
-    int
-        The first nonzero exit code, or zero.
+    Returns the first nonzero exit code, or zero.
 
-    Raises
-    ------
-    PlanError
-        There is no checkout, or the benchmark does not exist.
+    Raises a PlanError if there is no checkout, or the benchmark does not exist.
     """
     found = sorted(_folder().glob("*.py"))
     scripts = {script.stem: script for script in found if find_spec(f"ergode.{script.stem}")}

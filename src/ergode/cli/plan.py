@@ -37,10 +37,7 @@ class Wanted:
 def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
     """Check a run, and print its plan on a device.
 
-    Raises
-    ------
-    PlanError
-        The run or the device is not possible, or its time cannot be estimated.
+    Raises a PlanError if the run or the device is not possible, or its time cannot be estimated.
     """
     device = place_of(wanted.device)
     if isinstance(device, Absent) and asked.engine == "density":
@@ -64,10 +61,7 @@ def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
 def place_of(name: str) -> Device | str:
     """The name of a device of this machine, or an absent device.
 
-    Raises
-    ------
-    PlanError
-        The table has no such device.
+    Raises a PlanError if the table has no such device.
     """
     if name.partition(":")[0] in _HERE:
         return name
@@ -92,10 +86,7 @@ def _core_seconds(asked: RunFile) -> tuple[float, bool]:
 def estimate(core_seconds: float, engine: str, wanted: Wanted) -> dict[str, str]:
     """The time on a core of this machine, and on devices if their rate was measured.
 
-    Raises
-    ------
-    PlanError
-        There is a price, and the rate was not measured.
+    Raises a PlanError if there is a price, and the rate was not measured.
     """
     said = {"time on a core here": _duration(core_seconds)}
     record = RECORDS.get(wanted.device.upper())

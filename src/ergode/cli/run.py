@@ -96,19 +96,13 @@ _AGAIN = {"store": "would go on with"}
 
 
 def run(asked: RunFile, show: Show, scheduler: str | None = None) -> bool:
-    """Run a file, write its outputs, and print a summary.
+    """Run a file, write its outputs, and print a summary; whether the run was interrupted.
 
-    `scheduler` is the address of a Dask scheduler whose workers compute the parts.
+    `scheduler` is the address of a Dask scheduler whose workers compute the parts. Of a run that
+    was interrupted, the results computed so far are written.
 
-    Returns
-    -------
-    bool
-        Whether the run was interrupted; the results computed so far have been written.
-
-    Raises
-    ------
-    WriteError
-        An output could not be written; the message says where the dataset was written instead.
+    Raises a WriteError if an output could not be written; the message says where the dataset was
+    written instead.
     """
     console = Console(highlight=False)
     if show == "text":
@@ -146,10 +140,7 @@ def warnings_told() -> Iterator[None]:
 def _executor(scheduler: str | None) -> Iterator[Executor | None]:
     """The workers of a Dask scheduler, if there is an address.
 
-    Raises
-    ------
-    PlanError
-        Dask is not installed, or no scheduler is there.
+    Raises a PlanError if Dask is not installed, or no scheduler is there.
     """
     if scheduler is None:
         yield None

@@ -12,12 +12,7 @@ from ergode.core.words import counted
 def show(path: Path, *, as_json: bool) -> None:
     """Print which members of a run are computed.
 
-    Raises
-    ------
-    ReadError
-        There is no store.
-    PlanError
-        Something else is there.
+    Raises a ReadError if there is no store. Raises a PlanError if something else is there.
     """
     store = Store(path)
     run = store.manifest()

@@ -18,10 +18,8 @@ from ergode.core.notebook import bytes_text
 def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
     """Compile standing kernels, with one process per core, and print a summary.
 
-    Raises
-    ------
-    PlanError
-        An engine is unknown, the device is not present, the cache is unusable, or a case failed.
+    Raises a PlanError if an engine is unknown, the device is not present, the cache is unusable, or
+    a case failed.
     """
     from ergode.cli.warm_cases import ENGINES
 

@@ -259,18 +259,10 @@ class Evolution:
     ) -> None:
         """Advance to a time; a density that fails keeps its last valid state.
 
-        Parameters
-        ----------
-        target : float
-        paused : function
-            Called where the densities have not reached the time.
-        is_within : bool
-            Whether an earlier call has begun the way to this time.
+        `paused` is called where the densities have not reached the time. `is_within`: an earlier
+        call has begun the way to it.
 
-        Raises
-        ------
-        EndedError
-            All densities have failed.
+        Raises an EndedError if all densities have failed.
         """
         if not is_within:
             self._limit_steps(target)
@@ -300,10 +292,7 @@ class Evolution:
     def end(self, chosen: np.ndarray, status: Status, why: str) -> None:
         """Stop the chosen densities; the others continue.
 
-        Raises
-        ------
-        EndedError
-            No density is left.
+        Raises an EndedError if no density is left.
         """
         self.status[chosen] = status
         self.why_ended = why
@@ -328,14 +317,10 @@ class Evolution:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Multiply by the likelihood of a measurement.
 
-        `places` [density] are indices of densities among those that run side by side.
-
-        Returns
-        -------
-        log_evidence : ndarray, shape [density_count]
-            Where it is not finite, the measurement is impossible and the density is unchanged.
-        faint : ndarray, shape [density_count]
-            Posterior probability of the cells that were below the threshold before.
+        `places` [density] are indices of densities among those that run side by side. Returns the
+        logarithm of the evidence [density] (where it is not finite, the measurement is impossible
+        and the density is unchanged), and the posterior probability [density] of the cells that
+        were below the threshold before.
         """
         assert self._cells is not None
         stride = self.cell_count + 1
@@ -367,10 +352,7 @@ class Evolution:
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         """Apply a maneuver; `places` are as for `correct`.
 
-        Raises
-        ------
-        EndedError
-            No density is left.
+        Raises an EndedError if no density is left.
         """
         changes = maneuver.changes(places)
         self._move([one.moved(by) for one, by in zip(self.lattices, changes, strict=True)])

@@ -27,10 +27,7 @@ _BLOCK = 1 << 15  # cells evaluated in one batch, which stays in the cache
 def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray | None:
     """Axes of the lattice, as columns; None if they are the axes of the variables.
 
-    Raises
-    ------
-    PlanError
-        The axes are not orthogonal, or the noise is not diagonal along them.
+    Raises a PlanError if the axes are not orthogonal, or the noise is not diagonal along them.
     """
     size = prior.mean.size
     if isinstance(axes, str) and axes == "variables":
@@ -66,12 +63,8 @@ def lay_lattice(
 ) -> Lattice:
     """A lattice around the prior's mean; its default width is times `scale`.
 
-    Raises
-    ------
-    ModelError
-        Widths are not positive, or not one per dimension.
-    PlanError
-        There are too many dimensions.
+    Raises a ModelError if widths are not positive, or not one per dimension. Raises a PlanError if
+    there are too many dimensions.
     """
     dimension = prior.mean.size
     if dimension > DIMENSIONS_MOST:
@@ -100,11 +93,8 @@ _PLACES_IN_CELL = 8  # distinct numbers along each axis of a cell, at least
 def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
     """Refuse lattices that cannot be represented in a precision.
 
-    Raises
-    ------
-    PlanError
-        A centre or a width is too large or too small, or rounding merges points of neighbouring
-        cells.
+    Raises a PlanError if a centre or a width is too large or too small, or rounding merges points
+    of neighbouring cells.
     """
     centre = np.stack([lattice.centre for lattice in lattices])
     width = np.stack([lattice.width for lattice in lattices])
@@ -231,10 +221,7 @@ def within(
 
     If the lower limit is NaN, the range is that of these cells.
 
-    Raises
-    ------
-    PlanError
-        No cell is admissible.
+    Raises a PlanError if no cell is admissible.
     """
     if limits is None:
         return keys, mass, None

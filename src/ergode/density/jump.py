@@ -49,13 +49,7 @@ def spread(
 ) -> Spread | None:
     """Masses of cells, convolved with a Gaussian; None if they reach the end of the lattice.
 
-    Parameters
-    ----------
-    lattice : Lattice
-    keys, mass : ndarray, shape [cell]
-    covariance : ndarray, shape [variable, variable]
-    threshold : float
-        Mass below which cells may be dropped; far smaller ones are.
+    Cells of less mass than `threshold` may be dropped; far smaller ones are.
     """
     mass = np.maximum(mass.astype(np.float64), 0.0)
     keys, mass = keys[mass > 0.0], mass[mass > 0.0]

@@ -43,11 +43,8 @@ class Noise:
 def noise_of(value: Any, field: VectorField) -> Noise | None:
     """The noise of a call: ``process_noise``, or the field's own diffusion.
 
-    Raises
-    ------
-    ModelError
-        Both are given; a matrix is not symmetric and positive semi-definite; or a function does not
-        have the field's signature.
+    Raises a ModelError if both are given; a matrix is not symmetric and positive semi-definite; or
+    a function does not have the field's signature.
     """
     if field.diffusion is not None:
         if value is not None:
@@ -78,13 +75,9 @@ def check_noise(
 ) -> None:
     """Refuse invalid noise, and noise that the grids of several densities cannot represent.
 
-    Raises
-    ------
-    ModelError
-        A function is negative or not finite at a prior.
-    PlanError
-        The noise is a function, but the grid's axes are not the variables; the noise is too large
-        for the widths of the cells; or it acts along different axes of different grids.
+    Raises a ModelError if a function is negative or not finite at a prior. Raises a PlanError if
+    the noise is a function, but the grid's axes are not the variables; the noise is too large for
+    the widths of the cells; or it acts along different axes of different grids.
     """
     if noise is None:
         return
@@ -145,10 +138,7 @@ def _vanishing(function: Any) -> set[int]:
 def _matrix(value: Any, size: int) -> np.ndarray | None:
     """Q as a matrix, or None without noise.
 
-    Raises
-    ------
-    ModelError
-        Q is not symmetric and positive semi-definite.
+    Raises a ModelError if q is not symmetric and positive semi-definite.
     """
     try:
         matrix = np.array(value, np.float64)

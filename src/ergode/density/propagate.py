@@ -471,10 +471,7 @@ def _thresholds(
 ) -> dict[str, Any]:
     """Threshold settings of `Solver`; keys are lattices by identity.
 
-    Raises
-    ------
-    PlanError
-        A value is invalid, or both are given.
+    Raises a PlanError if a value is invalid, or both are given.
     """
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1

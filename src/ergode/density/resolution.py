@@ -91,10 +91,7 @@ def coarser(lattice: Lattice, count: float) -> str:
 def check_count(count: float, lattice: Lattice, device: Device) -> None:
     """Refuse more cells of a prior than fit in memory.
 
-    Raises
-    ------
-    PlanError
-        They do not; the message gives a width.
+    Raises a PlanError if they do not; the message gives a width.
     """
     needed = count * (_LEAST_BYTES + 16 * lattice.dimension)
     if needed < 1 << 24:  # querying the free memory takes longer than allocating these
@@ -133,16 +130,9 @@ def resolving_width(
     """A width that would resolve all densities, for a warning: ``", such as width=0.08"``.
 
     It is found from the narrowest features, and from how the shift of a posterior falls with the
-    width: with the third power for split transport, with the second for corner transport.  Empty
-    where a smaller width is no cure, because the posterior lies outside of the grid.
-
-    Parameters
-    ----------
-    found : mapping of str to ndarray
-        Variables of all densities, as in the result.
-    lattices : sequence of Lattice
-        One per density.
-    scheme : str
+    width: with the third power for split transport, with the second for corner transport. Empty
+    where a smaller width is no cure, because the posterior lies outside of the grid. `found` are
+    the variables of all densities, as in the result.
     """
     narrow = np.fmin.reduce(found["cells_in_deviation"].reshape(-1, lattices[0].dimension), axis=0)
     least = min(float(narrow.min()), float(across(found["covariance"], lattices).min()))

@@ -30,14 +30,7 @@ _FEW = 8  # up to this number of densities, each has a cluster of blocks; above,
 
 
 class Runner(ABC):
-    """Kernels of densities that run side by side on a device.
-
-    Parameters
-    ----------
-    device : Device
-    count : int
-        Number of densities.
-    """
+    """Kernels of `count` densities that run side by side on a device."""
 
     cells_least: ClassVar[int]
     """Least number of cells that are allocated for a density."""
@@ -68,16 +61,10 @@ class Runner(ABC):
     ) -> None:  # fmt: skip
         """Run a kernel for all densities.
 
-        Parameters
-        ----------
-        kernel : Kernel
-        arguments : tuple
-            Arguments after the rank of the thread, the number of threads and the first density.
-        barrier_words : array, shape [density, word]
-        used : ndarray of int, shape [density]
-            Number of cells of each density, including the sentinel.
-        kept_as : object, optional
-            Key under which launches with these arguments are kept, until `forget`.
+        `arguments` are those after the rank of the thread, the number of threads and the first
+        density. `barrier_words` [density, word]; `used` [density] is the number of cells of each
+        density, the sentinel included. `kept_as` is the key under which launches with these
+        arguments are kept, until `forget`.
         """
 
     def forget(self) -> None:

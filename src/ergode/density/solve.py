@@ -94,10 +94,7 @@ class Solver:
     def check_counts(self) -> None:
         """Refuse more cells of a prior than fit in memory.
 
-        Raises
-        ------
-        PlanError
-            They do not.
+        Raises a PlanError if they do not.
         """
         for which in self._distinct():
             check_count(self._count_estimate(which), self.lattices[which], self.options["device"])

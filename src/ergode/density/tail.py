@@ -125,14 +125,7 @@ def _root(covariance: np.ndarray) -> np.ndarray:
 
 
 def pulled_over(cut: float, pull: Pull) -> float:
-    """Fraction of a posterior beyond the edge where its prior was cut.
-
-    Parameters
-    ----------
-    cut : float
-        Probability cut from the prior.
-    pull : Pull
-    """
+    """Fraction of a posterior beyond the edge where a probability was cut from its prior."""
     if cut <= 0 or pull.distance == 0:
         return 0.0
     from scipy.special import ndtr, ndtri  # importing them takes 0.1 s
@@ -144,14 +137,7 @@ def pulled_over(cut: float, pull: Pull) -> float:
 class Journey:
     """Steps of a density in intervals, how it has grown, and what was measured since each.
 
-    Parameters
-    ----------
-    lattice : Lattice
-
-    Attributes
-    ----------
-    pull : Pull
-        Effect of all measurements since each interval, [interval], as of the latest `correct`.
+    `pull` is the effect of all measurements since each interval, as of the latest `correct`.
     """
 
     def __init__(self, lattice: Lattice) -> None:

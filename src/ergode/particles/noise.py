@@ -33,10 +33,7 @@ class Pushed:
 def pushed(field: VectorField, process_noise: Any) -> Pushed:
     """A field with `process_noise` of `ergode.density.propagate`, as one stochastic equation.
 
-    Raises
-    ------
-    ModelError
-        The noise does not suit the field.
+    Raises a ModelError if the noise does not suit the field.
     """
     if process_noise is None:  # the field's own, whatever its correlations
         return Pushed(field, np.eye(len(field.variables)), "auto")

@@ -98,18 +98,8 @@ def propagate(
         The equations, without delays.
     prior : Gaussian, Mixture, Samples or Density
         The density at ``times[0]``. A `Density` is sampled with importance weights.
-    times : array_like, shape [time_count]
-        Ascending times at which results are reported [time]. At the time of a measurement, the
-        result includes the measurement.
-    measurements : sequence of Measurement
-        In any order; several may have equal times.
-    maneuvers : sequence of Maneuver
-        Jumps of the state with their covariance, in any order. At equal times a maneuver acts
-        before a measurement, and before results are reported.
-    parameters : mapping of str to float
-        Parameters of the field by name.
-    process_noise : array_like or function, optional
-        Q, see `ergode.density.propagate`. Alternatively, give the field a `diffusion`.
+    times, measurements, maneuvers, parameters, process_noise, device, progress, store
+        As for `ergode.density.propagate`.
     count : int
         Number of particles.
     seed : int
@@ -127,18 +117,12 @@ def propagate(
         Whether resampling draws from a smooth density: particles are moved by a Gaussian kernel,
         whose width falls as ``count**(-1 / (variable_count + 4))``. This regularised particle
         filter does not degenerate without noise, but it smooths a density that is not Gaussian.
-    device : str or Device
-        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     keep_on_device : bool
         Whether the particles that are kept and their weights are on the device: the call returns a
         `DeviceResult` of NumPy arrays (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read
         without a copy. They are weighed and resampled on the host. Not with `store`.
     keep : {"all", "last", "none"}
         Times at which the particles themselves are part of the result.
-    progress : bool
-        Show progress on standard error.
-    store : path, optional
-        A folder such as ``"run.zarr"`` that keeps the result. The same call again reads it.
     checkpoint : float, optional
         Seconds between two checkpoints of the particles in `store`, at measurements, maneuvers and
         times. The same call again goes on from the latest; the result has the same bits.

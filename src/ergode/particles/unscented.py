@@ -73,18 +73,10 @@ def unscented_kalman(
     prior : Prior, or sequence of Prior
         The density at ``times[0]``, of which mean and covariance are used. Several run side by
         side, as do measurements and parameters with several values.
-    times : array_like, shape [time_count]
-        Ascending times at which results are reported [time]. At the time of a measurement, the
-        result includes the measurement.
+    times, maneuvers, parameters, process_noise, device, progress
+        As for `ergode.density.propagate`.
     measurements : sequence of Measurement
-        In any order; several may have equal times. Each needs `h`, `value` and `covariance`.
-    maneuvers : sequence of Maneuver
-        Jumps of the state with their covariance, in any order. At equal times a maneuver acts
-        before a measurement, and before what is reported.
-    parameters : mapping of str to float or array_like
-        Parameters of the field by name.
-    process_noise : array_like or function, optional
-        Q, see `ergode.density.propagate`. Alternatively, give the field a `diffusion`.
+        As for `ergode.density.propagate`. Each needs `h`, `value` and `covariance`.
     alpha, beta, kappa : float
         Parameters of the scaled unscented transform. The sigma points lie
         ``alpha * sqrt(variable_count + kappa)`` deviations from the mean.
@@ -93,10 +85,6 @@ def unscented_kalman(
         200th of the whole time.
     rtol : float
         Relative tolerance of the trajectories of the sigma points.
-    device : str or Device
-        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
-    progress : bool
-        Show progress on standard error.
 
     Returns
     -------

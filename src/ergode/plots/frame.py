@@ -56,10 +56,7 @@ def quiet(ax: Axes) -> Axes:
 def time_index(dataset: xarray.Dataset, time: float | None) -> int:
     """Index of one of a dataset's times; of the last if `time` is None.
 
-    Raises
-    ------
-    PlanError
-        The dataset has no such time.
+    Raises a PlanError if the dataset has no such time.
     """
     times = np.asarray(dataset["time"], float)
     if time is None:
@@ -76,10 +73,7 @@ def time_index(dataset: xarray.Dataset, time: float | None) -> int:
 def refuse_sweep(array: xarray.DataArray, *known: str) -> None:
     """Refuse variables that have dims of a sweep besides the `known` ones.
 
-    Raises
-    ------
-    PlanError
-        There are several points.
+    Raises a PlanError if there are several points.
     """
     if swept := sorted({*map(str, array.dims)} - {*known}):
         raise PlanError(f"the dataset is swept over {', '.join(swept)}; select one point")

@@ -47,10 +47,6 @@ def abundances(
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     PlanError
@@ -118,10 +114,6 @@ def nuclide_chart(
     time : float, optional
         One of the dataset's times [time]; the last if not given.
     ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------
@@ -222,10 +214,6 @@ def flux_graph(
     smallest : float
         Fluxes below this fraction of the largest are omitted.
     ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------
@@ -385,10 +373,6 @@ def ignition_map(
     pressure : int
         Index of the pressure.
     ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------

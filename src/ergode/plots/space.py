@@ -49,10 +49,6 @@ def field(
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     PlanError
@@ -112,10 +108,6 @@ def animate_field(
         Amounts with the first and the last colour; those of all times if not given.
     overwrite : bool
         Replace an animation of an earlier run, but no other file.
-
-    Returns
-    -------
-    Path
 
     Raises
     ------

@@ -50,10 +50,6 @@ def realizations(
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     PlanError
@@ -122,10 +118,6 @@ def amounts(
         One of the dataset's times [time]; the last if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------
@@ -204,10 +196,6 @@ def phase_plane(
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     PlanError
@@ -266,10 +254,6 @@ def autocorrelation(
         Species to draw; all if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------

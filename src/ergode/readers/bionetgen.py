@@ -19,7 +19,7 @@ from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.readers.bounded import text_of
+from ergode.readers.bounded import located, text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
 # Blocks with the rules that generated the network; the reactions already contain their effect.
@@ -352,7 +352,5 @@ class _Reader:
         reactions = [
             self.reaction(k, line, changing) for k, line in enumerate(blocks["reactions"], 1)
         ]
-        try:
+        with located(self.file):
             return ReactionNetwork(species, reactions, parameters, (), rules, (), self.file.stem)
-        except ModelError as error:
-            raise ReadError(f"{self.file}: {error}") from None

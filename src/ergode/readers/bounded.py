@@ -1,4 +1,4 @@
-"""Size limits for files, and short quotations of file content in messages."""
+"""Size limits for files; short quotations of their content, and places in them, in messages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gzip
 import os
 import reprlib
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ergode.core.errors import ReadError
+from ergode.core.errors import ErgodeError, ReadError
 
 LARGEST = 1 << 28
 """Largest text file that is read whole [bytes]; larger files are refused."""
@@ -38,6 +40,17 @@ def short(value: Any) -> str:
         return "a very large number"
 
 
+@contextmanager
+def located(place: object) -> Iterator[None]:
+    """Within this block, errors of a model name a place in a file, unless they do so already."""
+    try:
+        yield
+    except ReadError:
+        raise
+    except ErgodeError as error:
+        raise ReadError(f"{place}: {error}") from None
+
+
 def text_of(
     path: str | os.PathLike[str],
     *,
@@ -47,10 +60,7 @@ def text_of(
 ) -> str:
     """The text of a file.
 
-    Raises
-    ------
-    ReadError
-        The file does not exist, cannot be read, is too large, or is not text.
+    Raises a ReadError if the file does not exist, cannot be read, is too large, or is not text.
     """
     path = Path(path)
     try:
@@ -63,10 +73,7 @@ def text_of(
 def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
     """The content of a file.
 
-    Raises
-    ------
-    ReadError
-        The file does not exist, cannot be read, or is too large.
+    Raises a ReadError if the file does not exist, cannot be read, or is too large.
     """
     path = Path(path)
     try:
@@ -84,10 +91,7 @@ def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
 def unpacked(path: str | os.PathLike[str]) -> bytes:
     """The decompressed content of a gzip file.
 
-    Raises
-    ------
-    ReadError
-        The file cannot be read, or its compression ratio is implausibly high.
+    Raises a ReadError if the file cannot be read, or its compression ratio is implausibly high.
     """
     path = Path(path)
     try:

@@ -18,7 +18,7 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.models.reactions.thermochemistry import Molecule, Nasa9Polynomials, NasaPolynomials
-from ergode.readers.bounded import short
+from ergode.readers.bounded import located, short
 from ergode.readers.cantera_reactions import Reactions, only
 from ergode.readers.cantera_units import Units
 from ergode.readers.yaml_lines import load, place
@@ -136,11 +136,9 @@ class _Mechanism:
                 what = f"{place(path, entry)}: reaction {number}"
                 reactions.add(entry, own, what, number, declared_only=declared)
         reactions.check_duplicates()
-        try:
+        with located(self.path):
             found: list[Reaction] = reactions.found
             return ReactionNetwork(list(species.values()), found, name=self.name)
-        except ErgodeError as error:
-            raise ReadError(f"{self.path}: {error}") from None
 
     def _sections(self, key: str, part: str) -> Iterator[tuple[Path, list[Any], Units, Any]]:
         """Sections from which a phase takes: file, entries, units, selection."""

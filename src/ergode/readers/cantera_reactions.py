@@ -22,7 +22,7 @@ from ergode.models.reactions.rates import (
     ThreeBody,
 )
 from ergode.models.reactions.reaction import Reaction
-from ergode.readers.bounded import short
+from ergode.readers.bounded import located, short
 from ergode.readers.cantera_units import Units
 
 _ARROW = re.compile(r"\s+(<=>|=>|=)\s+")
@@ -90,14 +90,9 @@ class _Known:
 
 
 class Reactions:
-    """Collects the reactions of a phase.
+    """Collects the reactions of a phase, whose species have these `compositions` in atoms.
 
-    Parameters
-    ----------
-    compositions : mapping
-        Number of atoms in each species.
-    skip_bodies : bool
-        Whether to skip collision partners that are not in the phase.
+    `skip_bodies`: collision partners that are not in the phase are skipped.
     """
 
     def __init__(
@@ -111,23 +106,11 @@ class Reactions:
     def add(
         self, entry: Mapping[str, Any], units: Units, what: str, number: int, *, declared_only: bool
     ) -> None:
-        """Add an entry of a list of reactions.
+        """Add entry `number` of a list of reactions, with its units and its name in messages.
 
-        Parameters
-        ----------
-        units : Units
-            Units that apply to the entry.
-        what : str
-            Name of the entry in messages.
-        number : int
-            Position in the list.
-        declared_only : bool
-            Skip the reaction if one of its species is not in the phase.
+        `declared_only`: the reaction is skipped if one of its species is not in the phase.
 
-        Raises
-        ------
-        ReadError
-            The entry is invalid or not supported.
+        Raises a ReadError if the entry is invalid or not supported.
         """
         text = entry.get("equation")
         if not isinstance(text, str):
@@ -154,7 +137,7 @@ class Reactions:
         if orders:
             rate = PowerLaw(rate, tuple(orders.items()))
         label = f"{text} ({number})"
-        try:
+        with located(what):
             self.found.append(
                 Reaction(equation.left, equation.right, rate_constant=rate, name=label)
             )
@@ -165,8 +148,6 @@ class Reactions:
                         equation.right, equation.left, rate_constant=back, name=f"{label} back"
                     )
                 )
-        except ErgodeError as error:
-            raise ReadError(f"{what}: {error}") from None
         if not equation.body:  # a species on both sides is an ordinary species
             kind, partners = "elementary", None
         self._known.append(_Known(what, kind, equation, partners, _truth(entry, "duplicate", what)))
@@ -451,10 +432,8 @@ def _pressure_log(entry: Mapping[str, Any], order: float, units: Units, what: st
             raise ReadError(
                 f"{what} has the factor {factors[0]:g} at one pressure, which has no logarithm"
             )
-    try:
+    with located(what):
         return PressureLog(tuple(points))
-    except ErgodeError as error:
-        raise ReadError(f"{what}: {error}") from None
 
 
 def _chebyshev(entry: Mapping[str, Any], order: float, units: Units, what: str) -> Chebyshev:
@@ -483,10 +462,8 @@ def _blowers_masel(
     plain = {"A": given.get("A"), "b": given.get("b"), "Ea": given.get("Ea0")}
     rate = _arrhenius(plain, order, units, what, negative)
     bond = units.activation_energy(given.get("w"), what)
-    try:
+    with located(what):
         return BlowersMasel(rate.factor, rate.exponent, rate.activation_temperature, bond)
-    except ErgodeError as error:
-        raise ReadError(f"{what}: {error}") from None
 
 
 def _arrhenius(
@@ -505,12 +482,8 @@ def _arrhenius(
     factor = units.rate_constant(values[0], order, what)
     if factor < 0 and not negative:
         raise ReadError(f"{what} has the negative factor {short(values[0])} without negative-A")
-    try:
+    with located(what):
         return Arrhenius(factor, _number(values[1], what), units.activation_energy(values[2], what))
-    except ErgodeError as error:
-        if isinstance(error, ReadError):
-            raise
-        raise ReadError(f"{what}: {error}") from None
 
 
 def _number(given: Any, what: str) -> float:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.networks.contact_network import ContactNetwork
-from ergode.readers.bounded import largest_of, unpacked
+from ergode.readers.bounded import largest_of, located, unpacked
 
 _WORDS = ("source", "target", "weight", "time")
 _SECONDS_PER_HOUR = 3600.0
@@ -161,10 +161,8 @@ def _read_matrix(file: Path, directed: bool) -> ContactNetwork:
         matrix.check_format() if hasattr(matrix, "check_format") else matrix.tocsr().check_format()
     except Exception as error:  # for other formats zip, zlib, NumPy and SciPy raise many types
         raise ReadError(f"{file}: expected a matrix of scipy.sparse.save_npz: {error}") from None
-    try:
+    with located(file):
         return ContactNetwork.from_scipy(matrix, directed or None)
-    except ModelError as error:
-        raise ReadError(f"{file}: {error}") from None
 
 
 def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> Table:

@@ -13,7 +13,7 @@ from ergode.models.reactions.rates import Reaclib
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.models.reactions.thermochemistry import Nucleus
-from ergode.readers.bounded import text_of
+from ergode.readers.bounded import located, text_of
 
 _LINES_PER_RATE = 8
 _LINES_PER_SPECIES = 4
@@ -84,10 +84,8 @@ def read_fern(
         reactions.append(
             Reaction(left, right, rate_constant=Reaclib(tuple(parameters_of), prefactor), name=name)
         )
-    try:
+    with located(rates_path):
         return ReactionNetwork(species, reactions)
-    except ErgodeError as error:
-        raise ReadError(f"{rates_path}: {error}") from None
 
 
 def _lines(path: Path) -> list[str]:

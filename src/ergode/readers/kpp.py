@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.errors import ErgodeError, ReadError
+from ergode.core.errors import ReadError
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import Arrhenius, Photolysis, RateCoefficient
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.readers.bounded import text_of
+from ergode.readers.bounded import located, text_of
 
 _TEMPERATURE, _SUN = "TEMP", "SUN"
 _MOST_FILES = 1000
@@ -190,7 +190,7 @@ class _Reader:
         for name in self.initial:
             if name not in self.species:
                 raise ReadError(f"{self.path}: #INITVALUES has '{name}', which is not a species")
-        try:
+        with located(self.path):
             return ReactionNetwork(
                 [
                     Species(name, self._amount(name, fixed), boundary=fixed)
@@ -200,8 +200,6 @@ class _Reader:
                 self.parameters,
                 name=self.path.stem,
             )
-        except ErgodeError as error:
-            raise ReadError(f"{self.path}: {error}") from None
 
     def _amount(self, name: str, fixed: bool) -> float:
         kind = "FIX_SPEC" if fixed else "VAR_SPEC"
@@ -220,13 +218,9 @@ class _Reader:
                 f"{item.where}: '{' '.join(text.split())}'; expected such as 'NO + O3 = NO2 : k'"
             )
         sides = [self._side(side, item.where, declared) for side in (left, right)]
-        try:
+        with located(item.where):
             rate = self._rate(law, item.where)
             return Reaction(sides[0], sides[1], rate_constant=rate, name=label.strip())
-        except ReadError:
-            raise
-        except ErgodeError as error:
-            raise ReadError(f"{item.where}: {error}") from None
 
     def _side(self, text: str, where: str, declared: bool) -> dict[str, float]:
         found: dict[str, float] = {}

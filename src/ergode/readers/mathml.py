@@ -53,14 +53,7 @@ _REWRITTEN = {
 
 
 class MathReader:
-    """Converts expression trees of libsbml to formulas.
-
-    Parameters
-    ----------
-    libsbml : module
-    functions : mapping of str to ASTNode
-        Function definitions by id; their calls are inlined.
-    """
+    """Converts expression trees of libsbml to formulas; calls of its `functions` are inlined."""
 
     def __init__(self, libsbml: Any, functions: Mapping[str, Any]) -> None:
         self.functions = functions
@@ -113,10 +106,7 @@ class MathReader:
     def expression(self, node: Any, renamed: Mapping[str, str] | None = None) -> Expression:
         """Convert a tree to a formula, with some names replaced.
 
-        Raises
-        ------
-        ModelError
-            The tree has an element that formulas do not support.
+        Raises a ModelError if the tree has an element that formulas do not support.
         """
         self._left = _LARGEST
         bound = {old: ast.Name(new, ast.Load()) for old, new in (renamed or {}).items()}  # type: dict[str, ast.expr]
@@ -333,10 +323,7 @@ def needs_newer(expression: Expression) -> bool:
 def write(parent: Element, expression: Expression, *, condition: bool = False) -> None:
     """Append a formula to an element as ``math``.
 
-    Raises
-    ------
-    ModelError
-        A condition is required, but the formula is a number.
+    Raises a ModelError if a condition is required, but the formula is a number.
     """
     element = SubElement(parent, "math", xmlns=NAMESPACE)
     _write(element, expression.tree, condition)

@@ -17,14 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import TIME, Expression
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.mass_action import both_ways, law_of, recognise
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Compartment, Quantity, Species
-from ergode.readers.bounded import text_of
+from ergode.readers.bounded import located, text_of
 from ergode.readers.mathml import MathReader
 from ergode.readers.sbml_document import Document, called, notes_of
 
@@ -406,7 +405,7 @@ class _Reader:
         noted = {
             one.getId(): notes_of(one).get("name", one.getId()) for one in model.getListOfSpecies()
         }
-        try:
+        with located(self.document.source):
             made: list[Any] = [
                 [replace(one, name=noted[one.name]) for one in species.values()],
                 [_renamed(one, noted) for one in reactions],
@@ -429,8 +428,6 @@ class _Reader:
                 made[2] = {**parameters, **{name: known[name] for name in settled}}
                 network = ReactionNetwork(*made)
             return network
-        except ModelError as error:
-            raise ReadError(f"{self.document.source}: {error}") from None
 
 
 def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:

@@ -18,20 +18,9 @@ _UNITS = ("item", "dimensionless", "mole")
 
 
 class Document:
-    """A checked document; its errors name the element and the line.
+    """A checked document; its errors begin with the `source`, and name the element and its line.
 
-    Parameters
-    ----------
-    text : str
-    source : str
-        Prefix of error messages.
-    lines : bool
-        Whether messages name lines.
-
-    Raises
-    ------
-    ReadError
-        The document is invalid, or has an element that no network can represent.
+    Raises a ReadError if the document is invalid, or has an element that no network can represent.
     """
 
     def __init__(self, text: str, source: str, lines: bool) -> None:

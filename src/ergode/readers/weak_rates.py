@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ergode.core.errors import ErgodeError, ReadError
+from ergode.core.errors import ReadError
 from ergode.models.reactions.rates import WeakTable
 from ergode.models.reactions.reaction import Reaction
-from ergode.readers.bounded import text_of
+from ergode.readers.bounded import located, text_of
 
 _RATE_COLUMN = 5
 _FIRST = re.compile(r"!\s*([0-9a-zA-Z]+)\s*(?:\([^)]*\))?\s*->\s*([0-9a-zA-Z]+)")
@@ -75,13 +75,11 @@ def _read(path: Path) -> Reaction:
             "temperatures; expected one for each of both"
         )
     sides = [_spelled(name, path) for name in match.groups()]
-    try:
+    with located(path):
         rate = WeakTable(
             tuple(dense), tuple(hot), tuple(map(tuple, whole[:, 2].reshape(dense.size, hot.size)))
         )
         return Reaction([sides[0]], [sides[1]], rate_constant=rate, name=f"{path.stem}")
-    except ErgodeError as error:
-        raise ReadError(f"{path}: {error}") from None
 
 
 def _spelled(name: str, path: Path) -> str:

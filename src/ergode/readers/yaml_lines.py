@@ -28,10 +28,8 @@ def place(path: Path, node: Any) -> str:
 def load(path: Path) -> dict[Any, Any]:
     """The content of a mechanism's file.
 
-    Raises
-    ------
-    ReadError
-        The file does not exist, is not YAML or is not a mapping; or ruamel.yaml is not installed.
+    Raises a ReadError if the file does not exist, is not YAML or is not a mapping; or ruamel.yaml
+    is not installed.
     """
     try:
         from ruamel.yaml import YAML

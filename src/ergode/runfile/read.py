@@ -93,10 +93,7 @@ class RunFile:
 
         Densities have one part, with checkpoints.
 
-        Raises
-        ------
-        PlanError
-            It computes no ensemble.
+        Raises a PlanError if it computes no ensemble.
         """
         request: Any = self.request
         output = request.options.get("output")
@@ -143,14 +140,9 @@ def read(
 ) -> RunFile:
     """Read and check a run file, including its network.
 
-    Raises
-    ------
-    ReadError
-        The file does not exist, is not TOML, or has an invalid key or value.
-    ModelError
-        The model or the network is invalid.
-    PlanError
-        The outputs cannot be written to the requested paths.
+    Raises a ReadError if the file does not exist, is not TOML, or has an invalid key or value.
+    Raises a ModelError if the model or the network is invalid. Raises a PlanError if the outputs
+    cannot be written to the requested paths.
     """
     file = Path(path)
     try:

@@ -13,18 +13,11 @@ from ergode.readers.bounded import short
 def replace_values(values: dict[str, Any], settings: Iterable[str]) -> None:
     """Replace values of a run file, in place.
 
-    Parameters
-    ----------
-    values : dict
-        The run file.
-    settings : iterable of str
-        Each is ``key.path=value``. The value is written as in TOML; a text needs no quotes. A
-        number in the path is a place in a list, counted from 1 as in messages.
+    Each setting is ``key.path=value``. The value is written as in TOML; a text needs no quotes. A
+    number in the path is a place in a list, counted from 1 as in messages.
 
-    Raises
-    ------
-    ReadError
-        A setting has another form, or its path leads through a value that is not a table.
+    Raises a ReadError if a setting has another form, or its path leads through a value that is not
+    a table.
     """
     for setting in settings:
         path, is_given, text = setting.partition("=")

@@ -27,10 +27,7 @@ _WHOLE = 1 << 53  # above this, float64 does not represent every integer
 class Table:
     """One table of a run file.
 
-    Attributes
-    ----------
-    named : set of str
-        The parameters that were read by name, in this table and in tables within it.
+    `named` are the parameters that were read by name, in this table and in tables within it.
     """
 
     def __init__(
@@ -274,18 +271,10 @@ class Table:
         also: Iterable[str] = (),
         special: Mapping[str, Callable[[Table, str], Any]] | None = None,
     ) -> Any:
-        """Call a function with the keys of this table as its arguments.
+        """Call a function with the keys of this table as its arguments, after the given ones.
 
-        Parameters
-        ----------
-        function
-            Its annotations give the types of the keys.
-        *given
-            The first arguments, which do not come from the table.
-        also
-            Keys that the table may have besides the arguments.
-        special
-            Readers of keys whose annotation is not a plain type.
+        The function's annotations give the types of the keys; `special` has readers of keys whose
+        annotation is not a plain type. The table may have the keys `also`.
         """
         parameters = list(inspect.signature(function).parameters.values())[len(given) :]
         self.only([parameter.name for parameter in parameters] + list(also))
@@ -328,15 +317,9 @@ def of_parameters(
 ) -> tuple[Any, Any, set[str]]:
     """Read a table that may name parameters, at every point of a sweep.
 
-    Returns
-    -------
-    largest : object
-        The object with every parameter at its value of largest magnitude: a rate that is zero there
-        is zero at every point.
-    at_points : object or function
-        The same object if it names no parameters, else a function of the named parameters.
-    named : set of str
-        Names of the parameters that the table uses.
+    Returns the object with every parameter at its value of largest magnitude (a rate that is zero
+    there is zero at every point); the same object if it names no parameters, else a function of
+    those it names; and their names.
     """
     at = table.at({name: max(np.ravel(v).tolist(), key=abs) for name, v in parameters.items()})
     largest = read(at)

@@ -26,10 +26,7 @@ _ALIKE = 1e-9
 class Effects:
     """Separates random draws from the assignments of events, one event after another.
 
-    Attributes
-    ----------
-    drawn : list of (int, int, Expression, Expression)
-        For each draw: its kind, the variable that holds it, and its two arguments.
+    `drawn` has for each draw its kind, the variable that holds it, and its two arguments.
     """
 
     def __init__(self, naming: Naming) -> None:
@@ -71,13 +68,8 @@ class _TakeOut(ast.NodeTransformer):
 class Wholeness:
     """Decides whether formulas give integers in all states and at all points of a sweep.
 
-    Parameters
-    ----------
-    naming : Naming
-    known : mapping of str to float or ndarray
-        Parameters and compartments.
-    whole : set of str
-        Integer variables besides the species.
+    `known` are the values of parameters and compartments, and `whole` the variables besides the
+    species that are integers.
     """
 
     def __init__(self, naming: Naming, known: Mapping[str, Any], whole: set[str]) -> None:
@@ -176,10 +168,8 @@ def rounding_of(
 ) -> int:
     """How to round the value that an event assigns.
 
-    Raises
-    ------
-    PlanError
-        The value may not be an integer, and the user did not choose how to round it.
+    Raises a PlanError if the value may not be an integer, and the user did not choose how to round
+    it.
     """
     if not whole:
         return ROUNDINGS["none"]

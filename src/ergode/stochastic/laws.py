@@ -54,17 +54,10 @@ def draws_of(tree: ast.AST) -> list[ast.Call]:
 class Naming:
     """Meaning of the names in a network's formulas; parameters in `given` have fixed values.
 
-    Attributes
-    ----------
-    variables : tuple of str
-        Names whose values change in time: species; parameters and compartments that events assign
-        to or that have a rate rule; draws.
-    continuous : tuple of str
-        Those that change between firings: with a rate rule, or continuous species.
-    draws : tuple of str
-        The last of `variables`, which hold the random draws of events.
-    parameters : tuple of str
-        Names with constant values: the other parameters, and compartments.
+    `variables` change in time: species; parameters and compartments that events assign to or that
+    have a rate rule; and last the `draws`, which hold the random draws of events. Those that are
+    `continuous` change between firings: with a rate rule, or continuous species. `parameters` have
+    constant values: the other parameters, and compartments.
     """
 
     def __init__(self, network: ReactionNetwork, given: Collection[str] = ()) -> None:
@@ -161,11 +154,8 @@ class Naming:
 def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | Formula:
     """The law of reaction `k`.
 
-    Raises
-    ------
-    PlanError
-        The law cannot be simulated: a coefficient that depends on conditions, or a fractional
-        stoichiometry.
+    Raises a PlanError if the law cannot be simulated: a coefficient that depends on conditions, or
+    a fractional stoichiometry.
     """
     table = network.reactions
     given = table.formulas.get(k, float(table.values[k]))
@@ -266,12 +256,7 @@ def _falling(node: ast.expr) -> tuple[str, float]:
 def breaks_of(expression: Expression) -> tuple[list[Expression], bool]:
     """Times at which comparisons with ``time`` change, and whether time has no other effect.
 
-    Returns
-    -------
-    list of Expression
-        Values of ``time`` at which a comparison changes.
-    bool
-        Whether between those times the formula does not depend on time.
+    If it has none, the formula does not depend on time between those times.
     """
     found: list[Expression] = []
     outside = False
@@ -348,10 +333,7 @@ def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
 def check_whole(network: ReactionNetwork) -> None:
     """Refuse a stoichiometry that is not an integer.
 
-    Raises
-    ------
-    PlanError
-        A stoichiometry is fractional; the message names the reaction.
+    Raises a PlanError if a stoichiometry is fractional; the message names the reaction.
     """
     table = network.reactions
     for side in ("reactant", "product"):

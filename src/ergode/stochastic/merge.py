@@ -23,11 +23,8 @@ _LARGEST = 2.0**53  # whole numbers up to it are exact where missing values make
 def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
     """How the output of a call is made of parts, if they are not joined.
 
-    Raises
-    ------
-    PlanError
-        It is made of real numbers, whose sums depend on the parts; or it numbers the firings of
-        all realizations.
+    Raises a PlanError if it is made of real numbers, whose sums depend on the parts; or it numbers
+    the firings of all realizations.
     """
     output = arguments["output"]
     if output == "events":
@@ -79,8 +76,8 @@ def statistics(
             sums, count = ExactSums(whole.shape[1:]), np.zeros(shape, np.int64)
         sums.add_values(whole)
         # A realization reaches a time with all its amounts, or with none.
-        first = values[(..., *[0] * (values.ndim - len(sizes) - 2))]
-        count += (~np.isnan(first)).sum(axis=len(sizes))
+        first: Any = (..., *[0] * (values.ndim - len(sizes) - 2))
+        count += (~np.isnan(values[first])).sum(axis=len(sizes))
         ended.append(part[_OF_REALIZATIONS].load())
     together = ended[0] if len(ended) == 1 else parts.concat(ended)
     values_of = moments(sums, count) | {"count": count}

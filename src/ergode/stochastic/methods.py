@@ -332,10 +332,7 @@ class Plan:
 def named(name: str) -> Method | None:
     """The method with this name; None for ``"auto"``.
 
-    Raises
-    ------
-    PlanError
-        The name is unknown.
+    Raises a PlanError if the name is unknown.
     """
     choice("method", name, ("auto", *METHODS))
     return METHODS.get(name)
@@ -344,10 +341,7 @@ def named(name: str) -> Method | None:
 def plan(method: Method | None, tables: Tables, request: Request) -> Plan:
     """Plan a simulation with the given method, or with the method that suits the network.
 
-    Raises
-    ------
-    PlanError
-        The method cannot simulate this network.
+    Raises a PlanError if the method cannot simulate this network.
     """
     chosen, reason = choose(tables) if method is None else (method, "asked for")
     chosen.refuse(chosen.why_unsupported(tables, request.logged))

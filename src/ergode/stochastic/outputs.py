@@ -417,10 +417,7 @@ OUTPUTS = {
 def kind(output: str) -> Kind:
     """The kind of output with this name.
 
-    Raises
-    ------
-    PlanError
-        The name is unknown.
+    Raises a PlanError if the name is unknown.
     """
     choice("output", output, OUTPUTS)
     return OUTPUTS[output]
@@ -437,11 +434,8 @@ def collector(
 ) -> Collector:
     """The collector of an output.
 
-    Raises
-    ------
-    PlanError
-        `bins` are given for an output without bins, or the output does not fit in memory, or the
-        host makes the output and it should stay on the device.
+    Raises a PlanError if `bins` are given for an output without bins, or the output does not fit in
+    memory, or the host makes the output and it should stay on the device.
     """
     chosen = kind(output).collector
     if resident.device() is not None and not chosen.stays:

@@ -264,24 +264,11 @@ def simulate(
             said["first_failure"] = failure
             launch.warn(failure, FailureWarning)
         run.ends_with(status)
-        attrs = results.provenance(
-            stopwatch,
-            engine="stochastic",
-            method=plan.method.name,
-            method_reason=plan.reason,
-            exact=int(plan.method.exact),
-            device=device.name,
-            device_model=device.model,
-            device_reason=device.reason,
-            seed=str(seed),
-            replicates=len(numbers),
-            **({"first_replicate": numbers.start} if numbers.start else {}),
-            **({"common_random_numbers": int(not apart)} if layout.dims else {}),
-            model_digest=network.digest,
-            firings=int(firings.sum()),
-            interrupted=int(bool((status == Status.NOT_RUN).any())),
-            **said,
-        )
+        attrs = attributes(
+            stopwatch, found, layout, numbers, apart, device, method=plan.method.name,
+            method_reason=plan.reason, exact=int(plan.method.exact), device_reason=device.reason,
+            seed=str(seed), model_digest=network.digest, **said,
+        )  # fmt: skip
         shape = (*layout.shape, len(numbers))
         found = {name: values.reshape(shape) for name, values in found.items()}
         species = [member.name for member in network.species]
@@ -291,15 +278,27 @@ def simulate(
         return collect.dataset(found, coords, attrs)
 
 
+def attributes(
+    stopwatch: Stopwatch, found: Mapping[str, np.ndarray], layout: Layout, numbers: range,
+    apart: int, device: devices.Device, **own: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Attributes of a result of realizations; `own` are those that differ between methods."""
+    return results.provenance(
+        stopwatch, engine="stochastic", **own, device=device.name, device_model=device.model,
+        replicates=len(numbers),
+        **({"first_replicate": numbers.start} if numbers.start else {}),
+        **({"common_random_numbers": int(not apart)} if layout.dims else {}),
+        firings=int(found["firing_count"].sum()),
+        interrupted=int(bool((found["status"] == Status.NOT_RUN).any())),
+    )  # fmt: skip
+
+
 def _condition(
     network: ReactionNetwork, stop: str | None, output: str, kind: outputs.Kind
 ) -> Expression | None:
     """The condition that ends a realization.
 
-    Raises
-    ------
-    PlanError
-        The output needs a stop condition, and none is given.
+    Raises a PlanError if the output needs a stop condition, and none is given.
     """
     if stop is None:
         if kind.needs_stop:
@@ -318,10 +317,8 @@ def sweep_of(
 ) -> Layout:
     """Points of a sweep; names in `reserved` cannot be swept.
 
-    Raises
-    ------
-    ModelError
-        A name is neither a parameter nor a compartment nor a species; or a value is invalid.
+    Raises a ModelError if a name is neither a parameter nor a compartment nor a species; or a value
+    is invalid.
     """
     given: dict[str, Mapping[str, Any]] = {}
     for argument, mapping in (("parameters", parameters), ("initial", initial)):

@@ -13,7 +13,6 @@ from ergode.core.arguments import check_switch, integer, replicate_numbers, time
 from ergode.core.devices import Device
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import ModelError
-from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
 from ergode.core.words import counted
@@ -21,7 +20,7 @@ from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.models.sweep import REPLICATES_MOST, replicates_apart
 from ergode.stochastic.merge import merge_of_space
 from ergode.stochastic.runners.chunks import simulate_chunks
-from ergode.stochastic.simulate import sweep_of
+from ergode.stochastic.simulate import attributes, sweep_of
 from ergode.stochastic.space.outputs import Collector, Output, check_output
 from ergode.stochastic.space.runner import SpaceRunner
 from ergode.stochastic.space.tables import build_space
@@ -61,22 +60,14 @@ def simulate_space(
     Parameters
     ----------
     space : ReactionDiffusion
-    times : array_like, shape [time_count]
-        Ascending grid of at least two times [time]. Realizations begin at the first and end at
-        the last; the grid does not change a realization.
-    replicates : int or range
-        Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
-        those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
-    seed : int
-        Key of all random numbers, 0 to 2^64 - 1.
+    times, replicates, seed, progress, executor, store, chunk, common_random_numbers
+        As for `ergode.stochastic.simulate`. The grid of times never changes a realization.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A core simulates one
         realization at a time. On a GPU each thread does, slower than a core, so ``"auto"`` takes
         it only for 4,096 realizations and more.
     keep_on_device : bool
-        Whether the result stays on the device: the call returns a `DeviceResult` of NumPy arrays
-        (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Not for
-        ``"statistics"``, nor with `executor`, `store` or several devices.
+        As for `ergode.stochastic.simulate`; not for ``"statistics"``.
     output : {"trajectories", "statistics", "final"}
         Amounts in every voxel of every realization; means and variances over realizations; amounts
         at the last time.
@@ -87,19 +78,6 @@ def simulate_space(
     max_firings : int
         Limit on the firings of a realization. Beyond it, the realization ends with the status
         ``TOO_MANY_STEPS``.
-    progress : bool
-        Show progress on standard error.
-    executor : concurrent.futures.Executor, optional
-        Computes parts of the replicates on its workers: a process pool, Dask, MPI. The result
-        keeps its bits.
-    store : path, optional
-        A folder such as ``"run.zarr"`` to which finished parts are written. The same call again
-        computes only what is missing.
-    chunk : int, optional
-        Replicates of a part; the default is a 64th of them.
-    common_random_numbers : bool
-        Whether replicate r of all points of a sweep uses the same random numbers. False makes all
-        points independent (see `ergode.stochastic.simulate`).
 
     Returns
     -------
@@ -177,23 +155,10 @@ def simulate_space(
         found = simulate_chunks(runner, collect, total, len(numbers), place, progress)
         status, firings, rows = found["status"], found["firing_count"], found["rows"]
         run.ends_with(status)
-        attrs = results.provenance(
-            stopwatch,
-            engine="stochastic",
-            method=METHOD,
-            method_reason=why,
-            exact=1,
-            device=place.name,
-            device_model=place.model,
-            device_reason=reason,
-            seed=str(seed),
-            replicates=len(numbers),
-            **({"first_replicate": numbers.start} if numbers.start else {}),
-            **({"common_random_numbers": int(not apart)} if layout.dims else {}),
-            model_digest=space.digest,
-            firings=int(firings.sum()),
-            interrupted=int(bool((status == Status.NOT_RUN).any())),
-        )
+        attrs = attributes(
+            stopwatch, found, layout, numbers, apart, place, method=METHOD, method_reason=why,
+            exact=1, device_reason=reason, seed=str(seed), model_digest=space.digest,
+        )  # fmt: skip
         each = (*layout.shape, len(numbers))
         return collect.dataset(
             {"status": status.reshape(each), "firing_count": firings.reshape(each)},
@@ -210,10 +175,7 @@ def simulate_space(
 def _sweep_of(space: ReactionDiffusion, parameters: Any, reserved: frozenset[str]) -> Any:
     """Points of the sweep.
 
-    Raises
-    ------
-    ModelError
-        A name is not a parameter, or its value differs between voxels.
+    Raises a ModelError if a name is not a parameter, or its value differs between voxels.
     """
     layout = sweep_of(space.voxel, parameters, None, reserved)
     for name in parameters or {}:

@@ -30,10 +30,7 @@ def step_control(
 ) -> dict[str, np.ndarray]:
     """Constants that control the steps of a method; empty if it has its own.
 
-    Raises
-    ------
-    PlanError
-        A value is invalid, or belongs to another method.
+    Raises a PlanError if a value is invalid, or belongs to another method.
     """
     flows = method is not None and method.algorithm.flows
     if method is None or flows or not method.algorithm.leaps:

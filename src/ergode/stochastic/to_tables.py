@@ -57,10 +57,8 @@ def build(
 ) -> Tables:
     """Build the tables of a network.
 
-    Raises
-    ------
-    PlanError, ModelError
-        The network cannot be simulated; the message gives the reason.
+    Raises a PlanError or ModelError if the network cannot be simulated; the message gives the
+    reason.
     """
     if point_count * len(network.reactions) > _KEPT_PROPENSITIES:
         return _build(network, values, initial, point_count, stop, whole, rounding)
@@ -488,10 +486,8 @@ def _initial(
 def check_amounts(start: np.ndarray, names: Sequence[str]) -> None:
     """Refuse initial amounts [point, species] that are not whole; make the others exactly whole.
 
-    Raises
-    ------
-    ModelError
-        An amount is negative, too large, or not whole; the message names the species.
+    Raises a ModelError if an amount is negative, too large, or not whole; the message names the
+    species.
     """
     near = np.rint(start)
     bad = ~((start >= 0) & (start < 2**31) & (np.abs(start - near) <= 1e-9 * near))

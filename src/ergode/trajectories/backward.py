@@ -23,10 +23,7 @@ from ergode.trajectories.runs import Found
 def reversed_field(field: VectorField) -> VectorField:
     """The field in s = -t.
 
-    Raises
-    ------
-    PlanError
-        The field has delays or noise.
+    Raises a PlanError if the field has delays or noise.
     """
     for what, there in (("delays", field.delays), ("noise", field.diffusion is not None)):
         if there:

@@ -94,10 +94,8 @@ class ZeroCrossing(HoldsFunctions):
 def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
     """Check that the events fit the field.
 
-    Raises
-    ------
-    ModelError
-        An event is not a `ZeroCrossing` or has a function of wrong form, or two have equal names.
+    Raises a ModelError if an event is not a `ZeroCrossing` or has a function of wrong form, or two
+    have equal names.
     """
     arguments: dict[str, int | None] = {"t": None, "y": len(field.variables)}
     if field.delays:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,88 +22,51 @@ from ergode.trajectories.runs import EXPLICIT_STEPS, Found, Problem
 if TYPE_CHECKING:
     import xarray
 
+# Of every result, and only of some.
+_STATUS = Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)")
+_SOME = [
+    Variable(name, (SWEPT, *dims), kind, unit, meaning, optional=True)
+    for name, dims, kind, unit, meaning in (
+        ("step_count", (), "integer", "1", "accepted steps"),
+        ("rejected_count", (), "integer", "1", "rejected steps"),
+        ("event_count", ("event",), "number", "1", "occurrences of an event"),
+        ("event_time", ("event", "hit"), "floating", "time", "time of the last hits"),
+        ("observed", ("observable",), "floating", "1", "value of an observable"),
+        ("step_time", ("step",), "floating", "time", "end of every step"),
+        ("step_size", ("step",), "floating", "time", "size of the step that ends here"),
+    )
+]
+# Of the state, by the name of the variable, or of `arrays.names` where variables are arrays.
+_OF_STATE = {
+    "event_state": ("event", ("event", "hit"), "state at the last hits"),
+    "step_state": ("step", ("step",), "state after a step"),
+    "step_coefficient": (
+        "step_coefficient", ("step", "power"),
+        "coefficients of the step's polynomial, from power 1 of the fraction of the step on",
+    ),
+}  # fmt: skip
+
 results.register(
     "trajectories",
     "states",
     [
         Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
-        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
-        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
-        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
-        Variable("event_count", (SWEPT, "event"), "number", "1", "occurrences of an event", True),
-        Variable(
-            "event_time",
-            (SWEPT, "event", "hit"),
-            "floating",
-            "time",
-            "time of the last hits",
-            True,
-        ),
-        Variable(
-            "event_state",
-            (SWEPT, "event", "hit", "variable"),
-            "floating",
-            "1",
-            "state at the last hits",
-            True,
-        ),
-        Variable(
-            "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
-        ),
-        Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
-        Variable(
-            "step_state", (SWEPT, "step", "variable"), "floating", "1", "state after a step", True
-        ),
-        Variable(
-            "step_size",
-            (SWEPT, "step"),
-            "floating",
-            "time",
-            "size of the step that ends here",
-            True,
-        ),
-        Variable(
-            "step_coefficient",
-            (SWEPT, "step", "power", "variable"),
-            "floating",
-            "1",
-            "coefficients of the step's polynomial, from power 1 of the fraction of the step on",
-            True,
+        _STATUS,
+        *_SOME,
+        *(
+            Variable(name, (SWEPT, *dims, "variable"), "floating", "1", meaning, optional=True)
+            for name, (_, dims, meaning) in _OF_STATE.items()
         ),
     ],
 )
-
-results.register(
-    "trajectories",
-    "arrays",  # further variables have the names of the model's variables
-    [
-        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
-        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
-        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
-        Variable("event_count", (SWEPT, "event"), "number", "1", "occurrences of an event", True),
-        Variable(
-            "event_time", (SWEPT, "event", "hit"), "floating", "time", "time of the last hits", True
-        ),
-        Variable(
-            "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
-        ),
-        Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
-        Variable(
-            "step_size", (SWEPT, "step"), "floating", "time", "size of the step that ends here",
-            True,
-        ),
-    ],
-    coords=["time"],
-)  # fmt: skip
+# Further variables have the names of the model's variables.
+results.register("trajectories", "arrays", [_STATUS, *_SOME], coords=["time"])
 
 
 def check_step_labels(field: VectorField, dense: bool) -> None:
     """Refuse variables that are arrays whose labels in a log of steps are not distinct.
 
-    Raises
-    ------
-    ModelError
-        Two variables of the result would have one name.
+    Raises a ModelError if two variables of the result would have one name.
     """
     if field.arrays is None:
         return
@@ -173,6 +136,19 @@ def dataset(
     ).transpose(*dims, ...)  # fmt: skip
 
 
+def derived(
+    found: xarray.Dataset, output: str, values: Mapping[str, Any], coords: Mapping[str, Any],
+    attrs: Mapping[str, Any], own: Sequence[Variable] = (),
+) -> xarray.Dataset:  # fmt: skip
+    """A result made from that of an integration: with its points of the sweep and attributes."""
+    swept = [str(dim) for dim in found["status"].dims]
+    kept = {str(name): one for name, one in found.coords.items() if {*one.dims} <= {*swept}}
+    return results.dataset(
+        "trajectories", output, values, coords={**kept, **coords}, attrs={**found.attrs, **attrs},
+        swept=swept, has_warned=True, own=own,
+    )  # fmt: skip
+
+
 def _coords_of_watched(control: Control) -> dict[str, Any]:
     """Names of events and observables."""
     found: dict[str, Any] = {}
@@ -207,12 +183,7 @@ def _of_arrays(
         Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time")
         for name, dims in zip(arrays.names, arrays.dims, strict=True)
     ]
-    for state, label, dims, meaning in (
-        ("event_state", "event", ("event", "hit"), "state at the last hits"),
-        ("step_state", "step", ("step",), "state after a step"),
-        ("step_coefficient", "step_coefficient", ("step", "power"), "coefficients of the step's "
-         "polynomial, from power 1 of the fraction of the step on"),
-    ):  # fmt: skip
+    for state, (label, dims, meaning) in _OF_STATE.items():
         if state not in values:
             continue
         parts = arrays.views(values.pop(state))

@@ -97,13 +97,7 @@ class Method(methods.Method):
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
         """Why the method cannot integrate a field, or None.
 
-        Parameters
-        ----------
-        field : VectorField
-        step : float or None
-            Requested step size.
-        apart : bool
-            Whether every trajectory has its own step size.
+        `apart`: every trajectory has its own step size.
         """
         noisy = self.scheme > 0
         if (field.diffusion is not None) != noisy:
@@ -381,22 +375,10 @@ def choose(
 ) -> Choice:
     """Choose the method of a run.
 
-    Parameters
-    ----------
-    field : VectorField
-    name : str
-        Requested method, or ``"auto"``.
-    step : float or None
-        Requested step size.
-    watched : bool
-        Whether the run has events or observables, or stores every step.
-    free : bool
-        Whether there are breaking points that are not ends of fixed steps.
+    `watched`: the run has events or observables, or stores every step. `free`: there are breaking
+    points that are not ends of fixed steps.
 
-    Raises
-    ------
-    PlanError
-        The method is unknown, or does not support the request.
+    Raises a PlanError if the method is unknown, or does not support the request.
     """
     choice("method", name, ("auto", *METHODS))
     otherwise = None

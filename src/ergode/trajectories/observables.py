@@ -72,13 +72,8 @@ class Observable(HoldsFunctions):
 class _OfVariable(HoldsFunctions):
     """An observable of one variable, or where variables are arrays of a function.
 
-    Parameters
-    ----------
-    variable : str or function
-        Name of the variable. Where variables are arrays, a function ``q(t, y, p)`` that returns a
-        number; constants are a last argument.
-    name : str, optional
-        Name in results. The default says what is observed.
+    The function is ``q(t, y, p)`` and returns a number; constants are a last argument. The default
+    name says what is observed.
     """
 
     variable: str | Callable[..., Any]
@@ -199,11 +194,8 @@ class TimeAbove(_OfVariable):
 def check_observables(observables: Sequence[Any], model: VectorField) -> None:
     """Check that the observables fit the field.
 
-    Raises
-    ------
-    ModelError
-        An element is not an observable, names an unknown variable or has a function of wrong form,
-        or two have equal names.
+    Raises a ModelError if an element is not an observable, names an unknown variable or has a
+    function of wrong form, or two have equal names.
     """
     n, m = len(model.variables), len(model.parameters)
     for one in observables:

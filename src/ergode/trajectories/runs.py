@@ -28,7 +28,7 @@ from ergode.trajectories.arrays.stiff import (
 )
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import plan_steps
-from ergode.trajectories.fixed.refinement import Refinement
+from ergode.trajectories.fixed.refinement import EqualSteps, Refinement
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, Method
 from ergode.trajectories.steppers.noise import Paths
@@ -67,10 +67,7 @@ def refuse_rows(
 ) -> None:
     """Refuse to divide trajectories whose steps or method depend on each other.
 
-    Raises
-    ------
-    PlanError
-        The call has checkpoints, and its method has no boundaries.
+    Raises a PlanError if the call has checkpoints, and its method has no boundaries.
     """
     if history is not None:
         whole.refuse_rows("trajectories with a history are integrated together")
@@ -99,16 +96,23 @@ def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found
         precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
         paths=problem.paths, when=problem.compile,
     )  # fmt: skip
+    found = _in_equal_steps(problem, ensemble, chosen, control)
+    return found._replace(work=found.work | _equations(ensemble.formulation))
+
+
+def _in_equal_steps(
+    problem: Problem, integrator: EqualSteps, chosen: Choice, control: Control
+) -> Found:
+    """Integrate with steps of one size, which are halved to meet a tolerance."""
     run = Refinement(
-        problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
+        problem.field, integrator, problem.rows, problem.layout.count, problem.grid, problem.show
     )
     out, status = (
         run.within(control.rtol, control.atol, chosen.order)
         if control.step is None
         else run.with_step(control.step)
     )
-    work = {"step": run.step, "steps_taken": run.steps_taken}
-    return Found(out, status, work | _equations(ensemble.formulation), {})
+    return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
 
 
 def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
@@ -126,13 +130,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
         # Step halving runs the kernel for fixed steps, once for every step size.
         equal = replace(control, step=control.step or 1.0)
         runner = ArrayRunner(field, chosen.method, equal, **options, paths=problem.paths)
-        run = Refinement(field, runner, problem.rows, count, grid, problem.show)
-        out, status = (
-            run.within(control.rtol, control.atol, chosen.order)
-            if control.step is None
-            else run.with_step(control.step)
-        )
-        return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
+        return _in_equal_steps(problem, runner, chosen, control)
     check_apart(grid, precision)
     if chosen.method.stiff:
         return follow_wide(problem, chosen, control, every_step)
@@ -273,12 +271,8 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
                 outcome.put(slow, runner.integrate(*some, slow))
                 used.append(runner.formulation)
         work |= {"stiff_method": otherwise.name, "stiff_trajectories": slow.size}
-    work = {
-        "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,
-        **_equations(*used),
-    }  # fmt: skip
-    values = _values(outcome, control, problem.layout.shape)
-    return Found(outcome.states, outcome.status, work, values)
+    found = _found(outcome, control, problem.layout)
+    return found._replace(work=found.work | work | _equations(*used))
 
 
 def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:

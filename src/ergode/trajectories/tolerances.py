@@ -37,11 +37,9 @@ def check_tolerances(
 ) -> tuple[float, float | np.ndarray]:  # fmt: skip
     """The checked tolerances, with defaults.
 
-    Raises
-    ------
-    PlanError
-        A tolerance is not positive, `rtol` is above 1 or too small for the precision, `atol` does
-        not fit the variables of the `field`, or a tolerance is given together with a step.
+    Raises a PlanError if a tolerance is not positive, `rtol` is above 1 or too small for the
+    precision, `atol` does not fit the variables of the `field`, or a tolerance is given together
+    with a step.
     """
     for name, value in {"rtol": rtol, "atol": atol}.items():
         if value is not None and step is not None:

@@ -102,16 +102,8 @@ def samples_of(share: float) -> int:
 def longest_steps(bends: np.ndarray, spacing: float, samples: int, share: float) -> np.ndarray:
     """Longest step in each part of a stretch [density, PARTS].
 
-    Parameters
-    ----------
-    bends : ndarray, shape [density, PARTS]
-        Largest second differences, from `largest_bend`.
-    spacing : float
-        Time between two samples.
-    samples : int
-        Samples per part.
-    share : float
-        Fraction of the run in this stretch.
+    `bends` [density, PARTS] are the largest second differences, from `largest_bend`, with this
+    `spacing` and number of `samples` in a part; the stretch is this `share` of the run.
     """
     part = spacing * samples
     root = np.cbrt(bends / spacing**2)

@@ -83,10 +83,7 @@ class Algorithm:
     def __post_init__(self) -> None:
         """Check that no part of the algorithm is missing.
 
-        Raises
-        ------
-        TypeError
-            A part is missing; the message names it.
+        Raises a TypeError if a part is missing; the message names it.
         """
         if self.advance is next_firing.advance and not (self.total_of and self.choose):
             raise TypeError("an algorithm needs advance, or total_of and choose")

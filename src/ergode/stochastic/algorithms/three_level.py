@@ -184,14 +184,8 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 def lists(tables: Tables) -> tuple[bool, np.ndarray, np.ndarray]:
     """Lists of the reactions that a firing affects, in order.
 
-    Returns
-    -------
-    bool
-        Whether there is a list for every reaction; else one for every variable.
-    ndarray of int32
-        Start of each list, and end of the last.
-    ndarray of int32
-        Reactions.
+    Returns whether there is a list for every reaction, else one for every variable; int32 [list +
+    1], the start of each list and the end of the last; and int32, the reactions.
     """
     net, count = tables.net, tables.reaction_count
     affected = np.diff(net.affected_starts)

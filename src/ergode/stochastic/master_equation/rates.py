@@ -20,22 +20,11 @@ from ergode.stochastic.laws import Naming, breaks_of, check_whole
 class Rates:
     """Total rate of each change of the state; reactions with equal changes are added.
 
-    Parameters
-    ----------
-    network : ReactionNetwork
-    values : mapping of str to float
-        Parameters and compartments that differ from the network's own.
-    stop : Expression, optional
-        A condition on amounts; nothing happens in states where it holds.
+    `values` are parameters and compartments that differ from the network's own. Nothing happens in
+    states where the condition `stop` holds. `changes` are [change, species].
 
-    Attributes
-    ----------
-    changes : ndarray of int, shape [change, species]
-
-    Raises
-    ------
-    ModelError, PlanError
-        The master equation of this network cannot be solved; the message names the reason.
+    Raises a ModelError or PlanError if the master equation of this network cannot be solved; the
+    message names the reason.
     """
 
     def __init__(
@@ -56,10 +45,8 @@ class Rates:
     def __call__(self, states: np.ndarray, time: float) -> np.ndarray:
         """Rates [change, state] in states [state, species].
 
-        Raises
-        ------
-        ModelError
-            A rate is negative or not finite, or a reaction takes molecules that are not there.
+        Raises a ModelError if a rate is negative or not finite, or a reaction takes molecules that
+        are not there.
         """
         rates = np.zeros((len(self.changes), len(states)))
         known = self.known(states, time)

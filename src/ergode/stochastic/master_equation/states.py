@@ -16,24 +16,10 @@ MISSING = -1
 
 
 class StateSpace:
-    """States that grow by what can be reached from them.
+    """At most `most` states that grow by what can be reached from the state `first` [species].
 
-    Parameters
-    ----------
-    rates : Rates
-    first : ndarray of int, shape [species]
-        The initial state.
-    time : float
-        Rates are those at this time.
-    most : int
-        Largest number of states.
-
-    Attributes
-    ----------
-    states : ndarray of int, shape [state, species]
-    rates : ndarray, shape [change, state]
-    links : ndarray of int, shape [change, state]
-        Index of the state after a change; `MISSING` if it is not among the states.
+    `states` are [state, species], `rates` [change, state] those at the time given last, and `links`
+    [change, state] the index of the state after a change; `MISSING` if it is not among the states.
     """
 
     def __init__(self, rates: Rates, first: np.ndarray, time: float, most: int) -> None:
@@ -90,10 +76,7 @@ class StateSpace:
 
         They have no links before `link` is called.
 
-        Raises
-        ------
-        PlanError
-            There are too many.
+        Raises a PlanError if there are too many.
         """
         before = self.count
         if before + len(states) > self.most:

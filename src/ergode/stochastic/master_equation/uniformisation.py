@@ -47,24 +47,10 @@ _LOOK = 12
 
 
 class Evolution:
-    """Probabilities of states, from time to time.
+    """Probabilities `p` [state] of states from time to time; at first, of the first state alone.
 
-    Parameters
-    ----------
-    space : StateSpace
-        Its first state has the probability one.
-    begin : float
-        Time.
-    loss_rate : float
-        Probability that may be lost per unit of time.
-
-    Attributes
-    ----------
-    p : ndarray, shape [state]
-    products : int
-        Products of the matrix with a vector.
-    largest : int
-        Largest number of states.
+    `loss_rate` is the probability that may be lost per unit of time. `products` counts products of
+    the matrix with a vector, and `largest` is the largest number of states.
     """
 
     def __init__(self, space: StateSpace, begin: float, loss_rate: float) -> None:

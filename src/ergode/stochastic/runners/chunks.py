@@ -69,10 +69,7 @@ def simulate_chunks(
     Ctrl-C ends the run with a warning. Realizations that were not simulated have the status
     ``NOT_RUN``.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        No realization was simulated before Ctrl-C.
+    Raises a KeyboardInterrupt if no realization was simulated before Ctrl-C.
     """
     status = np.full(total, Status.NOT_RUN, np.uint8)
     firings = np.zeros(total, np.int64)
@@ -129,10 +126,7 @@ def _run_chunk(
 def chunk_size(row_bytes: int, device: Device) -> int:
     """Realizations of a chunk, whose results fit.
 
-    Raises
-    ------
-    PlanError
-        The results of one realization do not fit.
+    Raises a PlanError if the results of one realization do not fit.
     """
     places = {device} if log.is_elsewhere() else {device, devices.resolve("cpu")}
     room = min(

@@ -57,10 +57,7 @@ def thread_group_kernel(
 class ThreadGroupRunner(TableRunner):
     """Realizations on CUDA: each thread group takes the next one from a queue.
 
-    Parameters
-    ----------
-    size : int
-        Threads of a thread group: a power of two; above 32, a block.
+    A thread group has `size` threads, a power of two; above 32, it is a block.
     """
 
     def __init__(self, tables: Tables, *, size: int, **options: Any) -> None:

@@ -60,16 +60,8 @@ def kernel_of(
 class TableRunner(Runner):
     """Realizations by an algorithm on the tables of a network.
 
-    The base of `ThreadRunner` and `CUDAThreadRunner`.
-
-    Parameters
-    ----------
-    tables : Tables
-    algorithm : Algorithm
-    control : mapping of str to ndarray, optional
-        Constants of an algorithm that leaps (see `algorithms.leap.control`).
-    **options
-        As for `Runner`.
+    The base of `ThreadRunner` and `CUDAThreadRunner`. `control` are the constants of an algorithm
+    that leaps (see `algorithms.leap.control`).
     """
 
     _draws_ahead = 0

@@ -49,15 +49,7 @@ for _output, _variables in _VARIABLES.items():
 class Collector:
     """Collects the results of chunks and returns them as a Dataset.
 
-    Parameters
-    ----------
-    output : str
-    layout : Layout
-        Points of the sweep.
-    replicates : int
-        Of each point.
-    shape : tuple of int
-        Times, species, and voxels along every axis.
+    `shape`: times, species, and voxels along every axis.
     """
 
     wanted = Wanted(amounts=True)
@@ -140,9 +132,6 @@ class Collector:
 def check_output(output: str) -> None:
     """Refuse an output that there is not.
 
-    Raises
-    ------
-    PlanError
-        The name is unknown.
+    Raises a PlanError if the name is unknown.
     """
     choice("output", output, _VARIABLES)

@@ -37,14 +37,7 @@ def kernel_of() -> kernels.Kernel:
 
 
 class SpaceRunner(Runner):
-    """Realizations of one model on one device.
-
-    Parameters
-    ----------
-    model : SpaceTables
-    **options
-        As for `Runner`.
-    """
+    """Realizations of one model on one device."""
 
     def __init__(self, model: SpaceTables, **options: Any) -> None:
         super().__init__(model.network, **options)

@@ -29,20 +29,11 @@ class SpaceTables:
 def build_space(
     model: ReactionDiffusion, values: Mapping[str, np.ndarray], points: int
 ) -> SpaceTables:
-    """Build the tables of a model.
+    """Build the tables of a model, for this number of points of a sweep.
 
-    Parameters
-    ----------
-    model : ReactionDiffusion
-    values : mapping of str to ndarray, shape [point_count]
-        Parameters that differ from the network's own.
-    points : int
-        Number of points of the sweep.
+    `values` [point] are parameters that differ from the network's own.
 
-    Raises
-    ------
-    PlanError, ModelError
-        The model cannot be simulated; the message gives the reason.
+    Raises a PlanError or ModelError if the model cannot be simulated; the message gives the reason.
     """
     zones, by_zone = _zones(model)
     count = len(next(iter(by_zone.values()))) if by_zone else 1

@@ -207,12 +207,9 @@ def change_rows(
 ) -> np.ndarray:
     """What each reaction changes, and the lists to update, in rows of equal length.
 
-    Returns
-    -------
-    ndarray of int32, shape [reaction, change, 4]
-        Place of the variable's count (from `spots`; -1 after the last), its change, and begin and
-        end of a list (from `starts`): that of the variable, or if `by_reaction`, that of the
-        reaction, at its first change.
+    Returns int32 [reaction, change, 4]: place of the variable's count (from `spots`; -1 after the
+    last), its change, and begin and end of a list (from `starts`): that of the variable, or if
+    `by_reaction`, that of the reaction, at its first change.
     """
     net = tables.net
     lengths = np.diff(net.change_starts)

@@ -118,10 +118,8 @@ class Outcome:
     ) -> None:
         """Check that the arrays of `empty`, and the result made from them, fit in memory.
 
-        Raises
-        ------
-        PlanError
-            Memory does not suffice; the message names the option that needs most of it.
+        Raises a PlanError if memory does not suffice; the message names the option that needs most
+        of it.
         """
         events = len(control.events)
         numbers = {

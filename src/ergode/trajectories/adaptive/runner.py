@@ -51,18 +51,7 @@ _CELLS, _REFINEMENTS, _MOST_CELLS = 8, 14, 2**16
 class Runner:
     """Integrates trajectories of a vector field with one method of `methods` on one device.
 
-    Parameters
-    ----------
-    field, method, control, times, device, precision
-        As for `integrate`, already checked.
-    history : InitialHistory, optional
-        For a field with delays.
-    paths : Paths
-        Of the noise.
-    when : {"auto", "now", "never"}
-        When the field is compiled for the CPU (see `core.formulation`).
-    patience : int, optional
-        Most steps of a trajectory beyond those that the cells of its history take.
+    `patience` is the most steps of a trajectory beyond those that the cells of its history take.
     """
 
     def __init__(

@@ -18,6 +18,7 @@ from ergode.trajectories.analysis.forward_mode import Rewriter, tangent_name
 from ergode.trajectories.analysis.tangent_arrays import check_tangents, with_tangent_arrays
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
+from ergode.trajectories.labels import derived
 from ergode.trajectories.tolerances import check_tolerances
 
 if TYPE_CHECKING:
@@ -67,37 +68,29 @@ def of_arrays(
         parameters=parameters, events=[_for(extended, field, one) for one in events], record=0,
         rtol=rtol, atol=atol, **options,
     )  # fmt: skip
-    swept = [str(dim) for dim in found["status"].dims]
+    place = found["status"].ndim + 1  # of the tangents, behind the points of the sweep and times
     values, own = {"status": found["status"].values}, []
     for name, dims in zip(arrays.names, arrays.dims, strict=True):
         values[name] = found[name].values
         own.append(Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time"))
         label = f"sensitivity_{name}"
-        values[label] = np.moveaxis(found[tangent_name(name)].values, len(swept) + 1, -1)
+        values[label] = np.moveaxis(found[tangent_name(name)].values, place, -1)
         own.append(
             Variable(
                 label, (SWEPT, "time", *dims, _BY), "floating", "1",
                 "derivative of the state by a parameter or initial value",
             )
         )  # fmt: skip
-    kept = {"time", *swept}
-    coords = {
-        str(key): one for key, one in found.coords.items() if {*map(str, one.dims)} <= kept
-        and key != "event"
-    }  # fmt: skip
-    return results.dataset(
-        "trajectories", "array_sensitivities", values, coords={**coords, _BY: list(names)},
-        attrs={**found.attrs, "model_digest": field.digest}, swept=swept, own=own, has_warned=True,
-    )  # fmt: skip
+    coords = {"time": found["time"], _BY: list(names)}
+    return derived(
+        found, "array_sensitivities", values, coords, {"model_digest": field.digest}, own
+    )
 
 
 def _directions(field: VectorField, names: Any) -> tuple[np.ndarray, np.ndarray]:
     """Tangents of the parameters [quantity, parameter], and of the first state [..., unknown].
 
-    Raises
-    ------
-    ModelError
-        A name is unknown or given twice.
+    Raises a ModelError if a name is unknown or given twice.
     """
     arrays = field.arrays
     assert arrays is not None

@@ -19,6 +19,7 @@ from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Grid, refuse_reserved
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
+from ergode.trajectories.labels import derived
 
 if TYPE_CHECKING:
     import xarray
@@ -103,7 +104,6 @@ def _crossings(
     field.refuse_arrays("a section")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "sections"))
-    check_field(field)
     duration, transient = number("duration", duration, above=0), number("transient", transient)
     event = _section(field, section)
     found = integrate(
@@ -116,13 +116,8 @@ def _crossings(
         "section_count": found["event_count"].isel(event=0).values,
         "status": found["status"].values,
     }
-    coords = {str(k): v for k, v in found.coords.items() if k not in ("time", "event")}
-    attrs = {**found.attrs, "section": event.name, "transient": transient, "duration": duration}
-    swept = tuple(str(dim) for dim in found["status"].dims)
-    crossings = results.dataset(
-        "trajectories", "sections", values, coords=coords, attrs=attrs, swept=swept,
-        has_warned=True,
-    )  # fmt: skip
+    attrs = {"section": event.name, "transient": transient, "duration": duration}
+    crossings = derived(found, "sections", values, {"variable": found["variable"]}, attrs)
     return crossings, found["state"].isel(time=-1).values
 
 
@@ -301,22 +296,13 @@ def basins(
     ended = np.array([(basin == place).sum() for place in range(len(centres))], float)
     if not followed.all():
         basin = np.where(followed, basin, np.nan)
-    coords: dict[str, Any] = {
-        str(name): value
-        for name, value in found.coords.items()
-        if name not in ("time", "variable", "observable")
-    }
-    coords |= {"attractor": np.arange(len(centres)), "feature": names}
-    swept = tuple(str(dim) for dim in found["status"].dims)
     values = {
         "basin": basin.reshape(status.shape), "centre": centres,
         "share": ended / followed.sum() if followed.any() else np.full(len(centres), np.nan),
         "status": status,
     }  # fmt: skip
-    return results.dataset(
-        "trajectories", "basins", values, coords=coords, attrs=found.attrs, swept=swept,
-        has_warned=True,
-    )  # fmt: skip
+    coords = {"attractor": np.arange(len(centres)), "feature": names}
+    return derived(found, "basins", values, coords, {})
 
 
 def _clusters(rows: np.ndarray, tolerance: float) -> np.ndarray:

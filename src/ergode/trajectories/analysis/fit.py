@@ -30,6 +30,7 @@ from ergode.models.sweep import Grid, Layout, lay_out
 from ergode.trajectories.analysis.searches import latest, search_together
 from ergode.trajectories.analysis.sensitivities import Variational, checked_names
 from ergode.trajectories.events import ZeroCrossing, check_events
+from ergode.trajectories.labels import derived
 from ergode.trajectories.methods import MethodName
 
 if TYPE_CHECKING:
@@ -264,21 +265,23 @@ def fit(
             f"the data, and the standard errors are too small; {_CURES}",
             AccuracyWarning,
         )
-    coords = {str(k): best[k] for k in best.coords if k != "with_respect_to"}
-    attrs = {key: value for key, value in best.attrs.items() if not key.endswith("_seconds")}
-    return results.dataset(
-        "trajectories", "fit",
+    best.attrs = {key: value for key, value in best.attrs.items() if not key.endswith("_seconds")}
+    coords = {
+        "time": best["time"], "variable": best["variable"], "parameter": names,
+        "other_parameter": names,
+    }  # fmt: skip
+    return derived(
+        best, "fit",
         {
             "estimate": found.x, "standard_error": errors, "covariance": covariance,
             "state": best["state"].values, "residual": np.where(is_measured, gap, np.nan),
             "start_point": places, "start_cost": costs, "start_estimate": stops,
         },
-        coords={**coords, "parameter": names, "other_parameter": names},
-        attrs=attrs | {
+        coords,
+        {
             "converged": int(found.success), "message": found.message, "evaluations": trial.count,
             "cost": float(found.cost), "reduced_chi_square": reduced,
         },
-        swept=[str(dim) for dim in best["status"].dims],
     )  # fmt: skip
 
 

@@ -61,23 +61,11 @@ def tangent_name(name: str) -> str:
 class Rewriter:
     """Rewrites a function of a field of arrays for a field that has tangent vectors as well.
 
-    Parameters
-    ----------
-    function : function
-        As the user gave it.
-    expected : sequence of str
-        Roles of its arguments: indices, ``"t"``, ``"y"``, ``"dy"``, ``"p"``, ``"c"``.
-    what : str
-        For messages.
-    only : str, optional
-        The name of the variable where it is the only one, ``y[i]``; None for ``y.u[i]``.
-    seeded : bool
-        Whether parameters have tangents.
+    `expected` are the roles of its arguments: indices, ``"t"``, ``"y"``, ``"dy"``, ``"p"``,
+    ``"c"``. `only` is the name of the variable where it is the only one, ``y[i]``; None for
+    ``y.u[i]``. `seeded`: parameters have tangents. Messages call the function `what`.
 
-    Raises
-    ------
-    PlanError
-        The function has a part without a known derivative; the message names it.
+    Raises a PlanError if the function has a part without a known derivative; the message names it.
     """
 
     def __init__(
@@ -88,14 +76,19 @@ class Rewriter:
         own = [argument.arg for argument in tree.args.args]
         self._roles = dict(zip(own, expected, strict=True))
         self._arguments = own if "c" in expected else [*own, _DATA]
-        self._body = _without_docstring(tree.body)
+        self._begin(tree.body, set())
+
+    def _begin(self, body: Sequence[ast.stmt], active: set[str]) -> None:
+        """Find all names that depend on the state, from those that are known to."""
+        self._body, self._active = _without_docstring(body), active
         self.names: dict[str, Any] = {_MATH: math}
-        self._active: set[str] = set()
         before = -1
         while len(self._active) > before:
             before = len(self._active)
             self._spread(self._body)
-        self._keep_outer_names(self._function, self._body)
+        for part in (part for one in self._body for part in ast.walk(one)):
+            if isinstance(part, ast.Name) and (found := outer_value(self._function, part.id)):
+                self.names[part.id] = found[0]
 
     # ---- text
 
@@ -127,12 +120,6 @@ class Rewriter:
         lines = "\n".join(ast.unparse(ast.fix_missing_locations(one)) for one in body)
         inner = "\n".join(f"    {line}" for line in lines.splitlines())
         return function_from_text(f"def {name}({', '.join(arguments)}):\n{inner}\n", self.names)
-
-    def _keep_outer_names(self, function: FunctionType, body: Iterable[ast.stmt]) -> None:
-        for one in body:
-            for part in ast.walk(one):
-                if isinstance(part, ast.Name) and (found := outer_value(function, part.id)):
-                    self.names[part.id] = found[0]
 
     # ---- values
 
@@ -406,15 +393,8 @@ class _Helper(Rewriter):
         self._function, self._what, self._only, self._seeded = function, what, "", False
         self._roles = {}
         self._arguments = own
-        self._body = _without_docstring(tree.body)
-        self.names = {_MATH: math}
         self._own = [name for name, is_active in zip(own, active, strict=True) if is_active]
-        self._active = set(self._own)
-        before = -1
-        while len(self._active) > before:
-            before = len(self._active)
-            self._spread(self._body)
-        self._keep_outer_names(function, self._body)
+        self._begin(tree.body, set(self._own))
 
     def made(self) -> FunctionType:
         twins = [name + _TWIN for name in self._own]

@@ -30,6 +30,7 @@ from ergode.models.sweep import Grid, lay_out
 from ergode.trajectories.analysis.array_sensitivities import of_arrays
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.integrate import integrate
+from ergode.trajectories.labels import derived
 from ergode.trajectories.methods import MethodName
 from ergode.trajectories.steppers.derivatives import Symbols, function_of
 from ergode.trajectories.tolerances import check_tolerances
@@ -148,16 +149,7 @@ def sensitivities(
 
 
 class Variational:
-    """A field with sensitivities by some names as further variables, derived once for many runs.
-
-    Parameters
-    ----------
-    field : VectorField
-    names : sequence of str
-        See `checked_names`.
-    events : sequence of ZeroCrossing
-        Already checked.
-    """
+    """A field with sensitivities by some names as further variables, derived once for many runs."""
 
     def __init__(
         self, field: VectorField, names: Sequence[str], events: Sequence[ZeroCrossing]
@@ -190,22 +182,13 @@ class Variational:
         )  # fmt: skip
         states = found["state"].values
         tangents = states[..., size:].reshape(*states.shape[:-1], len(names), size)
-        coords = {
-            str(name): found[name] for name in found.coords if name not in ("variable", "event")
+        values = {
+            "state": states[..., :size],
+            "sensitivity": np.ascontiguousarray(np.swapaxes(tangents, -1, -2)),
+            "status": found["status"].values,
         }
-        return results.dataset(
-            "trajectories",
-            "sensitivities",
-            {
-                "state": states[..., :size],
-                "sensitivity": np.ascontiguousarray(np.swapaxes(tangents, -1, -2)),
-                "status": found["status"].values,
-            },
-            coords={**coords, "variable": list(field.variables), "with_respect_to": names},
-            attrs={**found.attrs, "model_digest": field.digest},
-            swept=[str(dim) for dim in found["status"].dims],
-            has_warned=True,
-        )
+        coords = {"time": found["time"], "variable": field.variables, "with_respect_to": names}
+        return derived(found, "sensitivities", values, coords, {"model_digest": field.digest})
 
 
 def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> list[str]:

@@ -26,10 +26,7 @@ _INDICES = "ijk"
 def check_tangents(field: VectorField, what: str) -> None:
     """Refuse a field of arrays that has no tangent vectors here.
 
-    Raises
-    ------
-    PlanError
-        It has delays or noise, or an array of three dimensions.
+    Raises a PlanError if it has delays or noise, or an array of three dimensions.
     """
     assert field.arrays is not None
     if field.delays or field.diffusion is not None:
@@ -48,16 +45,9 @@ def with_tangent_arrays(
 ) -> VectorField:
     """The field with `count` tangent vectors, and where it `grows` the sums of their growth.
 
-    Parameters
-    ----------
-    field : VectorField
-        Checked by `check_tangents`.
-    count : int
-    seeds : ndarray, shape [count, parameter_count], optional
-        Tangents of the parameters; zero if not given.
-    grows : bool
-        Whether there are arrays for the growth and the time of the next renewal, and a parameter
-        for the interval between two.
+    `seeds` [count, parameter_count] are the tangents of the parameters; zero if not given. Where it
+    `grows` there are arrays for the growth and the time of the next renewal, and a parameter for
+    the interval between two.
     """
     arrays = field.arrays
     assert arrays is not None

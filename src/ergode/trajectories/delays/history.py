@@ -209,11 +209,8 @@ def initial_history(
 ) -> InitialHistory:
     """Check the history of a run, and find its jumps.
 
-    Raises
-    ------
-    ModelError
-        The field has no delays, the function fails or has a wrong form, or the samples do not agree
-        with the field or do not reach back by its longest delay.
+    Raises a ModelError if the field has no delays, the function fails or has a wrong form, or the
+    samples do not agree with the field or do not reach back by its longest delay.
     """
     index = {name: i for i, name in enumerate(field.variables)}
     delayed = tuple(dict.fromkeys(index[variable] for variable, _ in field.delays))

@@ -42,12 +42,8 @@ def plan_steps(
 ) -> Steps:
     """Choose a step size of at most `step` that divides every delay, or the span without delays.
 
-    Raises
-    ------
-    ModelError
-        A delay is not positive.
-    PlanError
-        Delays have no common step, or there are too many steps.
+    Raises a ModelError if a delay is not positive. Raises a PlanError if delays have no common
+    step, or there are too many steps.
     """
     if not delays:
         whole = _whole_steps(span, step)
@@ -111,12 +107,7 @@ def plan_mesh(
 ) -> Mesh:
     """Choose cells no wider than `fraction` of a trajectory's longest delay, or than `step`.
 
-    Raises
-    ------
-    ModelError
-        A delay is not positive.
-    PlanError
-        There are too many cells.
+    Raises a ModelError if a delay is not positive. Raises a PlanError if there are too many cells.
     """
     if not delays:
         steps = plan_steps(span, step or span, count, delays, least)

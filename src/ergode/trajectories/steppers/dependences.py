@@ -18,19 +18,10 @@ _WHOLE = -1
 
 
 def dependences(function: FunctionType, size: int) -> list[Reached]:
-    """Dependences of each of `size` returned numbers: pairs of ``"y"`` or ``"yd"`` and an index.
+    """Dependences of each of the `size` numbers that a function of t, y, perhaps yd, and p returns.
 
-    Parameters
-    ----------
-    function : function
-        ``f(t, y, p)`` or ``f(t, y, yd, p)`` that returns a tuple.
-    size : int
-        Length of the tuple.
-
-    Returns
-    -------
-    list of set of (str, int)
-        The index is -1 if any element of the tuple may be used.
+    Each is a set of pairs of ``"y"`` or ``"yd"`` and an index; the index is -1 if any element of
+    the tuple may be used.
     """
     tree = syntax(function)
     names = [argument.arg for argument in tree.args.args]
@@ -63,14 +54,9 @@ def reads_of_arrays(
 ) -> tuple[bool, bool]:
     """Whether a component of an array reads its own unknown, and whether it may read others.
 
-    Parameters
-    ----------
-    function : function
-        The compiled form of ``amplitude(i, ..., t, y, p)``, whose arguments are never assigned.
-    index_count : int
-        Number of indices: the first arguments.
-    place : int or None
-        Which of the arrays it belongs to, ``y[place][i]``; None for the only one, ``y[i]``.
+    The function is the compiled form of ``amplitude(i, ..., t, y, p)``, with this number of
+    indices, and never assigns its arguments. It belongs to the array ``y[place][i]``; None for the
+    only one, ``y[i]``.
     """
     tree = syntax(function)
     names = [argument.arg for argument in tree.args.args]

@@ -93,12 +93,8 @@ def _with_symbols(function: FunctionType) -> FunctionType:
 class Symbols:
     """A field's function called with symbols, and its derivatives.
 
-    Attributes
-    ----------
-    y, yd, p : tuple of sympy.Symbol
-        Named as they are written in a function: ``y[0]``.
-    slopes : tuple of sympy expressions
-        The values that the function returns.
+    `y`, `yd` and `p` are symbols named as they are written in a function, ``y[0]``; `slopes` are
+    the expressions that the function returns.
     """
 
     def __init__(self, field: VectorField) -> None:
@@ -137,10 +133,7 @@ class Symbols:
 def function_of(name: str, arguments: str, expressions: Sequence[Any]) -> FunctionType:
     """A function that returns a tuple of SymPy expressions; common subexpressions are shared.
 
-    Raises
-    ------
-    ValueError
-        An expression has no form in plain arithmetic.
+    Raises a ValueError if an expression has no form in plain arithmetic.
     """
     import sympy
 
