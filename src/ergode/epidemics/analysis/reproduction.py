@@ -326,8 +326,8 @@ def _out_of_reach(branching: Branching, name: str, value: float, rate: float) ->
         )
     if math.isinf(branching.radius(rate, math.exp(-_HUGE / 4))):
         return (
-            f"{name} is {value:g}; a holding time has a longer tail than an exponential one; such "
-            "an epidemic does not decline exponentially"
+            f"{name} is {value:g}; no transmission rate gives that: a holding time has a longer tail "
+            f"than exp({rate:g} t)"
         )
     return (
         f"{name} is {value:g}; no transmission rate gives that with these contacts and holding "
