@@ -470,6 +470,7 @@ WATCHED_ARRAYS = {
     "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
     "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
     "rosenbrock23": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
+    "rodas5p-krylov": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
 }  # fmt: skip
 
 

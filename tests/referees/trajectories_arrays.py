@@ -325,8 +325,6 @@ def compare(structure, seed, options, device, is_late=False):
         method = label.partition(" ")[0]
         if METHODS[method].why_unsupported(field, given.get("step"), False) is not None:
             continue
-        if device != "cpu" and METHODS[method].matrix_free:  # for a CPU
-            continue
         here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
         found = integrate(
             field, times=GRID, initial=initial, parameters=rows, method=method, device=device,
@@ -373,8 +371,6 @@ def compare_stiff(seed, options, device, count=None):
     ])  # fmt: skip
     wrong = []
     for method, (given, allowed) in options.items():
-        if device != "cpu" and METHODS[method].matrix_free:
-            continue
         found = integrate(field, times=GRID, initial={"x": start}, parameters=rows, method=method,
                           device=device, **given)  # fmt: skip
         error = np.abs(found["x"].values - truth).max()

@@ -122,8 +122,6 @@ def test_an_effect_sees_the_time():
 @pytest.mark.parametrize("form", [{"component": wave}, {"rhs": wave_in_place}])
 @pytest.mark.parametrize("method", ["tsit5", "rk4", "rodas5p"])
 def test_arrays_and_tables(form, method, device):
-    if device != "cpu" and method == "rodas5p":
-        pytest.skip("for a CPU")
     knots, push = [-1.0, 0.3, 0.9, 3.0], [0.0, 1.0, -0.5, 0.25]
     field = ergode.VectorField(
         **form, variables=("x", 8), parameters=["speed"],

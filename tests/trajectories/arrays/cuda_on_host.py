@@ -158,7 +158,7 @@ class Machine:
             **dict.fromkeys(("acquire", "release_add")),
         }  # fmt: skip
         exec(text, module)
-        module["_sums_of_block"] = self.sums_of_block
+        module["sums_of_block"] = self.sums_of_block
         if "release_add" in text:  # of the grid
             module["barrier"] = lambda count, words: self.all.wait()
         entry = module[kernel.source("cuda").entries[kernel.number]]

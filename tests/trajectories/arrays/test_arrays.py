@@ -388,9 +388,6 @@ REFUSED = {
         "method": "kvaerno5"
     },
     "method 'verlet' is not made yet": {"method": "verlet", "step": 0.1},
-    "has no events and observables without a matrix": {
-        "events": [ergode.trajectories.ZeroCrossing(crossing)], "method": "rodas5p-krylov"
-    },
     "history is given, but the vector field has no delays": {"history": crossing},
     "initial of 'x' has shape (39,); expected a number, (40,)": {"initial": {"x": np.ones(39)}},
     "initial of 'x'[3] is inf": {"initial": {"x": np.where(np.arange(40) == 3, np.inf, 1.0)}},

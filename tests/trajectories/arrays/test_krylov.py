@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from cuda_on_host import CASES, check_ptx, states_on_host
 from scipy.integrate import solve_ivp
 from scipy.sparse import diags_array, eye_array, kron
 from stiff_fields import bar, modes, root
 
 import ergode
 from ergode.trajectories import integrate, runs
-from ergode.trajectories.arrays import krylov, stiff
+from ergode.trajectories.arrays import conjugate_residuals, runner, stiff
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import rosenbrock
 
@@ -189,7 +190,7 @@ def test_shares_of_stages_are_those_of_steps_that_are_disturbed(method):
     """What an error of one stage does to a step of a linear equation is at most its share."""
     bindings = METHODS[method].bindings
     a, c, gamma = (bindings[name] for name in (rosenbrock.A, rosenbrock.C, rosenbrock.GAMMA))
-    shares, rng = krylov.shares_of_stages(bindings), np.random.default_rng(0)
+    shares, rng = conjugate_residuals.shares_of_stages(bindings), np.random.default_rng(0)
     largest = np.zeros_like(shares)
     for _ in range(2_000):
         z = -(10.0 ** rng.uniform(-3, 5)) + 1j * 10.0 ** rng.uniform(-3, 5)
@@ -217,3 +218,177 @@ def test_small_fields_are_refused():
     with pytest.raises(ergode.PlanError, match="'rodas5p-krylov' is for variables that are arrays"):
         integrate(field, times=[0.0, 1.0], initial={"x": 1.0}, method="rodas5p-krylov",
                   device="cpu")  # fmt: skip
+
+
+# ---- a kernel in place of the loop on a host
+
+
+def as_columns(first, values, count):
+    """First values [trajectory, unknown] and parameters [parameter, trajectory], all different."""
+    flat = np.concatenate([first["u"].ravel(), first["v"].ravel()])
+    factors = 1.0 + 0.1 * np.arange(count)
+    return np.outer(factors, flat), np.array([np.full(count, one) for one in values.values()])
+
+
+@pytest.mark.parametrize(
+    ("case", "kept"),
+    [
+        pytest.param(case, None, marks=[] if case in ("block", "grid") else pytest.mark.exhaustive)
+        for case in CASES
+    ]
+    + [("grid", 3)],
+)
+def test_groups_of_cuda_threads_compute_the_same(case, kept, monkeypatch):
+    """On threads of the host; also with few directions, of which old ones are dropped."""
+    if kept is not None:
+        monkeypatch.setattr(conjugate_residuals, "_USUAL_KEPT", kept)
+        monkeypatch.setattr(conjugate_residuals, "_LIGHT", 0)
+    shape, times, count = (3, 2), np.array([0.0, 0.1]), 1 if case == "grid" else 2
+    monkeypatch.setattr(runner, "_MANY_PRODUCTS", 0 if case == "grid" else 100)
+    monkeypatch.setattr(runner, "_BLOCK_THREADS", 1)
+    field, _, values, first, _ = kind_of("brusselator", shape)
+    values |= {"D": 8.0, "wind": 2.0}
+    initial, rows = as_columns(first, values, count)
+    options = {"rtol": 1e-2, "atol": 1e-2}
+    found = states_on_host(case, monkeypatch, field, "rodas5p-krylov", times, initial, rows,
+                           options)  # fmt: skip
+    monkeypatch.undo()
+    for start, states in zip(initial, np.moveaxis(found, -1, 0), strict=True):
+        u, v = start.reshape(2, *shape)
+        one = integrate(field, times=times, initial={"u": u, "v": v}, parameters=values,
+                        device="cpu", method="rodas5p-krylov", **options)  # fmt: skip
+        known = np.concatenate([one["u"].values.reshape(2, -1), one["v"].values.reshape(2, -1)], 1)
+        np.testing.assert_allclose(states, known, atol=1e-8 if kept is None else 1e-3)
+
+
+@pytest.mark.parametrize(("group", "n", "count"), [
+    pytest.param("thread", 5, 500, marks=pytest.mark.exhaustive),
+    pytest.param("block", 40, 500, marks=pytest.mark.exhaustive), ("grid", 4_000, 1),
+])  # fmt: skip
+def test_cuda_kernels_compile(group, n, count):
+    check_ptx(group, bar(n), "rodas5p-krylov", count, "float64")
+
+
+def cold(t, y, p):
+    return y.u[1, 2] - 0.5
+
+
+@pytest.mark.exhaustive
+def test_several_trajectories_and_events_are_those_of_the_loop_on_a_host():
+    field, _, values, first, end = kind_of("brusselator", (6, 5))
+    usual = {"times": [0.0, 0.3 * end, end], "initial": first, "device": "cpu", "rtol": 1e-7,
+             "atol": 1e-7, "method": "rodas5p-krylov"}  # fmt: skip
+    several = {**values, "D": np.linspace(40.0, 80.0, 5)}
+    found = integrate(field, parameters=several, **usual)
+    watched = integrate(field, parameters=values, **usual, record=1,
+                        events=[ergode.trajectories.ZeroCrossing(cold)],
+                        observables=[ergode.trajectories.Minimum(cold)])  # fmt: skip
+    known = integrate(field, parameters=values, dense_output=True, **usual)
+    for name in "uv":
+        np.testing.assert_allclose(found[name][-1], known[name], atol=1e-6)
+        np.testing.assert_allclose(watched[name], known[name], atol=1e-6)
+    times = np.linspace(0.0, end, 5_000)
+    path = known.ergode.solution(times)["u"].values[:, 1, 2] - 0.5
+    assert watched["event_count"] == np.count_nonzero(np.diff(np.sign(path))) > 0
+    assert abs(np.interp(watched["event_time"].item(), times, path)) < 1e-5
+    assert abs(watched["observed"].item() - path.min()) < 1e-5
+
+
+product = conjugate_residuals._product
+
+
+def bent(group, t, diagonal, step, p, run, w):
+    return product(group, t, 1.02 * diagonal, step, p, run, w)
+
+
+@pytest.mark.exhaustive
+def test_a_kernel_with_a_wrong_product_is_noticed(monkeypatch):
+    """The diagonal is 2 % off."""
+    monkeypatch.setattr(conjugate_residuals, "_product", bent)
+    with pytest.raises(AssertionError):
+        test_groups_of_cuda_threads_compute_the_same("thread", None, monkeypatch)
+
+
+# ---- on a GPU
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("shape", "count"), [((2, 2), 50), ((6, 5), 200), ((40, 30), 1),
+                                              ((40, 30), 60), ((96, 80), 2)])  # fmt: skip
+def test_cuda_agrees_with_cpu(name, shape, count):
+    """A thread, a block in shared memory, a grid, a block in memory, and a grid."""
+    field, _, values, first, end = kind_of(name, shape)
+    first = {"u": first["u"] * np.linspace(1.0, 1.1, count)[:, None, None], "v": first["v"]}
+    usual = {"times": [0.0, 0.1 * end, 0.3 * end], "parameters": values, "rtol": 1e-6,
+             "atol": 1e-6, "method": "rodas5p-krylov"}  # fmt: skip
+    gpu = integrate(field, initial=first, device="cuda", **usual)
+    assert (gpu["status"] == ergode.Status.DONE).all()
+    some = [0, count - 1]
+    cpu = integrate(field, initial={"u": first["u"][some], "v": first["v"]}, device="cpu", **usual)
+    for kind in "uv":
+        np.testing.assert_allclose(gpu[kind][some], cpu[kind], atol=2e-6)
+    tried, known = (one["step_count"] + one["rejected_count"] for one in (gpu[{"trajectory": some}],
+                                                                         cpu))  # fmt: skip
+    assert (abs(tried.values - known.values) < 3 + 0.1 * known.values).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", KINDS)
+def test_cuda_agrees_with_scipy(name):
+    shape = (40, 30)
+    field, whole, values, first, end = kind_of(name, shape)
+    flat = np.concatenate([first["u"].ravel(), first["v"].ravel()])
+    exact = solve_ivp(whole, (0, end), flat, "BDF", rtol=1e-9, atol=1e-10,
+                      args=(tuple(values.values()), shape),
+                      jac_sparsity=pattern(shape)).y[:, -1]  # fmt: skip
+    for tolerance in (1e-3, 1e-5, 1e-7):
+        found = integrate(field, times=[0.0, end], initial=first, parameters=values, device="cuda",
+                          method="rodas5p-krylov", rtol=tolerance, atol=tolerance)  # fmt: skip
+        assert error_of(found, exact, shape) < 20 * tolerance
+
+
+def heat_in_space(i, j, k, t, y, p):
+    a, b, c = y.shape
+    near = y[i - 1, j, k] if i > 0 else 0.0
+    near += y[i + 1, j, k] if i < a - 1 else 0.0
+    near += y[i, j - 1, k] if j > 0 else 0.0
+    near += y[i, j + 1, k] if j < b - 1 else 0.0
+    near += y[i, j, k - 1] if k > 0 else 0.0
+    near += y[i, j, k + 1] if k < c - 1 else 0.0
+    return p[0] * (near - 6.0 * y[i, j, k])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_heat_of_a_million_unknowns_on_cuda(precision):
+    """A product of sines decays by its eigenvalue."""
+    shape, D, times = (100, 100, 100), 30.0, [0.0, 2.0, 10.0]
+    field = ergode.VectorField(component=heat_in_space, variables=("x", shape), parameters=["D"])
+    waves, rate = np.ones(shape), 0.0
+    for axis, (n, mode) in enumerate(zip(shape, (1, 2, 3), strict=True)):
+        angle = mode * np.pi / (n + 1)
+        line = np.sin(angle * np.arange(1, n + 1))
+        waves = waves * line.reshape([-1 if axis == other else 1 for other in range(3)])
+        rate -= 4 * D * np.sin(angle / 2) ** 2
+    found = integrate(field, times=times, initial={"x": waves}, parameters={"D": D}, rtol=1e-5,
+                      atol=1e-5, method="rodas5p-krylov", precision=precision,
+                      device="cuda")  # fmt: skip
+    assert found["x"].dtype == precision
+    for state, t in zip(found["x"].values, times, strict=True):
+        assert np.abs(state - waves * np.exp(rate * t)).max() < 1e-4
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("shape", "count"), [((6, 5), 8), ((40, 30), 1)])
+def test_events_and_steps_of_one_size_on_cuda(shape, count):
+    field, _, values, first, end = kind_of("brusselator", shape)
+    values |= {"D": np.linspace(40.0, 80.0, count)}
+    usual = {"times": [0.0, end], "initial": first, "parameters": values, "record": 2,
+             "method": "rodas5p-krylov", "events": [ergode.trajectories.ZeroCrossing(cold)],
+             "observables": [ergode.trajectories.Minimum(cold)]}  # fmt: skip
+    for how in ({"rtol": 1e-7, "atol": 1e-7}, {"step": end / 200}):
+        cpu, gpu = (integrate(field, device=one, **usual, **how) for one in ("cpu", "cuda"))
+        np.testing.assert_array_equal(gpu["event_count"], cpu["event_count"])
+        for name in ("u", "v", "event_time", "observed"):
+            np.testing.assert_allclose(gpu[name], cpu[name], atol=1e-5)

@@ -34,8 +34,6 @@ def a_plane_in_place(t, y, dy, p):
 )
 def test_a_lone_array_of_more_dimensions(given, shape, method, device):
     """Of one trajectory and of several in lanes."""
-    if device == "cuda" and method == "rosenbrock23":
-        pytest.skip("implicit methods for arrays are for a CPU")
     field = ergode.VectorField(**given, variables=("x", shape), parameters=["rate"])
     start = np.random.default_rng(1).normal(size=shape)
     for rates in ([-0.7], np.linspace(-1, 0.5, 9)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,14 @@ class Outcome:
         names = ("status", *(one.name for one in fields(self) if one.name != "status"))
         for name in names:
             setattr(self, name, getattr(self, name).copy())
+
+    def rounded(self, precision: Precision) -> Outcome:
+        """The same results with real numbers in this precision."""
+        real = {
+            name: getattr(self, name).astype(precision, copy=False)
+            for name in ("states", "hits", "observed", "step_log")
+        }
+        return replace(self, **real)
 
     def leave_out(self, which: np.ndarray) -> None:
         """Reset the results of trajectories `which` to those of trajectories that did not run.

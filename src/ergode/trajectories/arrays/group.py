@@ -125,7 +125,7 @@ class Workspace(NamedTuple):
     stage: Any  # real [3, unknown]: states of stages, and at the end of a step
     k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, of extra stages;
     # then amplitudes of the noise (see `noisy`)
-    parts: Any  # real [2, block]: sums of squares
+    parts: Any  # real [2 or more, block]: sums over blocks of unknowns or threads
     words: Any  # int64: words of the barrier
     scratch: Any  # real [2, warp]: shared memory of a block
     g: Any  # real [function, 3, node]: watched functions at the nodes of a step, their slopes, and
@@ -169,7 +169,10 @@ STABILISED = option(False)  # whether stages follow from the spectral radius (se
 spectral_radius = option()  # spectral_radius(group, t, begins, p, run, w)
 chebyshev_stages = option()  # chebyshev_stages(group, t, h, t1, radius, p, run, w)
 IMPLICIT = option(False)  # whether stages solve linear systems (see `rosenbrock`)
-implicit_stages = option()  # implicit_stages(group, t, h, t1, p, run, w)
+MATRIX_FREE = option(False)  # and without a matrix (see `conjugate_residuals`)
+# implicit_stages(group, t, h, t1, p, run, w) -> error that linear systems leave [tolerances];
+# infinite where they have no solution
+implicit_stages = option()
 
 step_with_noise = option()  # step_with_noise(me, group, step, t, h, t1, p, run, w)
 WATCHED = option(False)  # whether there are events or observables (see `inside_step`)
@@ -179,6 +182,7 @@ look = option()  # look(me, group, t, h, t1, cursor, p, run, out, w) -> t2, curs
 look_again = option()  # look_again(group, t, p, run, w): where delayed values may jump
 end_watching = option()  # end_watching(me, group, taken, outcome, out, w) -> outcome
 
+LINEAR = 0.05  # of the tolerance, that the linear systems may cost
 DIRECTION = 3  # row of slopes that keeps the direction in which the slopes change most
 RECENT = 25  # steps that a spectral radius is good for
 
@@ -213,22 +217,41 @@ def _sums_cuda(group, term, h, rtol, atol, w):
         part = _squares(term, i, h, rtol, atol, w)
         first += part[0]
         second += part[1]
+    return _totals_cuda(group, first, second, w)
+
+
+def _totals_cpu(group, first, second, w):
+    return first, second
+
+
+def _totals_cuda(group, first, second, w):
     if IN_BLOCK:
-        first, second = _sums_of_block(first, second, w.scratch)
+        first, second = sums_of_block(first, second, w.scratch)
     if IN_GRID:
         if cuda.threadIdx.x == 0:
             w.parts[0, cuda.blockIdx.x] = first
             w.parts[1, cuda.blockIdx.x] = second
         barrier(group.size, w.words)
-        first, second = real(0.0), real(0.0)
-        for block in range(cuda.gridDim.x):
-            first += w.parts[0, block]
-            second += w.parts[1, block]
+        first, second = sums_of_parts(0, 1, w)
         barrier(group.size, w.words)
     return first, second
 
 
-def _sums_of_block(first, second, scratch):
+totals = ByTarget(cpu=_totals_cpu, cuda=_totals_cuda)
+"""``totals(group, first, second, w)``: two sums over all threads of a group, of one on a CPU."""
+
+
+def sums_of_parts(one, other, w):
+    """Two rows of `w.parts`, each summed over the blocks of a grid by the threads of a block."""
+    first, second = real(0.0), real(0.0)
+    for block in range(cuda.threadIdx.x, cuda.gridDim.x, cuda.blockDim.x):
+        first += w.parts[one, block]
+        second += w.parts[other, block]
+    return sums_of_block(first, second, w.scratch)
+
+
+def sums_of_block(first, second, scratch):
+    """Two sums over the threads of a block; every thread receives them."""
     for shift in range(5):
         first += cuda.shfl_down_sync(-1, first, 16 >> shift)
         second += cuda.shfl_down_sync(-1, second, 16 >> shift)
@@ -374,6 +397,7 @@ def _chosen_steps(me, group, p, run, out, w):
     taken, rejected = np.int64(0), np.int64(0)
     outcome = DONE
     radius, age = real(0.0), np.int64(RECENT)
+    longest, linear = real(INFINITY), real(0.0)  # step that linear systems allow; their error
     base, number, count = t, np.int64(0), run.counts[me]  # of steps of one size
     largest = largest_step(run.largest if ADAPTS else run.sizes[me], p) if LATE > 0 else run.largest
     limit_of_launch = np.int64(0)
@@ -432,10 +456,13 @@ def _chosen_steps(me, group, p, run, out, w):
         if SCHEME > 0:
             step_with_noise(me, group, number, t, size, t1, p, run, w)
         else:
-            _take_stages(group, t, size, t1, radius, p, run, w)
+            linear = _take_stages(group, t, size, t1, radius, p, run, w)
         kept, log_error = True, real(-1.0)
         if ADAPTS:
             fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
+            if IMPLICIT:
+                fine = _with_linear(fine, linear, real(n))
+                longest = longest if linear < INFINITY else 0.5 * size
             log_error = size_of_sums(fine, coarse, 1.0 / real(n))
             kept = log_error <= 0.0
         t2 = t1
@@ -473,10 +500,14 @@ def _chosen_steps(me, group, p, run, out, w):
             rejected += 1
             age = RECENT if age > 1 else age
         if ADAPTS:
-            way = t2 - t
+            way, most = t2 - t, largest
+            if IMPLICIT:
+                most = min(largest, longest)
             h = next_size(
-                h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, largest
+                h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, most
             )
+            if IMPLICIT:
+                longest = 1.2 * longest if kept else longest
             previous = max(log_error, real(SMALLEST)) if kept else previous
             last_step_rejected = not kept
         else:
@@ -552,13 +583,25 @@ def _first_step(group, t, span, p, run, w):
 
 
 def _take_stages(group, t, h, t1, radius, p, run, w):
-    """All stages of a step, its end, and the slope there."""
+    """All stages of a step, its end, and the slope there; the error of its linear systems."""
+    linear = real(0.0)
     if STABILISED:
         chebyshev_stages(group, t, h, t1, radius, p, run, w)
     elif IMPLICIT:
-        implicit_stages(group, t, h, t1, p, run, w)
+        linear = implicit_stages(group, t, h, t1, p, run, w)
     else:
         _tableau_stages(group, t, h, t1, p, run, w)
+    return linear
+
+
+def _with_linear(total, linear, n):
+    """The sum of squares of an error of `n` unknowns that linear systems add to."""
+    if not linear > 0.0:
+        return total
+    error = math.sqrt(total / n)
+    # As small as it was to be, an error of linear systems says nothing about steps.
+    error = error + linear if linear > 2.0 * LINEAR else error / (1.0 - linear)
+    return n * error * error
 
 
 def _tableau_stages(group, t, h, t1, p, run, w):

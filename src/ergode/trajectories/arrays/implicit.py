@@ -19,14 +19,14 @@ from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
-from ergode.trajectories.arrays.evaluator import Evaluator
-from ergode.trajectories.arrays.krylov import (
-    LINEAR,
-    Krylov,
+from ergode.trajectories.arrays.conjugate_residuals import (
+    EXACT,
     allowed_residuals,
-    root_mean_square,
     shares_of_stages,
 )
+from ergode.trajectories.arrays.evaluator import Evaluator
+from ergode.trajectories.arrays.group import LINEAR
+from ergode.trajectories.arrays.krylov import Krylov, root_mean_square
 from ergode.trajectories.arrays.matrices import Matrices
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import Method
@@ -35,7 +35,6 @@ from ergode.trajectories.steppers import rosenbrock, stepper
 _EPSILON = float(np.finfo(float).eps)
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
 _SMALLEST = 1e-4  # error of a step, below which all are alike
-_EXACT = 1e-8  # part of the state to which linear systems are solved in steps of one size
 
 
 class Linear(Protocol):
@@ -204,7 +203,7 @@ class ImplicitRunner:
         """Tolerances of the unknowns at a state."""
         if self.control.step is None:
             return np.asarray(self.control.atol + self.control.rtol * np.abs(y))
-        return _EXACT * (np.abs(y) + root_mean_square(y)) + np.finfo(float).tiny
+        return EXACT * (np.abs(y) + root_mean_square(y)) + np.finfo(float).tiny
 
     def _next(
         self, h: float, size: float, error: float, previous: float, rejected: bool, power: float

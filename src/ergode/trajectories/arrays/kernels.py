@@ -8,6 +8,7 @@ import numpy as np
 
 from ergode.core.barriers import barrier_block, barrier_grid
 from ergode.core.compiler.language import cuda, real, window
+from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.equations import LATE, Group, blocks_in
 from ergode.trajectories.arrays.group import (
     FUNCTIONS,
@@ -15,6 +16,7 @@ from ergode.trajectories.arrays.group import (
     IN_BLOCK,
     IN_GRID,
     IN_SHARED,
+    MATRIX_FREE,
     ROWS,
     Workspace,
     alone,
@@ -29,10 +31,20 @@ from ergode.trajectories.steppers.stepper import DENSE
 _WARPS = 32  # most warps of a block
 
 
+def further_rows(n):
+    """Rows of slopes that depend on the number of unknowns: a matrix, or directions."""
+    if MATRIX_FREE:
+        return 2 * kept_of(n)
+    elif IMPLICIT:
+        return n
+    else:  # of options only one branch is compiled
+        return 0
+
+
 def alone_cpu(start, stop, run, out):
     """Integrate trajectories `start` to `stop` on this thread, one after another."""
     n = run.initial.shape[0]
-    rows = ROWS + n if IMPLICIT else ROWS  # a matrix follows
+    rows = ROWS + further_rows(n)
     width, slots = n + run.delays.values, run.delays.slots
     past = Past(
         np.empty((slots, len(DENSE[0]) + 1, run.delays.columns), real), np.empty(slots, real),
@@ -77,7 +89,7 @@ def block_cuda(run, out, w):
         w.past.ring[block], w.past.begun[block], w.past.sizes[block], w.past.counts[block]
     )  # fmt: skip
     if IN_SHARED == 2:
-        rows = ROWS + n if IMPLICIT else ROWS
+        rows = ROWS + further_rows(n)
         shared = cuda.shared.array(0, real)
         mine = Workspace(
             window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),

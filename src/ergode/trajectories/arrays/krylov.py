@@ -4,13 +4,9 @@ All stages of a step have the matrix A = 1 / (h gamma) - J.  A product J v is a 
 derivatives.  The search directions p of a step, whose images A p are orthonormal, are kept: what a
 later stage has in the span of the images is solved without an evaluation.  Only the newest
 directions are kept, which is the method Orthomin.  Unknowns and residuals are in units of the
-tolerance.
-
-A residual r of a stage is an error of its u, of at most ``h gamma r`` where J damps.  It changes
-the end of the step, and the estimate of the error, by factors W(z) that follow from the tableau for
-a linear equation, z = h lambda.  These are rational functions without poles where the real part of
-z is negative, so that they are largest on the imaginary axis.  A stage is solved until its error is
-a small part of the tolerance, and what is left is added to the error of the step.
+tolerance.  A stage is solved until its error is a small part of the tolerance (see
+`conjugate_residuals`, the same method in a kernel), and what is left is added to the error of the
+step.
 
 S. C. Eisenstat, H. C. Elman, M. H. Schultz, SIAM J. Numer. Anal. 20, 345 (1983), section 2
 (GCR and Orthomin); P. N. Brown, A. C. Hindmarsh, SIAM J. Numer. Anal. 23, 610 (1986) (differences
@@ -19,25 +15,20 @@ for products).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
+from ergode.trajectories.arrays.conjugate_residuals import (
+    CARRIED,
+    EXHAUSTED,
+    MOVED,
+    NOTHING,
+    STALLED,
+    TURNS,
+    kept_of,
+)
 from ergode.trajectories.arrays.evaluator import Evaluator
-from ergode.trajectories.steppers import rosenbrock
 
-_BYTES = 2**29  # memory for directions
-_LEAST_KEPT, _USUAL_KEPT = 10, 40  # directions; few unknowns may have more
-_LIGHT = 2**20  # numbers in directions that cost next to nothing
-_TURNS = 300  # directions of a stage, at most
-_MOVED = 0.3  # tolerances that a difference is wide, at least
-_EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of a difference
-_CARRIED = 1e-5  # of a right-hand side, that may be left of it
-_NOTHING = 1e-4  # of what is allowed, below which nothing counts
-_STALLED = 0.999  # of the residual, from which a direction was of no use
 _EPSILON = float(np.finfo(float).eps)
-LINEAR = 0.05  # of the tolerance, that the linear systems may cost
 
 
 class Krylov:
@@ -52,8 +43,7 @@ class Krylov:
 
     def __init__(self, field: Evaluator, gamma: float) -> None:
         self._field, self._gamma, n = field, gamma, field.size
-        usual = min(_USUAL_KEPT, max(_LEAST_KEPT, _BYTES // (16 * n)))
-        kept = min(n, _TURNS, max(usual, _LIGHT // n))
+        kept = kept_of(n)
         self._directions, self._images = np.empty((kept, n)), np.empty((kept, n))
         self._filled, self._next = 0, 0
         self.longest = np.inf  # step beyond which the systems took too many directions
@@ -61,7 +51,7 @@ class Krylov:
     def linearise(self, me: int, t: float, y: np.ndarray, f: np.ndarray, scale: np.ndarray) -> None:
         """Take the Jacobian at a state; `scale`: tolerances of the unknowns."""
         self._me, self._t, self._y, self._f, self._scale = me, np.array([t]), y, f, scale
-        self._move = max(np.sqrt(_EPSILON) * root_mean_square(y / scale), _MOVED)
+        self._move = max(np.sqrt(_EPSILON) * root_mean_square(y / scale), MOVED)
         self.longest *= 1.2
 
     def shift(self, diagonal: float) -> bool:
@@ -79,12 +69,12 @@ class Krylov:
             x = parts @ directions
             r -= parts @ images
         # A step so short that all its motion is within the tolerance has to move nevertheless.
-        least = max(_CARRIED * root_mean_square(b / self._scale), _NOTHING * allowed)
+        least = max(CARRIED * root_mean_square(b / self._scale), NOTHING * allowed)
         allowed = min(allowed, least)
         left, turns, stalled = root_mean_square(r), 0, False
         # Every step has a product at least: derivatives that are no numbers nearby end it.
         while left > allowed or (left > 0.0 and not self._filled):
-            if turns == _TURNS or not np.isfinite(left):
+            if turns == TURNS or not np.isfinite(left):
                 # The next step is half as long, and later ones grow slowly.
                 self.longest = 0.5 / (self._gamma * self._diagonal)
                 return None
@@ -105,7 +95,7 @@ class Krylov:
             size = np.linalg.norm(q)
             if not np.isfinite(size):
                 return None
-            if not size > _EXHAUSTED * whole:
+            if not size > EXHAUSTED * whole:
                 if stalled or not self._filled:
                     break
                 stalled = True
@@ -120,7 +110,7 @@ class Krylov:
             x += part * p
             r -= part * q
             before, left = left, root_mean_square(r)
-            stalled, turns = left > _STALLED * before, turns + 1
+            stalled, turns = left > STALLED * before, turns + 1
         return x * self._scale, left
 
     def _kept(self) -> tuple[np.ndarray, np.ndarray]:
@@ -140,25 +130,3 @@ class Krylov:
 def root_mean_square(x: np.ndarray) -> float:
     """Root mean square."""
     return float(np.linalg.norm(x)) / np.sqrt(x.size)
-
-
-def shares_of_stages(method: Mapping[Any, Any]) -> np.ndarray:
-    """W of every stage: what an error of its u changes the end or the estimate by, at most."""
-    a, c = method[rosenbrock.A], method[rosenbrock.C]
-    ends = np.array([method[rosenbrock.M], method[rosenbrock.ERROR]])
-    gamma, count = method[rosenbrock.GAMMA], len(c)
-    found = np.zeros(count)
-    for angle in np.linspace(0.0, np.pi / 2, 200, endpoint=False):
-        z = 1j * np.tan(angle)
-        carried = np.eye(count, dtype=complex)  # of u_i, by an error of u_j
-        for i in range(count):
-            for k in range(i):
-                couples = gamma * (z * a[i][k] + c[i][k]) / (1 - gamma * z)
-                carried[i, : k + 1] += couples * carried[k, : k + 1]
-        found = np.maximum(found, abs(ends @ carried).max(axis=0))
-    return found
-
-
-def allowed_residuals(method: Mapping[Any, Any], h: float, shares: np.ndarray) -> np.ndarray:
-    """For each stage of a step of size `h`, the residual at which it is solved [tolerances]."""
-    return LINEAR / (len(shares) * h * method[rosenbrock.GAMMA] * shares)

@@ -51,52 +51,70 @@ portion = ByTarget(cpu=_from_cpu, cuda=_from_cuda)
 
 def take_stages(group, t, h, t1, p, run, w):
     """All stages of a step, its end and the slope there."""
-    n, table = w.y.size, run.stages
-    barrier(group.size, w.words)
-    _factorise(group, t, h, p, run, w)
-    time_row, scratch = STAGES + 2, STAGES + 3
+    n, b = w.y.size, w.stage[1]
+    slopes_by_time(group, t, h, p, run, w)
+    factorise(group, t, h, p, run, w)
     for s in range(STAGES):
-        stage, b = w.stage[0], w.stage[1]
-        for i in share(group, n):
-            stage[i] = w.y[i]
-        for j in range(s):
-            weight = h * table[s, _COUPLED + j]
-            for i in share(group, n):
-                stage[i] = fma(weight, w.k[1 + j, i], stage[i])
-        barrier(group.size, w.words)
-        evaluate(group, fma(table[s, _ALPHA], h, t), stage, p, run, w.k[scratch])
-        for i in share(group, n):
-            w.k[1 + s, i] = fma(table[s, _GAMMAS] * h, w.k[time_row, i], w.k[scratch, i])
-        for j in range(s):
-            weight = table[s, _COUPLED + STAGES + j]
-            for i in share(group, n):
-                w.k[1 + s, i] = fma(weight, w.k[1 + j, i], w.k[1 + s, i])
+        right_hand_side(group, s, t, h, p, run, w)
         for i in share(group, n):
             b[run.stage_begins[_PLACES + i]] = w.k[1 + s, i]
         barrier(group.size, w.words)
-        _solve(group, b, run, w)
+        solve(group, b, run, w)
         for i in share(group, n):
             w.k[1 + s, i] = b[run.stage_begins[_PLACES + i]] / h
         barrier(group.size, w.words)
+    end_of_step(group, h, t1, p, run, w)
+    return real(0.0)
+
+
+def slopes_by_time(group, t, h, p, run, w):
+    """Set the time derivative of the slopes where a step begins."""
+    barrier(group.size, w.words)
+    row = STAGES + 2
+    later = t + max(math.sqrt(EPSILON) * h, min(h, 64.0 * EPSILON * abs(t)))
+    evaluate(group, later, w.y, p, run, w.k[row])
+    for i in share(group, w.y.size):
+        w.k[row, i] = (w.k[row, i] - w.k[0, i]) / (later - t)
+
+
+def right_hand_side(group, s, t, h, p, run, w):
+    """Set the row of stage `s` to the right-hand side of its linear system."""
+    n, table, stage = w.y.size, run.stages, w.stage[0]
+    time_row, scratch = STAGES + 2, STAGES + 3
+    for i in share(group, n):
+        stage[i] = w.y[i]
+    for j in range(s):
+        weight = h * table[s, _COUPLED + j]
+        for i in share(group, n):
+            stage[i] = fma(weight, w.k[1 + j, i], stage[i])
+    barrier(group.size, w.words)
+    evaluate(group, fma(table[s, _ALPHA], h, t), stage, p, run, w.k[scratch])
+    for i in share(group, n):
+        w.k[1 + s, i] = fma(table[s, _GAMMAS] * h, w.k[time_row, i], w.k[scratch, i])
+    for j in range(s):
+        weight = table[s, _COUPLED + STAGES + j]
+        for i in share(group, n):
+            w.k[1 + s, i] = fma(weight, w.k[1 + j, i], w.k[1 + s, i])
+
+
+def end_of_step(group, h, t1, p, run, w):
+    """Set the state at the end of a step from its stages, and the slope there."""
+    n = w.y.size
     for i in share(group, n):
         w.stage[END, i] = w.y[i]
     for j in range(STAGES):
-        weight = h * table[j, _END]
+        weight = h * run.stages[j, _END]
         for i in share(group, n):
             w.stage[END, i] = fma(weight, w.k[1 + j, i], w.stage[END, i])
     barrier(group.size, w.words)
     evaluate(group, t1, w.stage[END], p, run, w.k[len(C)])
 
 
-def _factorise(group, t, h, p, run, w):
-    """Set the matrix of a step by differences, and factorise it; and the time derivative."""
+def factorise(group, t, h, p, run, w):
+    """Set the matrix of a step by differences, and factorise it."""
     n, place = w.y.size, run.stage_begins
     lower, upper = place[_LOWER], place[_UPPER]
-    time_row, scratch, pivots, first = STAGES + 2, STAGES + 3, STAGES + 4, STAGES + 5
-    later = t + max(math.sqrt(EPSILON) * h, min(h, 64.0 * EPSILON * abs(t)))
-    evaluate(group, later, w.y, p, run, w.k[time_row])
-    for i in share(group, n):
-        w.k[time_row, i] = (w.k[time_row, i] - w.k[0, i]) / (later - t)
+    scratch, pivots, first = STAGES + 3, STAGES + 4, STAGES + 5
     for column in portion(group, 0, n):
         for row in range(max(0, column - upper - lower), min(n, column + lower + 1)):
             w.k[first + column, row] = 0.0
@@ -176,7 +194,7 @@ def _update_cuda(group, m, low, high, first, w):
 _update = ByTarget(cpu=_update_cpu, cuda=_update_cuda)
 
 
-def _solve(group, b, run, w):
+def solve(group, b, run, w):
     """Solve for the right-hand side `b`, in the order of the places."""
     n, lower, upper = w.y.size, run.stage_begins[_LOWER], run.stage_begins[_UPPER]
     pivots, first = STAGES + 4, STAGES + 5

@@ -19,14 +19,16 @@ from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
-from ergode.trajectories.arrays import noisy, stabilised
+from ergode.trajectories.arrays import conjugate_residuals, noisy, stabilised
 from ergode.trajectories.arrays import rosenbrock as implicit
+from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.delayed import Delayed
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.group import (
     FUNCTIONS,
     IMPLICIT,
     IN_SHARED,
+    MATRIX_FREE,
     RESUMES,
     ROWS,
     STABILISED,
@@ -64,6 +66,7 @@ from ergode.trajectories.steppers.tableaus import hermite_dense
 _CACHE_BYTES, _LEAST_LANES, _MOST_LANES = 2**20, 8, 64
 # From this number of unknowns, all CPU threads, or the whole GPU grid, integrate one trajectory.
 _MANY_CPU, _MANY_CUDA = 8 * 1024, 16 * 1024
+_MANY_PRODUCTS = 2 * 1024  # the same of a grid without a matrix
 # Up to this number of unknowns, one GPU thread integrates one trajectory.
 _FEW_CUDA = 8
 _THREADS = 128
@@ -93,9 +96,12 @@ def bindings_of(
     if control.is_watched:
         bindings |= bindings_of_watched(field, method, control)
     if method.stiff:
-        return bindings | implicit.bindings_of(method.bindings) | {
+        bindings |= implicit.bindings_of(method.bindings) | {
             IMPLICIT: True, implicit_stages: implicit.take_stages,
         }  # fmt: skip
+        if method.matrix_free:
+            bindings[implicit_stages] = conjugate_residuals.take_stages
+        return bindings
     if tableau is None:
         return bindings | dict(method.bindings) | {
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
@@ -157,13 +163,19 @@ class Runner:
         )  # fmt: skip
         self.bindings |= self.delayed.bindings
         self.is_stabilised, self.is_noisy = method.stabilised, method.scheme > 0
-        self.is_implicit = method.stiff
-        self.slope_rows = implicit.rows_of(method.bindings) if method.stiff else (
-            len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
-            + self.is_stabilised + noisy.ROWS_OF[method.scheme]
-        )  # fmt: skip
-        # The columns of a matrix follow.
-        self.slopes = self.slope_rows + (field.size if method.stiff else 0)
+        self.is_implicit, self.is_matrix_free = method.stiff, method.matrix_free
+        if method.matrix_free:
+            self.slope_rows = conjugate_residuals.slope_rows_of(method.bindings)
+        elif method.stiff:
+            self.slope_rows = implicit.rows_of(method.bindings)
+        else:
+            self.slope_rows = (
+                len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
+                + self.is_stabilised + noisy.ROWS_OF[method.scheme]
+            )  # fmt: skip
+        self.kept = kept_of(field.size) if method.matrix_free else 0
+        # The columns of a matrix follow, or directions and their images.
+        self.slopes = self.slope_rows + (2 * self.kept or field.size * method.stiff)
         self._grid, self._first = times, paths.first
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
@@ -176,7 +188,10 @@ class Runner:
             self.delayed.knots = knots_of(field, control)
             knots = np.append(self.delayed.knots, np.inf)
             self._shared["knots"] = device.put(knots.astype(precision))
-        if method.stiff:
+        if method.matrix_free:
+            table = conjugate_residuals.table_with_shares(method.bindings)
+            self._shared["stages"] = device.put(table)
+        elif method.stiff:
             self._shared["stages"] = device.put(implicit.table_of(method.bindings, precision))
             self.keep_to(implicit.full(field.size))
 
@@ -188,6 +203,11 @@ class Runner:
     def rows(self) -> int:
         """Rows of unknowns in the workspace of one trajectory: states, and rows of slopes."""
         return 4 + self.slopes
+
+    @property
+    def own_rows(self) -> dict[Any, Any]:
+        """Bindings of a kernel that allocates its workspace, or divides shared memory."""
+        return {ROWS: self.slope_rows} | ({MATRIX_FREE: True} if self.is_matrix_free else {})
 
     @property
     def watched_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -359,7 +379,7 @@ class CPUFollowers:
         else:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
-        own: dict[Any, Any] = {} if body is together_cpu else {ROWS: runner.slope_rows}
+        own: dict[Any, Any] = {} if body is together_cpu else runner.own_rows
         if body is lanes_cpu:
             own[barrier] = alone
             if runner.is_noisy:
@@ -433,12 +453,16 @@ class CUDAFollowers:
         word = np.dtype(runner.precision).itemsize
         self.group, self.threads, self.shared_bytes = "block", _BLOCK_THREADS, 0
         more: dict[Any, Any] = {}
+        many, few = _MANY_CUDA, device.core_count
+        if runner.is_matrix_free:  # all threads sum up dozens of products at once
+            many, few = _MANY_PRODUCTS, min(few, 1 + n // (4 * _BLOCK_THREADS))
         if runner.arrays.in_place or n <= _FEW_CUDA:
             self.group, self.threads = "thread", _THREADS
         elif (
-            n >= _MANY_CUDA
-            and count < device.core_count
-            and not (runner.is_implicit or runner.field.delays)
+            n >= many
+            and count < few
+            and not runner.field.delays
+            and (runner.is_matrix_free or not runner.is_implicit)
         ):
             self.group = "grid"
         else:
@@ -447,7 +471,7 @@ class CUDAFollowers:
                 if rows * n * word <= most and not (runner.field.delays or runner.resumes):
                     more, self.shared_bytes = {IN_SHARED: level}, rows * n * word
                     break
-            more[ROWS] = runner.slope_rows
+            more |= runner.own_rows
         self.kernel = kernels.cuda_kernel(
             _BODIES[self.group], precision=runner.precision,
             bindings={**runner.bindings, **dict(GROUPS[self.group]), **more},
@@ -548,7 +572,7 @@ class CUDAFollowers:
         else:
             shapes, more = ((width,), (3, width), (rows, n)), runner.watched_shapes
         y, stage_rows, k = (empty(shape, runner.precision) for shape in shapes)
-        parts = empty((2, blocks), runner.precision)
+        parts = empty((max(2, runner.kept), blocks), runner.precision)
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
         g, s = (empty(shape, runner.precision) for shape in more)
         scratch = empty((2, 1), runner.precision)

@@ -1,8 +1,9 @@
 """Implicit methods for fields of arrays: which of two runners follows trajectories.
 
-Several trajectories of up to a few hundred unknowns go to a compiled kernel with matrices of its
-own (`rosenbrock`), a thread of the CPU, or a thread or block of the GPU each.  All others go one
-after the other to a loop on the host (`implicit`).
+Several trajectories go to a compiled kernel, a thread of the CPU, or a thread, block or grid of the
+GPU each: up to a few hundred unknowns with matrices of its own (`rosenbrock`), more without a
+matrix (`conjugate_residuals`).  All others go one after the other to a loop on the host
+(`implicit`), which takes less time to compile.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ergode.trajectories.observables import Observable
 
 MOST = 256
 """Unknowns of a trajectory whose matrix a kernel has."""
+_ROOM = 100_000  # unknowns of which each thread of a CPU has room for directions
 _SPARSE = 20_000  # unknowns up to which factors of a matrix that is no band have room
 
 
@@ -39,9 +41,9 @@ def why_unwatched(field: VectorField, method: Method, control: Control) -> str |
             f"has observables of your own for up to 16 variables, and here is '{own[0]}'; choose "
             "'tsit5', or Maximum, Minimum, Mean or TimeAbove"
         )
-    if control.is_watched and (method.matrix_free or field.size > MOST):
-        what = "without a matrix" if method.matrix_free else f"of more than {MOST} unknowns"
-        return f"has no events and observables {what}; choose 'tsit5'"
+    if control.is_watched and field.size > MOST and not method.matrix_free:
+        known = "" if field.arrays is None else "'rodas5p-krylov' or "
+        return f"has no events and observables of more than {MOST} unknowns; choose {known}'tsit5'"
     return None
 
 
@@ -63,21 +65,24 @@ def follow_stiff(
 
     options: dict[str, Any] = {"times": times, "device": device, "precision": precision}
     on_cpu, n, count = device.target == "cpu", field.size, initial.shape[1]
-    on_host = method.matrix_free or n > MOST
-    if on_host and not on_cpu:
-        what = "is" if method.matrix_free else f"of more than {MOST} unknowns, here {n:,}, is"
-        method.refuse(f"{what} for a CPU; choose 'rkc2'")
-    if on_cpu and (on_host or count == 1) and not control.is_watched:
+    if n > MOST and not (on_cpu or method.matrix_free):
+        method.refuse(f"of more than {MOST} unknowns, here {n:,}, is for a CPU; choose "
+                      "'rodas5p-krylov'")  # fmt: skip
+    on_host = count == 1 or n > (_ROOM if method.matrix_free else MOST)
+    if on_cpu and on_host and not control.is_watched:
         return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
+    steps = None
+    if control.step is not None:
+        steps = plan_steps(float(times[-1] - times[0]), control.step, count, [], [])
+    if method.matrix_free:  # differences of float32 say too little
+        runner = Runner(field, method, control, **options | {"precision": "float64"})
+        return runner.run(initial, parameters, steps, show).rounded(precision)
     runner = Runner(field, method, control, **options)
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
     band = Matrices(near).band(0, float(times[0]), near.first(0))
     if band is not None:
         runner.keep_to(band)
-    steps = None
-    if control.step is not None:
-        steps = plan_steps(float(times[-1] - times[0]), control.step, count, [], [])
     outcome = runner.run(initial, parameters, steps, show)
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
     if band is not None and slow.size:

@@ -1,0 +1,322 @@
+"""Steps of a Rosenbrock method without a matrix, of a group of threads.
+
+The linear systems of the stages are those of `krylov`, on a host; a group of threads solves them
+in the same way.  Its own threads hold a direction p and its image A p; the products of the image
+with all kept images are summed at once, and with two barriers.
+
+A residual r of a stage is an error of its u, of at most ``h gamma r`` where J damps.  It changes
+the end of the step, and the estimate of the error, by factors W(z) that follow from the tableau for
+a linear equation, z = h lambda.  These are rational functions without poles where the real part of
+z is negative, so that they are largest on the imaginary axis.
+
+Rows of the slopes are those of `rosenbrock` up to the scratch row; then products; residual,
+solution, direction and image, in tolerances; the tolerances; and the kept directions and images.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.language import ByTarget, cuda, fma, real
+from ergode.trajectories.arrays.equations import evaluate, share
+from ergode.trajectories.arrays.group import (
+    END,
+    IN_BLOCK,
+    IN_GRID,
+    LINEAR,
+    barrier,
+    sums_of_block,
+    sums_of_parts,
+    totals,
+)
+from ergode.trajectories.arrays.rosenbrock import (
+    STAGES,
+    end_of_step,
+    right_hand_side,
+    slopes_by_time,
+    table_of,
+)
+from ergode.trajectories.steppers import rosenbrock
+from ergode.trajectories.steppers.equations import EPSILON, INFINITY
+from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER
+from ergode.trajectories.steppers.rosenbrock import GAMMA
+from ergode.trajectories.steppers.stepper import ADAPTS, absolute
+
+_BYTES = 2**29  # memory for directions
+_LEAST_KEPT, _USUAL_KEPT = 10, 40  # directions; few unknowns may have more
+_LIGHT = 2**20  # numbers in directions that cost next to nothing
+TURNS = 300  # directions of a stage, at most
+MOVED = 0.3  # tolerances that a difference is wide, at least
+EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of a difference
+CARRIED = 1e-5  # of a right-hand side, that may be left of it
+NOTHING = 1e-4  # of what is allowed, below which nothing counts
+STALLED = 0.999  # of the residual, from which a direction was of no use
+EXACT = 1e-8  # part of the state to which linear systems are solved in steps of one size
+_TINY = 1e-300
+_SHARE = 3  # column of a row of the tableau after its couplings, from the end of `table_of`
+
+# Rows of the slopes, from `STAGES` on.
+_SCRATCH, _PRODUCTS, _RESIDUAL, _SOLUTION, _DIRECTION, _IMAGE, _SCALE, _KEPT = range(3, 11)
+_OPEN, _SOLVED, _FAILED = range(3)
+
+
+def kept_of(n: int) -> int:
+    """Number of directions that are kept of `n` unknowns."""
+    usual = min(_USUAL_KEPT, max(_LEAST_KEPT, _BYTES // (16 * n)))
+    return min(n, TURNS, max(usual, _LIGHT // n))
+
+
+def take_stages(group, t, h, t1, p, run, w):
+    """All stages of a step, its end and the slope there; the error of the linear systems."""
+    table = run.stages
+    slopes_by_time(group, t, h, p, run, w)
+    move = _begin(group, run, w)
+    filled, following, error = np.int64(0), np.int64(0), real(0.0)
+    for s in range(STAGES):
+        if error < INFINITY:
+            weight = h * real(GAMMA) * table[s, _SHARE + 2 * STAGES]
+            right_hand_side(group, s, t, h, p, run, w)
+            allowed = LINEAR / (real(STAGES) * weight)
+            left, filled, following = _solve(
+                group, s, t, h, move, allowed, filled, following, p, run, w
+            )
+            error += weight * left
+    if error < INFINITY:
+        end_of_step(group, h, t1, p, run, w)
+        return error
+    for i in share(group, w.y.size):
+        w.stage[END, i] = real(NOT_A_NUMBER)
+    return real(INFINITY)
+
+
+def _begin(group, run, w):
+    """Set the tolerances of the unknowns; return the width of differences in tolerances."""
+    n, row = w.y.size, STAGES + _SCALE
+    total = real(0.0)
+    for i in share(group, n):
+        total += w.y[i] * w.y[i]
+    size = math.sqrt(totals(group, total, total, w)[0] / real(n))
+    total = real(0.0)
+    for i in share(group, n):
+        if ADAPTS:
+            w.k[row, i] = fma(run.rtol, abs(w.y[i]), absolute(run.atol, i))
+        else:
+            w.k[row, i] = EXACT * (abs(w.y[i]) + size) + _TINY
+        part = w.y[i] / w.k[row, i]
+        total += part * part
+    state = math.sqrt(totals(group, total, total, w)[0] / real(n))
+    return max(math.sqrt(EPSILON) * state, real(MOVED))
+
+
+def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
+    """Solve for the right-hand side of stage `s`, which its row holds, divided by h.
+
+    The size of what is left, infinite if no solution was found; and the number of directions that
+    are kept, and where the next will be.
+    """
+    n, per = w.y.size, 1.0 / real(w.y.size)
+    kept = (w.k.shape[0] - (STAGES + _KEPT)) // 2
+    r, x, d, q = STAGES + _RESIDUAL, STAGES + _SOLUTION, STAGES + _DIRECTION, STAGES + _IMAGE
+    scale, directions, images = STAGES + _SCALE, STAGES + _KEPT, STAGES + _KEPT + kept
+    diagonal = 1.0 / (h * real(GAMMA))
+    total = real(0.0)
+    for i in share(group, n):
+        part = w.k[1 + s, i] / w.k[scale, i]
+        w.k[r, i] = part
+        w.k[x, i] = real(0.0)
+        total += part * part
+    left = math.sqrt(totals(group, total, total, w)[0] * per)
+    # A step so short that all its motion is within the tolerance has to move nevertheless.
+    allowed = min(allowed, max(real(CARRIED) * left, real(NOTHING) * allowed))
+    if filled > 0:
+        _products(group, images, filled, r, w)
+        total = real(0.0)
+        for i in share(group, n):
+            rest, found = w.k[r, i], real(0.0)
+            for j in range(filled):
+                part = w.k[STAGES + _PRODUCTS, j]
+                rest = fma(-part, w.k[images + j, i], rest)
+                found = fma(part, w.k[directions + j, i], found)
+            w.k[r, i] = rest
+            w.k[x, i] = found
+            total += rest * rest
+        left = math.sqrt(totals(group, total, total, w)[0] * per)
+    outcome, turns, stalled = _OPEN, 0, False
+    while outcome == _OPEN:
+        # Every step has a product at least: derivatives that are no numbers nearby end it.
+        if not (left > allowed or (left > 0.0 and filled == 0)):
+            outcome = _SOLVED if left < INFINITY else _FAILED
+        elif turns == TURNS or not left < INFINITY:
+            outcome = _FAILED
+        else:
+            # After a residual that led nowhere the last image leads on, as in Orthodir.
+            onward = stalled and filled > 0
+            row = images + (following - 1 + kept) % kept if onward else np.int64(r)
+            for i in share(group, n):
+                w.k[d, i] = w.k[row, i]
+            width = math.sqrt(per) if onward else left
+            width = move / max(width, real(_TINY))
+            whole, along = _product(group, t, diagonal, width, p, run, w)
+            new, again = whole, filled > 0
+            for _ in range(2):  # again where the rest is small, for rounding
+                if again:
+                    before = new
+                    _products(group, images, filled, q, w)
+                    total, along = real(0.0), real(0.0)
+                    for i in share(group, n):
+                        image, direction = w.k[q, i], w.k[d, i]
+                        for j in range(filled):
+                            part = w.k[STAGES + _PRODUCTS, j]
+                            image = fma(-part, w.k[images + j, i], image)
+                            direction = fma(-part, w.k[directions + j, i], direction)
+                        w.k[q, i] = image
+                        w.k[d, i] = direction
+                        total += image * image
+                        along += image * w.k[r, i]
+                    total, along = totals(group, total, along, w)
+                    new = math.sqrt(total * per)
+                    again = not new > 0.5 * before
+            size = new * math.sqrt(real(n))
+            if not size < INFINITY:
+                outcome = _FAILED
+            elif not size > EXHAUSTED * whole:
+                if stalled or filled == 0:
+                    outcome = _SOLVED
+                stalled = True
+                turns += 1
+            else:
+                along = along / size
+                total = real(0.0)
+                for i in share(group, n):
+                    image, direction = w.k[q, i] / size, w.k[d, i] / size
+                    w.k[images + following, i] = image
+                    w.k[directions + following, i] = direction
+                    rest = fma(-along, image, w.k[r, i])
+                    w.k[x, i] = fma(along, direction, w.k[x, i])
+                    w.k[r, i] = rest
+                    total += rest * rest
+                before = left
+                left = math.sqrt(totals(group, total, total, w)[0] * per)
+                filled = max(filled, following + 1)
+                following = (following + 1) % kept
+                stalled = left > STALLED * before
+                turns += 1
+    for i in share(group, n):
+        w.k[1 + s, i] = w.k[x, i] * w.k[scale, i] / h
+    return (left if outcome == _SOLVED else real(INFINITY)), filled, following
+
+
+def _product(group, t, diagonal, step, p, run, w):
+    """Set the image of the direction by a difference of width `step`.
+
+    Its size, and its product with the residual.
+    """
+    n, r, d, q = w.y.size, STAGES + _RESIDUAL, STAGES + _DIRECTION, STAGES + _IMAGE
+    scale, scratch = STAGES + _SCALE, STAGES + _SCRATCH
+    size, along = real(INFINITY), real(0.0)
+    for tried in range(2):  # the other way, if derivatives are no numbers there
+        if not size < INFINITY:
+            width = step if tried == 0 else -step
+            for i in share(group, n):
+                w.stage[0, i] = fma(width * w.k[scale, i], w.k[d, i], w.y[i])
+            barrier(group.size, w.words)
+            evaluate(group, t, w.stage[0], p, run, w.k[scratch])
+            total, along = real(0.0), real(0.0)
+            for i in share(group, n):
+                change = (w.k[scratch, i] - w.k[0, i]) / (width * w.k[scale, i])
+                image = fma(diagonal, w.k[d, i], -change)
+                w.k[q, i] = image
+                total += image * image
+                along += image * w.k[r, i]
+            total, along = totals(group, total, along, w)
+            size = math.sqrt(total / real(n))
+    return size, along
+
+
+def _products(group, first, count, row, w):
+    """Set the row of products to those of `count` rows from `first` on with a row."""
+    for j in range(0, count, 2):
+        other = min(j + 1, count - 1)
+        one, two = real(0.0), real(0.0)
+        for i in share(group, w.y.size):
+            one += w.k[first + j, i] * w.k[row, i]
+            two += w.k[first + other, i] * w.k[row, i]
+        _deposit(group, j, other, one, two, w)
+    _collect(group, count, w)
+
+
+def _deposit_cpu(group, j, other, one, two, w):
+    w.k[STAGES + _PRODUCTS, j] = one
+    w.k[STAGES + _PRODUCTS, other] = two
+
+
+def _deposit_cuda(group, j, other, one, two, w):
+    """Add up a block's parts of products `j` and `other`; of a whole group, they are products."""
+    if IN_BLOCK:
+        one, two = sums_of_block(one, two, w.scratch)
+    if IN_GRID:
+        if cuda.threadIdx.x == 0:
+            w.parts[j, cuda.blockIdx.x] = one
+            w.parts[other, cuda.blockIdx.x] = two
+    elif group.rank == 0:
+        w.k[STAGES + _PRODUCTS, j] = one
+        w.k[STAGES + _PRODUCTS, other] = two
+
+
+def _collect_cpu(group, count, w):
+    pass
+
+
+def _collect_cuda(group, count, w):
+    barrier(group.size, w.words)
+    if IN_GRID:
+        for j in range(2 * cuda.blockIdx.x, count, 2 * cuda.gridDim.x):
+            other = min(j + 1, count - 1)
+            one, two = sums_of_parts(j, other, w)
+            if cuda.threadIdx.x == 0:
+                w.k[STAGES + _PRODUCTS, j] = one
+                w.k[STAGES + _PRODUCTS, other] = two
+        barrier(group.size, w.words)
+
+
+_deposit = ByTarget(cpu=_deposit_cpu, cuda=_deposit_cuda)
+_collect = ByTarget(cpu=_collect_cpu, cuda=_collect_cuda)
+
+
+# ---- what a host gives to the kernel
+
+
+def slope_rows_of(method: Mapping[Any, Any]) -> int:
+    """Rows of slopes before the kept directions."""
+    return len(method[rosenbrock.ALPHA]) + _KEPT
+
+
+def table_with_shares(method: Mapping[Any, Any]) -> np.ndarray:
+    """The tableau (see `rosenbrock.table_of`), and the share of every stage."""
+    return np.column_stack([table_of(method, "float64"), shares_of_stages(method)])
+
+
+def shares_of_stages(method: Mapping[Any, Any]) -> np.ndarray:
+    """W of every stage: what an error of its u changes the end or the estimate by, at most."""
+    a, c = method[rosenbrock.A], method[rosenbrock.C]
+    ends = np.array([method[rosenbrock.M], method[rosenbrock.ERROR]])
+    gamma, count = method[rosenbrock.GAMMA], len(c)
+    found = np.zeros(count)
+    for angle in np.linspace(0.0, np.pi / 2, 200, endpoint=False):
+        z = 1j * np.tan(angle)
+        carried = np.eye(count, dtype=complex)  # of u_i, by an error of u_j
+        for i in range(count):
+            for k in range(i):
+                couples = gamma * (z * a[i][k] + c[i][k]) / (1 - gamma * z)
+                carried[i, : k + 1] += couples * carried[k, : k + 1]
+        found = np.maximum(found, abs(ends @ carried).max(axis=0))
+    return found
+
+
+def allowed_residuals(method: Mapping[Any, Any], h: float, shares: np.ndarray) -> np.ndarray:
+    """For each stage of a step of size `h`, the residual at which it is solved [tolerances]."""
+    return LINEAR / (len(shares) * h * method[rosenbrock.GAMMA] * shares)
