@@ -234,7 +234,7 @@ REFUSED = [
             GAS, np.ones(1), np.ones(1), np.ones((1, 4)), 1.0,
             heating="isothermal-constant-pressure",
         ),
-        "expected None, 'constant-volume', 'constant-pressure'",
+        "expected None, 'constant-volume' or 'constant-pressure'",
     ),
 ]  # fmt: skip
 

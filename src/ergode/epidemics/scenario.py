@@ -87,8 +87,9 @@ class Scenario:
 
     def warn_of_idle(self, begin: float, end: float) -> None:
         """Warn of measures and importations that lie outside of the run, as by a wrong year."""
-        for one in (*(self.interventions or ()), *self.importations):
-            times = getattr(one, "moments", ())
+        measures: Sequence[Intervention | Importation] = self.interventions or ()
+        for one in (*measures, *self.importations):
+            times = one.moments if isinstance(one, Importation) else ()
             first, last = (times[0], times[-1]) if times else (one.start, one.stop)
             late = isinstance(first, float | int) and first > end
             early = isinstance(last, float | int) and last < begin

@@ -212,13 +212,10 @@ def scaled_to(
             + ", ".join(wishes)
         )
     ((name, value),) = given.items()
-    refused, kind = {
-        "reproduction_number": (lambda x: x <= 0, " above zero"),
-        "growth_rate": (lambda x: False, ""),
-        "doubling_time": (lambda x: x == 0, " that is not zero"),
-    }[name]
-    if not is_finite_number(value) or refused(value):
-        raise ModelError(f"{name} is {value!r}; expected a finite number{kind}")
+    kind = {"reproduction_number": " above zero", "doubling_time": " that is not zero"}
+    least = {"reproduction_number": 0.0}.get(name, -math.inf)
+    if not is_finite_number(value) or value <= least or (name == "doubling_time" and value == 0):
+        raise ModelError(f"{name} is {value!r}; expected a finite number{kind.get(name, '')}")
     branching, _ = _branching(model, contacts, None)
     if branching.radius() == 0:
         raise ModelError(
@@ -326,8 +323,8 @@ def _out_of_reach(branching: Branching, name: str, value: float, rate: float) ->
         )
     if math.isinf(branching.radius(rate, math.exp(-_HUGE / 4))):
         return (
-            f"{name} is {value:g}; no transmission rate gives that: a holding time has a longer tail "
-            f"than exp({rate:g} t)"
+            f"{name} is {value:g}; no transmission rate gives that: a holding time has a longer "
+            f"tail than exp({rate:g} t)"
         )
     return (
         f"{name} is {value:g}; no transmission rate gives that with these contacts and holding "

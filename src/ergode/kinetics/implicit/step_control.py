@@ -15,6 +15,8 @@ SOON = 1e-3  # of a step
 LEAST_FIRST = 1e-16
 # Largest relative change of a given temperature or density in a step.
 CHANGE = 0.05
+# Of the terms of an amount: less below zero is no error.
+ROUNDING = 1e-12
 
 
 def first_step(absolute, rtol, y, change, span, reduced):
@@ -51,15 +53,24 @@ def fastest_heating(rise, before, after, duration, begin, since, steepest, peak)
 
 
 def finish_step(method, absolute, rtol, vectors):
-    """Compute the end of a step, into `vectors.new`; returns this thread's squared errors."""
+    """Compute the end of a step, into `vectors.new`; returns this thread's squared errors.
+
+    The error of an amount below zero is at least its size: where a species is used up within a
+    step, both formulas may agree to go on along its slope. Rounding is no such error.
+    """
     y, new, U = vectors.y, vectors.new, vectors.stages
     count, part = absolute.size, 0.0
     for i in no_unroll(range(thread_rank(), count, thread_count())):
-        total, error = y[i], 0.0
+        total, error, size = y[i], 0.0, abs(y[i])
         for j in no_unroll(range(method.m.size)):
-            total += method.m[j] * U[j * count + i]
+            term = method.m[j] * U[j * count + i]
+            total += term
+            size += abs(term)
             error += method.e[j] * U[j * count + i]
         new[i] = total
+        below = -total - ROUNDING * size
+        if below > abs(error):
+            error = below
         ratio = error / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
         part += ratio * ratio
     return part

@@ -1,0 +1,63 @@
+"""A species that is used up within a step: both formulas of a pair would go on below zero."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.kinetics import integrate
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+
+
+def titration(source, burette, amount, speed):
+    """S -> B slowly; B takes A at once as long as there is any."""
+    reactions = [
+        ergode.Reaction("S -> B", rate_constant=source),
+        ergode.Reaction("A + B -> C", rate_constant=speed),
+    ]
+    return ergode.ReactionNetwork({"S": burette, "A": amount, "B": 0.0, "C": 0.0}, reactions)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("method", "errors"), [("rodas4", 10.0), ("rosenbrock23", 400.0)])
+def test_a_titration_turns_where_the_acid_ends(method, errors, device):
+    """Against the limit of a reaction that takes no time, which is 1e-6 off at most."""
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        source = 10 ** rng.uniform(-2, 2)
+        amount = rng.uniform(0.02, 0.9)
+        speed = source * 10 ** rng.uniform(12, 15)
+        rtol = 10 ** rng.uniform(-6, -3)
+        times = np.sort(rng.uniform(0, 6, 4)) / source
+        found = integrate(
+            titration(source, 1.0, amount, speed), times=np.array([0.0, *times]), method=method,
+            rtol=rtol, device=device,
+        )  # fmt: skip
+        made = 1 - np.exp(-source * times)
+        taken = np.minimum(made, amount)
+        exact = np.stack([1 - made, amount - taken, made - taken, taken], -1)
+        assert found["status"].item() == 0
+        assert np.abs(found["concentration"][0, 1:] - exact).max() < errors * rtol + 3e-6
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_protons_that_end(device):
+    """Na23 is burnt by protons as soon as Mg23 decays to it, until there are no protons."""
+    names = [
+        "p", "n", "he4", "c12", "o16", "ne20", "na23", "mg23", "mg24", "al27", "si28", "p31", "s32",
+    ]  # fmt: skip
+    initial = {
+        "p": 0.0012, "he4": 0.0384, "c12": 0.0013, "o16": 0.35, "mg23": 0.519, "mg24": 0.0003,
+        "si28": 0.0898,
+    }  # fmt: skip
+    zone = {
+        "times": [0, 1.0], "temperature": 1.326e9, "density": 1.72e7, "initial": initial,
+        "device": device,
+    }  # fmt: skip
+    network = ergode.read_reaclib(names)
+    exact = integrate(network, rtol=1e-9, atol=1e-14, **zone)["mass_fraction"][0, -1]
+    assert 0.001 < exact.sel(species="na23") < 0.01
+    for rtol in (1e-3, 1e-5):
+        found = integrate(network, rtol=rtol, **zone)
+        assert np.abs(found["mass_fraction"][0, -1] - exact).max() < rtol
+        assert found["conservation_error"].item() < 1e-6
