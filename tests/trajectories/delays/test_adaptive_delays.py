@@ -307,8 +307,7 @@ def test_delay_that_depends_on_the_state():
         np.testing.assert_allclose(found["state"][0, :, 0], exact, atol=tolerance)
         # The delay is 1 at first and 2 at t = 4.
         np.testing.assert_array_equal(
-            found["status"],
-            [Status.DONE, Status.DELAY_OUT_OF_RANGE, Status.DELAY_OUT_OF_RANGE],
+            found["status"], [Status.DONE, Status.DELAY_OUT_OF_RANGE, Status.DELAY_OUT_OF_RANGE]
         )
         assert int(found["step_count"][0]) < 300
     with pytest.raises(ergode.PlanError, match="not for delays that depend on the state"):

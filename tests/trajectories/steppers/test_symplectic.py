@@ -162,10 +162,7 @@ def test_positions_are_told_from_momenta():
             ),
             "for equations without noise",
         ),
-        (
-            ergode.VectorField(component=lambda i, t, y, p: -y[i], variables=("x", 4)),
-            "arrays",
-        ),
+        (ergode.VectorField(component=lambda i, t, y, p: -y[i], variables=("x", 4)), "arrays"),
     ],
 )
 def test_refusals(field, message):
