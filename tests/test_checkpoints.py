@@ -8,11 +8,10 @@ import signal
 
 import numpy as np
 import pytest
+from command_line import invoke
 from small_calls import same_bits
-from typer.testing import CliRunner
 
 import ergode
-from ergode.cli.app import app
 from ergode.core import checkpoint
 from ergode.density import runner as density_runner
 
@@ -464,7 +463,7 @@ def test_an_interrupted_run_writes_a_last_checkpoint(tmp_path, monkeypatch):
     monkeypatch.undo()
     (path,) = store.glob("*.checkpoint/*.npz")
     assert checkpoint.share_of(path) == seen[1]
-    shown = CliRunner().invoke(app, ["status", str(store)]).output
+    shown = invoke("status", store).output
     assert "0 of 1 run (0 %) in 0 parts" in shown
     assert f"checkpoint of run 0: {100 * seen[1]:.0f} % of the time" in shown
     same_bits(particles(store=store, checkpoint=1e9), particles())
@@ -502,10 +501,10 @@ def test_a_run_file_is_resumed(tmp_path, monkeypatch):
         die_after(patch, 1)
         patch.setattr(checkpoint, "_AT_END", 0.0)
         with pytest.raises(Died):
-            CliRunner().invoke(app, arguments)
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+            invoke(*arguments)
+    assert invoke(*arguments).exit_code == 0
     store = tmp_path / "swing.zarr"
-    assert "1 of 1 trajectory" in CliRunner().invoke(app, ["status", str(store)]).output
+    assert "1 of 1 trajectory" in invoke("status", store).output
 
 
 @pytest.mark.exhaustive
@@ -517,12 +516,12 @@ def test_a_run_file_of_a_density_is_resumed(tmp_path, monkeypatch):
         patch.setattr(checkpoint, "_AT_END", 0.0)
         die_after(patch, 1)
         with pytest.raises(Died):
-            CliRunner().invoke(app, arguments)
+            invoke(*arguments)
     store = str(tmp_path / "swing.parts.zarr")
-    found = json.loads(CliRunner().invoke(app, ["status", store, "--json"]).stdout)
+    found = json.loads(invoke("status", store, "--json").stdout)
     assert found["checkpoints"] == [{"first": 0, "stop": 1, "share": 1.0}]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
-    assert "1 of 1 runs" in CliRunner().invoke(app, ["status", store]).output
+    assert invoke(*arguments).exit_code == 0
+    assert "1 of 1 runs" in invoke("status", store).output
     assert ergode.open_dataset(tmp_path / "swing.nc")["status"] == 0
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import xarray
-from typer.testing import CliRunner
+from command_line import invoke
 
 import ergode
-from ergode.cli.app import app
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 
 RUN_FILE = """
@@ -38,10 +37,6 @@ replicates = 12
 seed = 1
 device = "cpu"
 """
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
 @pytest.fixture

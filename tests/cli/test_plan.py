@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import ergode
 from ergode.cli import plan
-from ergode.cli.app import app
 from ergode.core import absent, devices
 from ergode.runfile.read import read
 
@@ -24,10 +23,6 @@ seed = 5
 replicates = 1000000
 """
 NAMES = ("schloegl", "lorenz_sweep", "sir_sweep", "sirs_in_steps", "robertson")
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import ergode
-from ergode.cli.app import app
 from ergode.runfile.read import read
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -29,10 +28,6 @@ device = "cpu"
 [output]
 figure = false
 """
-
-
-def invoke(*arguments, **options):
-    return CliRunner().invoke(app, [str(one) for one in arguments], **options)
 
 
 @pytest.fixture
@@ -243,5 +238,5 @@ def test_the_shell_completes_commands():
     asked = {
         "_ERGODE_COMPLETE": "complete_bash", "COMP_WORDS": "ergode ru", "COMP_CWORD": "1",
     }  # fmt: skip
-    done = CliRunner().invoke(app, [], env=os.environ | asked, prog_name="ergode")
+    done = invoke(env=os.environ | asked, prog_name="ergode")
     assert done.stdout.split() == ["run"]

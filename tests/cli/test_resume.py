@@ -4,10 +4,9 @@ import json
 from importlib import import_module
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import ergode
-from ergode.cli.app import app
 
 RUN_FILE = """
 engine = "stochastic"
@@ -21,10 +20,6 @@ replicates = 7
 device = "cpu"
 """
 OUTPUT = "[output]\nfigure = false\n"
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
 @pytest.fixture

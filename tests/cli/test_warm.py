@@ -6,11 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import ergode
 from ergode.cli import warm, warm_cases
-from ergode.cli.app import app
 from ergode.core import kernel_cache
 
 CALL = """
@@ -56,7 +55,7 @@ def test_what_is_warm_is_not_compiled_again(tmp_path, monkeypatch, one_case):
     monkeypatch.setenv("ERGODE_CACHE_DIR", str(folder))
     kernel_cache.folders.cache_clear()
     try:
-        done = CliRunner().invoke(app, ["warm", "stochastic", "--device", "cpu", "--json"])
+        done = invoke("warm", "stochastic", "--device", "cpu", "--json")
         assert done.exit_code == 0, done.output
         said = json.loads(done.stdout)
         assert (said["cases"], said["failed"], said["directory"]) == (1, [], str(folder))
@@ -105,7 +104,7 @@ def test_what_fails_is_said_and_the_rest_is_warmed(monkeypatch):
         return [f"{cases[0][0]}: {cases[0][1]}: no"]
 
     monkeypatch.setattr(warm, "_run_all", run_all)
-    done = CliRunner().invoke(app, ["warm", "kinetics", "--device", "cpu"])
+    done = invoke("warm", "kinetics", "--device", "cpu")
     assert done.exit_code == 1
     assert "1 of" in done.stderr and "rate constants" in done.stderr
 
@@ -115,7 +114,7 @@ def test_what_fails_is_said_and_the_rest_is_warmed(monkeypatch):
     [(["astrology"], "engine 'astrology' is unknown"), (["--device", "tpu"], "'tpu' is unknown")],
 )
 def test_mistakes_are_one_line(arguments, message):
-    done = CliRunner().invoke(app, ["warm", *arguments])
+    done = invoke("warm", *arguments)
     assert done.exit_code == 1
     assert message in done.stderr
 
@@ -124,6 +123,6 @@ def test_nothing_is_compiled_that_cannot_be_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(
         kernel_cache, "folders", lambda: kernel_cache.Folders(tmp_path / "a", tmp_path / "b")
     )
-    done = CliRunner().invoke(app, ["warm", "--device", "cpu"])
+    done = invoke("warm", "--device", "cpu")
     assert done.exit_code == 1
     assert f"cannot keep kernels in '{tmp_path / 'b'}'" in done.stderr

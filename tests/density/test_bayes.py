@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from density_cases import LINEAR, first, lorenz, on_plane
 from density_reference import kalman
-from scipy.linalg import expm
 
 import ergode
 from ergode.core import devices
 from ergode.core.errors import ModelError, PlanError
 from ergode.density import views
-
-DAMPED = np.array([[0.0, 1.0], [-1.0, -0.5]])
 
 
 def sum_and_first(y, t, p):
@@ -40,58 +37,6 @@ def right_half(y, t, p):
     return (y[0],)
 
 
-def noise_over(A, Q, step):
-    """Covariance that white noise adds to a linear system in a step (Van Loan)."""
-    n = len(A)
-    block = expm(np.block([[-A, Q], [np.zeros((n, n)), A.T]]) * step)
-    return block[n:, n:].T @ block[:n, n:]
-
-
-@pytest.fixture(scope="module")
-def filtered():
-    """A damped oscillator with noise and four measurements, and the Kalman filter's answer."""
-    Q = np.diag([0.1, 0.2])
-    prior = ergode.Gaussian([1.0, 0.0], [0.3, 0.3])
-    values = (0.7, 0.1, -0.4, -0.2)
-    times = np.array([0.5, 1.0, 1.5, 2.0])
-    measurements = [
-        ergode.Measurement(t, first, v, 0.2) for t, v in zip(times, values, strict=True)
-    ]
-    result = on_plane(
-        DAMPED, (0, 0), prior, [0, *times], process_noise=Q, measurements=measurements, width=0.05,
-        threshold=1e-8,
-    )  # fmt: skip
-    H, R = np.array([[1.0, 0.0]]), np.array([[0.2]])
-    exact = kalman(
-        prior.mean, prior.covariance, expm(DAMPED * 0.5), np.zeros(2), noise_over(DAMPED, Q, 0.5),
-        [(H, np.array([v]), R) for v in values],
-    )  # fmt: skip
-    return result, exact, values
-
-
-def test_kalman_filter(filtered):
-    result, exact, _ = filtered
-    for index, (mean, covariance) in enumerate(exact, 1):
-        deviation = np.sqrt(np.diag(covariance))
-        assert (np.abs(result["mean"].values[index] - mean) < 0.01 * deviation).all()
-        scale = np.outer(deviation, deviation)
-        assert (np.abs(result["covariance"].values[index] - covariance) < 0.02 * scale).all()
-
-
-def test_evidence_is_that_of_the_kalman_filter(filtered):
-    result, exact, values = filtered
-    start = np.diag([0.3, 0.3])
-    mean, covariance = np.array([1.0, 0.0]), start
-    F, N = expm(DAMPED * 0.5), noise_over(DAMPED, np.diag([0.1, 0.2]), 0.5)
-    for number, value in enumerate(values):
-        mean, covariance = F @ mean, F @ covariance @ F.T + N
-        S = covariance[0, 0] + 0.2
-        expected = -0.5 * ((value - mean[0]) ** 2 / S + np.log(2 * np.pi * S))
-        assert abs(float(result["log_evidence"][number]) - expected) < 0.01
-        assert np.allclose(result["prior_mean"].values[number], mean, atol=0.01)
-        mean, covariance = exact[number]
-
-
 def test_ornstein_uhlenbeck():
     """Mean and variance on the way, and the stationary law, within the accuracy of the grid."""
     rate, q = 1.0, 0.5
@@ -110,21 +55,6 @@ def test_ornstein_uhlenbeck():
     density = views.marginal(cells, "x")
     gaussian = np.exp(-(density["x"] ** 2) / (2 * 0.25)) / np.sqrt(2 * np.pi * 0.25)
     assert float(np.abs(density - gaussian).max()) < 0.01
-
-
-def test_noise_that_is_not_diagonal_turns_the_grid():
-    Q = np.array([[0.3, 0.2], [0.2, 0.4]])
-    prior = ergode.Gaussian([0.5, -0.5], [[0.2, 0.05], [0.05, 0.1]])
-    result = on_plane(DAMPED, (0.1, 0), prior, [0, 1], process_noise=Q, width=0.06, threshold=1e-8)
-    F = expm(DAMPED)
-    exact = F @ prior.covariance @ F.T + noise_over(DAMPED, Q, 1.0)
-    assert np.allclose(result["covariance"][-1], exact, atol=0.01)
-    shift = np.linalg.solve(DAMPED, (F - np.eye(2)) @ np.array([0.1, 0]))
-    assert np.allclose(result["mean"][-1], F @ prior.mean + shift, atol=5e-3)
-    balance = result["mass_kept"] + result["mass_pruned"] + result["mass_out"] - 1
-    assert np.abs(balance).max() < 1e-12
-    x = views.marginal(views.cells_at(result), "x")
-    assert float(x.sum() * (x["x"][1] - x["x"][0])) == pytest.approx(1)
 
 
 def at_once(measurement, **options):
@@ -287,33 +217,6 @@ def test_prior_that_does_not_fit(device, monkeypatch):
     monkeypatch.setattr(kind, "available_bytes", lambda self: 100_000)
     with pytest.raises(PlanError, match=r"needs more than \d+ cells of \d+ bytes, .*larger thr"):
         lorenz("split", device=device)
-
-
-def test_batches():
-    prior = ergode.Gaussian([1.0, 0.0], [0.1, 0.1])
-    rates = [0.5, 1.0, 2.0]
-    result = ergode.density.propagate(
-        LINEAR, prior, times=[0, 1], width=0.1, device="cpu",
-        parameters=ergode.grid(a=[-r for r in rates], b=0, c=0, d=-1, e=0, f=0),
-    )  # fmt: skip
-    assert result["mean"].dims == ("a", "time", "variable")
-    assert np.allclose(result["mean"][:, -1, 0], np.exp([-r for r in rates]), atol=0.01)
-    alone = on_plane(np.diag([-1.0, -1.0]), (0, 0), prior, [0, 1], width=0.1, threshold=None)
-    assert np.array_equal(result["mean"].sel(a=-1.0), alone["mean"])
-    assert result.attrs["cell_steps"] > 2 * alone.attrs["cell_steps"]
-
-
-def test_batches_are_corrected_each_by_its_own_evidence():
-    prior = ergode.Gaussian([1.0, 0.0], [0.1, 0.1])
-    pushes = [-0.5, 0.0, 0.5]
-    result = ergode.density.propagate(
-        LINEAR, prior, times=[0, 1], width=0.1, device="cpu", threshold=1e-9,
-        measurements=ergode.Measurement(1.0, first, 1.5, 0.2),
-        parameters={"a": 0, "b": 0, "c": 0, "d": 0, "e": pushes, "f": 0},
-    )  # fmt: skip
-    for push, evidence in zip(pushes, result["log_evidence"].values[:, 0], strict=True):
-        expected = -0.5 * ((0.5 - push) ** 2 / 0.3 + np.log(2 * np.pi * 0.3))
-        assert evidence == pytest.approx(expected, abs=5e-3)
 
 
 def test_priors():

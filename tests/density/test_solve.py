@@ -5,15 +5,11 @@ import math
 import numpy as np
 import pytest
 from density_cases import LINEAR, first, on_plane
-from density_reference import kalman
-from scipy.linalg import expm
-from scipy.stats import chi2
 
 import ergode
 from ergode.core.errors import ModelError, PlanError
 from ergode.density import views
 
-A = np.array([[0.0, 1.0], [-1.0, -0.5]])
 VALUES = dict(zip("abcdef", (0, 1, -1, -0.5, 0, 0), strict=True))
 DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks=pytest.mark.cuda)])
 
@@ -81,51 +77,6 @@ def test_lists_are_crossed_with_grids():
         views.cells_at(found)
     with pytest.raises(PlanError, match="were not kept"):
         views.cells_at(found.isel(d=0, trajectory=0))
-
-
-def test_errors_of_a_bank_are_chi_square():
-    """Truths drawn from the model: the normalised errors of the filters are what theory says.
-
-    The sum of squares over the bank is chi-square (family-wise error 1e-6, which sees 6 % of a
-    deviation); and means, covariances and evidences are Kalman's, by far more closely.
-    """
-    count, times = 2000, np.array([0.4, 0.8])
-    rng = np.random.default_rng(6)
-    start, H, R = np.diag([0.3, 0.2]), np.array([[1.0, 0.0]]), np.array([[0.4]])
-    move = expm(A * 0.4)
-    priors = rng.normal([1.0, 0.0], 0.5, (count, 2))
-    truth = priors + rng.normal(size=(count, 2)) * np.sqrt(np.diag(start))
-    seen = []
-    for _ in times:
-        truth = truth @ move.T
-        seen.append(truth[:, :1] + rng.normal(size=(count, 1)) * np.sqrt(R[0, 0]))
-    found = run(
-        ergode.Gaussian(priors, start),
-        [ergode.Measurement(t, first, y, R) for t, y in zip(times, seen, strict=True)],
-        times=[0, *times], width=[0.2, 0.18], threshold=1e-6, device="cpu",
-    )  # fmt: skip
-    away = truth - found["mean"].values[:, -1]
-    square = np.einsum("ki,kij,kj->k", away, np.linalg.inv(found["covariance"].values[:, -1]), away)
-    low, high = chi2.ppf([5e-7, 1 - 5e-7], 2 * count)
-    assert low < square.sum() < high
-    # What no filter's data change - its covariance - is the same for all, and known.
-    exact = kalman(
-        priors[0], start, move, np.zeros(2), np.zeros((2, 2)), [(H, y[0], R) for y in seen]
-    )
-    deviation = np.sqrt(np.diag(exact[-1][1]))
-    covariance = found["covariance"].values[:, -1]
-    scale = np.outer(deviation, deviation)
-    assert (np.abs(covariance.mean(0) - exact[-1][1]) < 0.02 * scale).all()
-    for k in range(0, count, 97):
-        filtered = kalman(
-            priors[k], start, move, np.zeros(2), np.zeros((2, 2)), [(H, y[k], R) for y in seen]
-        )
-        mean, _ = filtered[-1]
-        assert (np.abs(found["mean"].values[k, -1] - mean) < 0.05 * deviation).all()
-        ahead = move @ priors[k], move @ start @ move.T
-        spread = float(ahead[1][0, 0] + R[0, 0])
-        evidence = -0.5 * ((seen[0][k, 0] - ahead[0][0]) ** 2 / spread + np.log(2 * np.pi * spread))
-        assert abs(float(found["log_evidence"][k, 0]) - evidence) < 0.02
 
 
 def test_an_impossible_measurement_ends_one_of_them():

@@ -5,13 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.linalg import expm
 
 import ergode
 from ergode import trajectories
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 
-DAMPED = np.array([[0.0, 1.0], [-1.0, -0.5]])
 PRIOR = ergode.Gaussian([1.0, 0.0], [0.3, 0.3])
 SEEN = ((0.5, 0.7), (1.0, 0.1), (1.5, -0.4), (2.0, -0.2))
 COUNT = 40_000
@@ -35,44 +33,6 @@ def filtered(prior=PRIOR, **options):
     return ergode.particles.propagate(
         FIELD, prior, parameters=VALUES, count=COUNT, seed=5, device="cpu", **settings
     )
-
-
-def kalman(Q):
-    """Mean, covariance and log evidence after each measurement."""
-    block = expm(np.block([[-DAMPED, Q], [np.zeros((2, 2)), DAMPED.T]]) * 0.5)
-    move, added = block[2:, 2:].T, block[2:, 2:].T @ block[:2, 2:]
-    mean, covariance, found = PRIOR.mean, PRIOR.covariance, []
-    for _, value in SEEN:
-        mean, covariance = move @ mean, move @ covariance @ move.T + added
-        spread = covariance[0, 0] + 0.2
-        evidence = -0.5 * ((value - mean[0]) ** 2 / spread + np.log(2 * np.pi * spread))
-        gain = covariance[:, 0] / spread
-        mean = mean + gain * (value - mean[0])
-        covariance = covariance - np.outer(gain, covariance[0])
-        found.append((mean, covariance, evidence))
-    return found
-
-
-@pytest.mark.parametrize(
-    "Q",
-    [np.zeros((2, 2)), np.diag([0.0, 0.3]), np.array([[0.2, 0.1], [0.1, 0.3]])],
-    ids=["none", "diagonal", "correlated"],
-)
-def test_kalman_filter(Q):
-    """Without noise weights alone tell; with it particles are drawn anew."""
-    noise = {"process_noise": Q, "step": 0.02} if Q.any() else {}
-    found = filtered(**noise)
-    assert (found.attrs["times_resampled"] > 0) == bool(Q.any())
-    for index, (mean, covariance, evidence) in enumerate(kalman(Q)):
-        # Six standard errors of as many particles as count.
-        error = 6 / np.sqrt(float(found["effective_count"][1:].min()) / 2)
-        deviation = np.sqrt(np.diag(covariance))
-        away = np.abs(found["mean"].values[index + 1] - mean)
-        assert (away < error * deviation).all()
-        scale = np.outer(deviation, deviation)
-        away = np.abs(found["covariance"].values[index + 1] - covariance)
-        assert (away < 1.5 * error * scale).all()
-        assert abs(float(found["log_evidence"][index]) - evidence) < 2 * error
 
 
 def test_all_priors_mean_the_same():

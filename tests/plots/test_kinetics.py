@@ -77,8 +77,7 @@ def test_flow_graph_draws_what_is_left_of_forward_and_backward(ax):
 
 
 SYMBOLS = re.findall(
-    "[A-Z]?[a-z]?(?=[A-Z]|$)",
-    "nHHeLiBeBCNOFNeNaMgAlSiPSClArKCaScTiVCrMnFeCoNiCuZnGaGeAsSeBrKrRbSr",
+    "[A-Z]?[a-z]?(?=[A-Z]|$)", "nHHeLiBeBCNOFNeNaMgAlSiPSClArKCaScTiVCrMnFeCoNiCuZnGaGeAsSeBrKrRbSr"
 )[:39]
 
 

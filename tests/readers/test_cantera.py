@@ -154,10 +154,7 @@ REFUSED = [
     ({"phase": {"species": ["H", "H"]}}, "species 'H' is in the phase twice"),
     ({"phase": {"reactions": "some"}}, "reactions: 'some'"),
     ({"one": {"sites": 2}}, "species 'H' has the key 'sites'"),
-    (
-        {"thermo": {"model": "constant-cp"}},
-        "'constant-cp'; expected NASA7, NASA9, Shomate",
-    ),
+    ({"thermo": {"model": "constant-cp"}}, "'constant-cp'; expected NASA7, NASA9, Shomate"),
     ({"thermo": {"model": "NASA9"}}, "7 numbers in a row of data; NASA9 has 9"),
     ({"thermo": {"data": []}}, "NASA7 with 0 ranges"),
     ({"thermo": {"data": [[1.0] * 7] * 3}}, "NASA7 with 3 ranges; expected one or two"),

@@ -113,10 +113,7 @@ def test_a_compartment_without_size_is_no_matter_until_it_is():
     assert read(compartments=UNSIZED, reactions=death()).compartments[0].size == 1.0
     with pytest.raises(ReadError, match=r"line 4: compartment 'cell': it has no size"):
         read(compartments=UNSIZED, reactions=death("k * cell * X"))
-    for attributes, amount in (
-        ('initialAmount="10"', False),
-        ('initialConcentration="10"', True),
-    ):
+    for attributes, amount in (('initialAmount="10"', False), ('initialConcentration="10"', True)):
         with pytest.raises(ReadError, match=r"species 'X': its concentration needs the size of"):
             read(compartments=UNSIZED, species=species("X", attributes, amount))
 
@@ -152,9 +149,7 @@ def test_stoichiometry_is_added_up():
 
 def test_local_parameters_shadow():
     local = '<localParameter id="k" value="3"/>'
-    network = read(
-        reactions=death(local=local) + reaction("k", {}, {"X": 1}, name="birth"),
-    )
+    network = read(reactions=death(local=local) + reaction("k", {}, {"X": 1}, name="birth"))
     assert network.parameters == {"k": 0.5, "death_k": 3.0}
     assert propensities(network, {"X": 10.0}) == [30.0, 0.5]
     taken = '<parameter id="death_k" value="9" constant="true"/>'

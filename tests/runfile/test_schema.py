@@ -5,10 +5,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import ergode
-from ergode.cli.app import app
 from ergode.runfile.read import read
 from ergode.runfile.schema import schema
 
@@ -72,5 +71,5 @@ def test_a_tank_is_valid(validator, tmp_path):
 
 
 def test_the_command_prints_it():
-    done = CliRunner().invoke(app, ["schema"])
+    done = invoke("schema")
     assert json.loads(done.stdout) == schema()

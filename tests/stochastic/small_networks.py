@@ -15,10 +15,7 @@ IMMIGRATION_DEATH = ReactionNetwork(
 )
 DIMERISATION = ReactionNetwork(
     [Species("P", 30, compartment="cell"), Species("P2", compartment="cell")],
-    [
-        Reaction("2 P -> P2", rate_constant=0.02),
-        Reaction("P2 -> 2 P", rate_constant=0.1),
-    ],
+    [Reaction("2 P -> P2", rate_constant=0.02), Reaction("P2 -> 2 P", rate_constant=0.1)],
     compartments={"cell": 2.0},
 )
 SCHLOEGL = ReactionNetwork(

@@ -313,9 +313,7 @@ def test_a_rate_that_follows_time_is_met_exactly():
 def test_late_products(method):
     """What fires as a Poisson process appears as one, later."""
     network = ReactionNetwork(
-        {"S": 100, "X": 0},
-        [Reaction("S -> X", rate="20", delay="tau")],
-        parameters={"tau": 0.5},
+        {"S": 100, "X": 0}, [Reaction("S -> X", rate="20", delay="tau")], parameters={"tau": 0.5}
     )
     result = run(network, times=[0, 0.5, 1.5], replicates=2000, method=method)
     assert (result["amount"].sel(species="X")[:, 1] == 0).all()

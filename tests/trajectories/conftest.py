@@ -37,6 +37,24 @@ def cuda_arguments():
     return _arguments
 
 
+@pytest.fixture(scope="session")
+def compiles_to_registers():
+    """Check that a CUDA kernel of `adaptive` stays in registers, of its precision."""
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda, kernels
+    from ergode.trajectories.adaptive.kernel import integrate_cuda
+
+    def check(bindings, precision, arguments=None):
+        kernel = kernels.cuda_kernel(integrate_cuda, precision=precision, bindings=bindings)
+        single = precision == "float32"  # what needs memory does so in both: it is sought in one
+        given = arguments or _arguments(precision)
+        text = cuda.ptx(kernel.compiled("cuda"), given, optimized=single)
+        assert not (single and ("__local_depot" in text or ".f64" in text))
+        assert ("fma.rn.f64" in text) == (precision == "float64")
+
+    return check
+
+
 class Linear:
     """u' = rate u + first u(t - long) + second u(t - short), by variation of constants.
 

@@ -32,8 +32,7 @@ _Device = Annotated[str | None, typer.Option(help="auto, cpu, cpu:THREADS, cuda 
 _Replicates = Annotated[int | None, typer.Option(help="Number of replicates.")]
 _Seed = Annotated[int | None, typer.Option(help="Seed of all random numbers.")]
 _Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr)."),
+    Path | None, typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr).")
 ]
 _Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
@@ -228,8 +227,7 @@ def tour(output: _Folder = Path(), overwrite: _Overwrite = False, json: _Json = 
 def bench(
     context: typer.Context,
     engine: Annotated[
-        str | None,
-        typer.Argument(help="An engine; all if not given.", show_default=False),
+        str | None, typer.Argument(help="An engine; all if not given.", show_default=False)
     ] = None,
 ) -> None:
     """Run the benchmarks of a source checkout.

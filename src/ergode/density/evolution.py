@@ -193,10 +193,7 @@ class Evolution:
     # ---- operations
 
     def load(
-        self,
-        time: float,
-        priors: Sequence[tuple[np.ndarray, np.ndarray]],
-        span: float = 1.0,
+        self, time: float, priors: Sequence[tuple[np.ndarray, np.ndarray]], span: float = 1.0
     ) -> None:
         """Load cells: keys and masses of each density, for a run over a `span` of time."""
         self._span = span

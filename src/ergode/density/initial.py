@@ -56,10 +56,7 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
 
 
 def lay_lattice(
-    prior: Prior,
-    width: float | Sequence[float] | None,
-    axes: np.ndarray | None,
-    scale: float = 1.0,
+    prior: Prior, width: float | Sequence[float] | None, axes: np.ndarray | None, scale: float = 1.0
 ) -> Lattice:
     """A lattice around the prior's mean; its default width is times `scale`.
 

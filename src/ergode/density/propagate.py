@@ -496,10 +496,7 @@ def _thresholds(
 
 
 def _warn(
-    found: Mapping[str, np.ndarray],
-    names: Sequence[str],
-    lattices: Sequence[Lattice],
-    smaller: str,
+    found: Mapping[str, np.ndarray], names: Sequence[str], lattices: Sequence[Lattice], smaller: str
 ) -> None:
     said = []
     lost = np.fmax.reduce(found["mass_lost"], axis=1)

@@ -89,10 +89,7 @@ def coarser(lattice: Lattice, count: float) -> str:
 
 
 def check_count(count: float, lattice: Lattice, device: Device) -> None:
-    """Refuse more cells of a prior than fit in memory.
-
-    Raises a PlanError if they do not; the message gives a width.
-    """
+    """Refuse more cells of a prior than fit in memory, by a PlanError that gives a width."""
     needed = count * (_LEAST_BYTES + 16 * lattice.dimension)
     if needed < 1 << 24:  # querying the free memory takes longer than allocating these
         return

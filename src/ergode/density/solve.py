@@ -92,10 +92,7 @@ class Solver:
                 self.records[which], self.used[which] = record, threshold
 
     def check_counts(self) -> None:
-        """Refuse more cells of a prior than fit in memory.
-
-        Raises a PlanError if they do not.
-        """
+        """Refuse more cells of a prior than fit in memory, by a PlanError."""
         for which in self._distinct():
             check_count(self._count_estimate(which), self.lattices[which], self.options["device"])
 

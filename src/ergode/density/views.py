@@ -69,11 +69,7 @@ def cells_at(
             "coordinate": (("cell", "variable"), coordinate),
         },
         coords={"variable": dataset["variable"].values, "time": dataset["time"].values[where]},
-        attrs={
-            "centre": lattice.centre,
-            "width": lattice.width,
-            "axes": lattice.axes.ravel(),
-        },
+        attrs={"centre": lattice.centre, "width": lattice.width, "axes": lattice.axes.ravel()},
     )
 
 

@@ -90,10 +90,7 @@ def _draw_marginal(ax: Axes, cells: xarray.Dataset, name: str, color: str) -> No
 
 
 def density_strip(
-    dataset: xarray.Dataset,
-    variable: str | None = None,
-    *,
-    ax: Axes | None = None,
+    dataset: xarray.Dataset, variable: str | None = None, *, ax: Axes | None = None
 ) -> Axes:
     """Draw one variable over time: the mean, and bands of one and two standard deviations.
 

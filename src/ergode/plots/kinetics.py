@@ -358,12 +358,7 @@ def _spring_places(flows: dict[tuple[str, str], float]) -> dict[str, tuple[float
     return {name: (float(x), float(y)) for name, (x, y) in found.items()}
 
 
-def ignition_map(
-    dataset: xarray.Dataset,
-    *,
-    pressure: int = 0,
-    ax: Axes | None = None,
-) -> Axes:
+def ignition_map(dataset: xarray.Dataset, *, pressure: int = 0, ax: Axes | None = None) -> Axes:
     """Draw ignition delays against reciprocal temperature, one line per equivalence ratio.
 
     Parameters

@@ -174,12 +174,7 @@ def _draw_probabilities(ax: Axes, probability: xarray.DataArray) -> None:
 
 
 def phase_plane(
-    dataset: xarray.Dataset,
-    *,
-    x: str,
-    y: str,
-    time: float | None = None,
-    ax: Axes | None = None,
+    dataset: xarray.Dataset, *, x: str, y: str, time: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the amount of one species against that of another.
 

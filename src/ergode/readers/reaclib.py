@@ -174,9 +174,6 @@ def _species(nucleus: Any) -> Species:
         mass_number=int(nucleus.A),
         charge_number=int(nucleus.Z),
         thermochemistry=Nucleus(
-            float(nucleus.dm or 0.0),
-            ((nucleus.spin_states or 1) - 1) / 2,
-            temperatures,
-            partition,
+            float(nucleus.dm or 0.0), ((nucleus.spin_states or 1) - 1) / 2, temperatures, partition
         ),
     )

@@ -229,8 +229,7 @@ class _Reader:
         amount = _is_amount(element, place)
         if not sized and (not amount or element.isSetInitialConcentration()):
             raise self.document.refusal(
-                element,
-                f"its concentration needs the size of {called(place)}, which has none",
+                element, f"its concentration needs the size of {called(place)}, which has none"
             )
         number: float | None = None
         if element.isSetInitialAmount():

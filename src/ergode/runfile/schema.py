@@ -29,36 +29,35 @@ _NAMED: Schema = {"type": ["number", "string"]}  # or the name of a parameter of
 _TEXT: Schema = {"type": "string"}
 _OBJECT: Schema = {"type": "object"}
 _LIST: Schema = {"type": "array"}
+_SEVERAL: Schema = {"type": ["number", "array"], "items": _NUMBER}
+
+
+def _closed(properties: Mapping[str, Schema], *required: str) -> Schema:
+    """The schema of a table with these keys and no others."""
+    return {
+        "type": "object", "additionalProperties": False, "required": list(required),
+        "properties": dict(properties),
+    }  # fmt: skip
+
+
 _GRID: Schema = {
-    "type": "object", "additionalProperties": False, "required": ["stop"],
-    "properties": {
-        "start": {}, "stop": {}, "step": {"type": "number"}, "count": {"type": "integer"},
-    },
+    **_closed({"start": {}, "stop": {}, "step": _NUMBER, "count": {"type": "integer"}}, "stop"),
     "oneOf": [{"required": ["step"]}, {"required": ["count"]}],
-}  # fmt: skip
-_PART: Schema = {
-    "type": "object", "additionalProperties": False, "required": ["stop"],
-    "properties": {"start": {"type": "integer"}, "stop": {"type": "integer"}},
-}  # fmt: skip
-_SPACE: Schema = {
-    "type": "object", "additionalProperties": False, "required": ["shape", "diffusion"],
-    "properties": {
+}
+_PART = _closed({"start": {"type": "integer"}, "stop": {"type": "integer"}}, "stop")
+_SPACE = _closed(
+    {
         "shape": {"type": "array", "items": {"type": "integer"}},
         "diffusion": _OBJECT,
-        "spacing": {"type": ["number", "array"], "items": _NUMBER},
+        "spacing": _SEVERAL,
         "periodic": {"type": ["boolean", "array"], "items": {"type": "boolean"}},
     },
-}  # fmt: skip
-_TANK: Schema = {
-    "type": "object", "additionalProperties": False, "required": ["inflow", "residence_time"],
-    "properties": {
-        "inflow": _OBJECT,
-        **{
-            key: {"type": ["number", "array"], "items": _NUMBER}
-            for key in ("residence_time", "temperature")
-        },
-    },
-}  # fmt: skip
+    "shape", "diffusion",
+)  # fmt: skip
+_TANK = _closed(
+    {"inflow": _OBJECT, "residence_time": _SEVERAL, "temperature": _SEVERAL},
+    "inflow", "residence_time",
+)  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
     Table.number: _NUMBER,
@@ -68,7 +67,7 @@ _BY_READER: dict[Any, Schema] = {
     Table.path: _TEXT,
     Table.items: _LIST,
     Table.numbers: {"type": "array", "items": _NUMBER},
-    Table.one_or_more: {"type": ["number", "array"], "items": _NUMBER},
+    Table.one_or_more: _SEVERAL,
     Table.times: {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]},
     Table.times_or_dates: {"anyOf": [_LIST, _GRID]},
     Table.moment: _NAMED,  # a date is text for an editor
@@ -125,18 +124,12 @@ def _engine(name: str) -> Schema:
 def _of_epidemics() -> dict[str, Schema]:
     kinds = {kind: getattr(CompartmentModel, kind) for kind in models.KINDS}
     standard = _choice("kind", kinds, number=_NAMED)
-    spelled = {
-        "type": "object", "additionalProperties": False, "required": ["compartments", "infections"],
-        "properties": {key: {} for key in models.SPELLED_OUT},
-    }  # fmt: skip
+    spelled = _closed({key: {} for key in models.SPELLED_OUT}, "compartments", "infections")
     makers = {
         **{name: getattr(ContactNetwork, of) for name, of in networks.GENERATORS.items()},
         **{name: getattr(ComputedNetwork, of) for name, of in networks.COMPUTED.items()},
     }
-    layers: Schema = {
-        "type": "object", "additionalProperties": False, "required": ["layers"],
-        "properties": {"layers": _OBJECT},
-    }  # fmt: skip
+    layers = _closed({"layers": _OBJECT}, "layers")
     contacts = {
         "if": {"required": ["generator"]},
         "then": _choice("generator", makers),
@@ -160,10 +153,7 @@ def _of_epidemics() -> dict[str, Schema]:
 
 def _table(readers: Readers, required: Iterable[str] = ()) -> Schema:
     """The schema of a table whose keys have these readers."""
-    return {
-        "type": "object", "additionalProperties": False, "required": list(required),
-        "properties": {key: _value(read) for key, read in readers.items()},
-    }  # fmt: skip
+    return _closed({key: _value(read) for key, read in readers.items()}, *required)
 
 
 def _value(read: Any) -> Schema:
@@ -183,10 +173,7 @@ def _call(
         found = _value(reader_of(str(one.annotation), _SPECIAL))
         properties[one.name] = number if found is _NUMBER else found
     needed = [one.name for one in parameters if one.default is inspect.Parameter.empty]
-    return {
-        "type": "object", "additionalProperties": False, "properties": properties,
-        "required": [*also, *needed],
-    }  # fmt: skip
+    return _closed(properties, *also, *needed)
 
 
 _SPECIAL: Readers = {

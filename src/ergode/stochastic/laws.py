@@ -318,15 +318,9 @@ def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
     if isinstance(node.op, ast.Mult) and (left[0] is None or right[0] is None):
         constant, line = (left[1], right) if left[0] is None else (right[1], left)
         assert line[0] is not None
-        return (
-            ast.BinOp(line[0], ast.Mult(), constant),
-            ast.BinOp(line[1], ast.Mult(), constant),
-        )
+        return (ast.BinOp(line[0], ast.Mult(), constant), ast.BinOp(line[1], ast.Mult(), constant))
     if isinstance(node.op, ast.Div) and right[0] is None and left[0] is not None:
-        return (
-            ast.BinOp(left[0], ast.Div(), right[1]),
-            ast.BinOp(left[1], ast.Div(), right[1]),
-        )
+        return (ast.BinOp(left[0], ast.Div(), right[1]), ast.BinOp(left[1], ast.Div(), right[1]))
     return None
 
 

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.stochastic.laws import (
-    Naming,
-)
+from ergode.stochastic.laws import Naming
 
 Made = TypeVar("Made")
 

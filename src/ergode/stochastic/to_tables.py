@@ -15,14 +15,7 @@ from ergode.models.reactions.events import Event
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
 from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
-from ergode.stochastic.laws import (
-    Formula,
-    MassAction,
-    Naming,
-    breaks_of,
-    check_whole,
-    law_of,
-)
+from ergode.stochastic.laws import Formula, MassAction, Naming, breaks_of, check_whole, law_of
 from ergode.stochastic.tables import (
     FROM_TRIGGER,
     INITIALLY_TRUE,

@@ -86,8 +86,7 @@ def visit() -> Stop:
         about=_ABOUT,
         code=_CODE,
         picture=Picture.of(
-            lambda ax: plots.epidemic_curves(counts, ax=ax),
-            "People in each compartment, by day.",
+            lambda ax: plots.epidemic_curves(counts, ax=ax), "People in each compartment, by day."
         ),
         heading="Ever infected",
         comparisons=tuple(rows),

@@ -179,10 +179,7 @@ def test_a_formula_of_a_parameter_follows_an_event(method):
     """k2 and k3 are from 1 on four times as large; a value given for one stays."""
     network = ReactionNetwork(
         {"X": 0, "Y": 0},
-        [
-            Reaction("0 -> X", rate_constant="k2"),
-            Reaction("0 -> Y", rate="k3 * (1 + 0 * X)"),
-        ],
+        [Reaction("0 -> X", rate_constant="k2"), Reaction("0 -> Y", rate="k3 * (1 + 0 * X)")],
         {"k": 5.0, "k2": "2 * k", "k3": "k2 + k"},
         events=[Event("time >= 1", {"k": "4 * k"})],
     )

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.bindings import bindings_of
-from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.methods import METHODS
 
@@ -185,28 +183,16 @@ OBSERVABLES = [ergode.trajectories.Maximum("height")]
 @pytest.mark.parametrize(
     ("method", "precision"), [("tsit5", "float32"), ("tsit5", "float64"), ("dop853", "float32")]
 )
-def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision, cuda_arguments):
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    single = precision == "float32"  # what needs memory does so in both, and is asked for in one
+def test_cuda_kernel_compiles_to_registers_of_its_precision(
+    method, precision, cuda_arguments, compiles_to_registers
+):
     options = {"events": EVENTS, "observables": OBSERVABLES, "recorded": 2}
     run, out, storage = cuda_arguments(precision)
-    if not single:  # what costs registers when it is asked for
+    if precision == "float64":  # what costs registers when it is asked for
         options |= {"atol": np.full(2, 1e-9), "step_log": 2, "powers": METHODS[method].powers}
         run = run._replace(atol=(run.atol, run.atol))
-    control = control_of(options)
-    field = BALL
-    kernel = kernels.cuda_kernel(
-        integrate_cuda,
-        precision=precision,
-        bindings=bindings_of(field, METHODS[method], control, precision),
-    )
-    text = cuda.ptx(kernel.compiled("cuda"), (run, out, storage), optimized=single)
-    assert not (single and "__local_depot" in text)
-    assert ("fma.rn.f64" in text) == (precision == "float64")
-    if single:
-        assert ".f64" not in text
+    bindings = bindings_of(BALL, METHODS[method], control_of(options), precision)
+    compiles_to_registers(bindings, precision, (run, out, storage))
 
 
 @pytest.mark.cuda

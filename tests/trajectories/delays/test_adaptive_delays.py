@@ -307,8 +307,7 @@ def test_delay_that_depends_on_the_state():
         np.testing.assert_allclose(found["state"][0, :, 0], exact, atol=tolerance)
         # The delay is 1 at first and 2 at t = 4.
         np.testing.assert_array_equal(
-            found["status"],
-            [Status.DONE, Status.DELAY_OUT_OF_RANGE, Status.DELAY_OUT_OF_RANGE],
+            found["status"], [Status.DONE, Status.DELAY_OUT_OF_RANGE, Status.DELAY_OUT_OF_RANGE]
         )
         assert int(found["step_count"][0]) < 300
     with pytest.raises(ergode.PlanError, match="not for delays that depend on the state"):
@@ -373,42 +372,27 @@ def test_stiff_method_with_delays_whose_every_step_is_kept(linear):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", ["shared", "free", "state"])
-def test_cuda_kernel_in_several_launches_compiles(case, cuda_arguments):
-    def arguments(precision):
-        run, out, storage = cuda_arguments(precision)
-        number, rows = np.int64(1), np.ones((9, 1), precision)
-        kept = Kept(number, number, number, rows, np.ones((4, 1), np.int64))
-        return run, out, storage._replace(kept=kept)
-
-    _check_ptx(case, arguments, {RESUMES: True})
+def test_cuda_kernel_in_several_launches_compiles(case, cuda_arguments, compiles_to_registers):
+    run, out, storage = cuda_arguments("float32")
+    number, rows = np.int64(1), np.ones((9, 1), np.float32)
+    kept = Kept(number, number, number, rows, np.ones((4, 1), np.int64))
+    bindings = _bindings(case) | {RESUMES: True}
+    compiles_to_registers(bindings, "float32", (run, out, storage._replace(kept=kept)))
 
 
 @pytest.mark.parametrize("case", ["shared", "free", "state"])
-def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments):
-    _check_ptx(case, cuda_arguments, {})
+def test_cuda_kernel_compiles_to_registers_of_its_precision(case, compiles_to_registers):
+    compiles_to_registers(_bindings(case), "float32")
 
 
-def _check_ptx(case, cuda_arguments, more):
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
+def _bindings(case):
     free = case == "free"
     field = OWN_VALUE if case == "state" else FIELD
     rows = {name: np.full(1, 2.2) for name in (*field.variables, *field.parameters)}
     given = {"shared": past, "free": History(jumping, jumps=[-0.11]), "state": half}[case]
     control = control_of({"events": [ZeroCrossing(kick_time, 1, kick)] if free else []})
-    kernel = kernels.cuda_kernel(
-        integrate_cuda,
-        precision="float32",
-        bindings=bindings_of(
-            field, METHODS["tsit5"], control, "float32",
-            initial_history(field, given, 0.0, rows, 1),
-            case == "shared",
-        ) | more,
-    )  # fmt: skip
-    text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments("float32"))
-    assert "__local_depot" not in text
-    assert ".f64" not in text
+    known = initial_history(field, given, 0.0, rows, 1)
+    return bindings_of(field, METHODS["tsit5"], control, "float32", known, case == "shared")
 
 
 def _as_python(free, method, run_as_python, times=TIMES):

@@ -274,9 +274,7 @@ def test_swept_delay_is_the_same_as_single_runs():
     lag = math.ceil(17.0 / 0.5)
     for i in (0, 13, 63, 64, 69):
         alone = MACKEY_GLASS.solve(
-            times,
-            parameters={"beta": 0.2, "gamma": 0.1, "tau": taus[i]},
-            step=taus[i] / lag,
+            times, parameters={"beta": 0.2, "gamma": 0.1, "tau": taus[i]}, step=taus[i] / lag
         )
         np.testing.assert_array_equal(alone["state"], together["state"][i])
 

@@ -7,12 +7,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories import runs
 from ergode.trajectories.adaptive.bindings import bindings_of
-from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import derivatives
@@ -149,21 +147,11 @@ def test_stiff_methods_say_what_they_cannot():
 @pytest.mark.parametrize(
     ("method", "precision"), [*((method, "float32") for method in STIFF), (STIFF[0], "float64")]
 )
-def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision, cuda_arguments):
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    control = control_of({})
-    kernel = kernels.cuda_kernel(
-        integrate_cuda,
-        precision=precision,
-        bindings=bindings_of(FORCED, METHODS[method], control, precision),
-    )
-    single = precision == "float32"  # what needs memory does so in both, and is asked for in one
-    text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments(precision), optimized=single)
-    assert not (single and "__local_depot" in text)
-    if single:
-        assert ".f64" not in text
+def test_cuda_kernel_compiles_to_registers_of_its_precision(
+    method, precision, compiles_to_registers
+):
+    bindings = bindings_of(FORCED, METHODS[method], control_of({}), precision)
+    compiles_to_registers(bindings, precision)
 
 
 @pytest.mark.cuda

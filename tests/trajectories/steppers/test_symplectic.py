@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.core import kernels
 from ergode.trajectories import Maximum, integrate
 from ergode.trajectories.adaptive.bindings import bindings_of
-from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.derivatives import separated
@@ -164,10 +162,7 @@ def test_positions_are_told_from_momenta():
             ),
             "for equations without noise",
         ),
-        (
-            ergode.VectorField(component=lambda i, t, y, p: -y[i], variables=("x", 4)),
-            "arrays",
-        ),
+        (ergode.VectorField(component=lambda i, t, y, p: -y[i], variables=("x", 4)), "arrays"),
     ],
 )
 def test_refusals(field, message):
@@ -180,12 +175,6 @@ def test_refusals(field, message):
         )  # fmt: skip
 
 
-def test_cuda_kernels_compile(cuda_arguments):
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
+def test_cuda_kernels_compile(compiles_to_registers):
     control = control_of({"observables": [Maximum("x")], "step": 0.1})
-    bindings = bindings_of(ORBIT, METHODS["verlet"], control, "float32")
-    kernel = kernels.cuda_kernel(integrate_cuda, precision="float32", bindings=bindings)
-    text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments("float32"))
-    assert "__local_depot" not in text and ".f64" not in text
+    compiles_to_registers(bindings_of(ORBIT, METHODS["verlet"], control, "float32"), "float32")

@@ -37,13 +37,7 @@ from ergode.density.grid.cells import (
     total_mass,
     units,
 )
-from ergode.density.grid.group import (
-    EVERY_LANE,
-    atomic_accumulate,
-    barrier,
-    share,
-    sum_of_threads,
-)
+from ergode.density.grid.group import EVERY_LANE, atomic_accumulate, barrier, share, sum_of_threads
 
 RETAINED = option(False)
 """Whether the floor follows from the loss that is allowed."""

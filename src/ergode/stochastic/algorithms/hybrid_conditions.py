@@ -9,12 +9,7 @@ a pulse between the times at which the step looks.
 from __future__ import annotations
 
 from ergode.core.compiler.language import noinline_cpu, real
-from ergode.stochastic.algorithms.hybrid_step import (
-    HALVINGS,
-    put_within,
-    time_within,
-    value_within,
-)
+from ergode.stochastic.algorithms.hybrid_step import HALVINGS, put_within, time_within, value_within
 from ergode.stochastic.kernel.bytecode import evaluate, evaluate_bounds
 from ergode.stochastic.kernel.outcomes import INFINITY
 from ergode.stochastic.kernel.realization import falling_factorials

@@ -502,8 +502,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     """Length and type of each row of a worker."""
     by_reaction = dict.fromkeys(("a", "b", "first", "second"), (tables.reaction_count, np.float64))
     by_variable = dict.fromkeys(
-        ("drift", "spread", "start", "finish", "mode", "moved"),
-        (tables.variable_count, np.float64),
+        ("drift", "spread", "start", "finish", "mode", "moved"), (tables.variable_count, np.float64)
     )
     return {
         **by_reaction,

@@ -235,10 +235,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
     """Constants that all workers share."""
-    return {
-        **direct.constants(tables),
-        "follows_time": np.array([tables.time_dependent], np.int8),
-    }
+    return {**direct.constants(tables), "follows_time": np.array([tables.time_dependent], np.int8)}
 
 
 ALGORITHM = Algorithm(

@@ -17,14 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import (
-    ByTarget,
-    cuda,
-    no_refcount,
-    noinline_cpu,
-    option,
-    real,
-)
+from ergode.core.compiler.language import ByTarget, cuda, no_refcount, noinline_cpu, option, real
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (

@@ -57,12 +57,7 @@ class Collector(Protocol):
 
 
 def simulate_chunks(
-    runner: ChunkRunner,
-    collect: Collector,
-    total: int,
-    replicates: int,
-    device: Device,
-    show: bool,
+    runner: ChunkRunner, collect: Collector, total: int, replicates: int, device: Device, show: bool
 ) -> dict[str, np.ndarray]:
     """Simulate all realizations; their status, firings, reported times and steps.
 

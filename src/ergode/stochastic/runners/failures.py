@@ -18,10 +18,7 @@ _SHOWN_MOST = 8
 
 
 def first(
-    status: np.ndarray,
-    runner_on: Callable[..., Any],
-    tables: Tables,
-    replicates: range,
+    status: np.ndarray, runner_on: Callable[..., Any], tables: Tables, replicates: range
 ) -> str:
     """A sentence about the first failed realization; empty if none failed.
 

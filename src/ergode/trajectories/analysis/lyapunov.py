@@ -373,8 +373,7 @@ def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:
     own = "".join(f"values[{i}], " for i in range(len(field.variables)))
     zeros = "0.0, " * (len(extended.variables) - len(field.variables))
     return function_from_text(
-        f"def known(t):\n    values = history(t)\n    return ({own}{zeros})\n",
-        {"history": history},
+        f"def known(t):\n    values = history(t)\n    return ({own}{zeros})\n", {"history": history}
     )
 
 

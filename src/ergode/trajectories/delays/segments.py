@@ -101,12 +101,7 @@ def point(ring, slot, place, me):
 def cubic(near, far):
     """Coefficients of the cubic Hermite interpolant on [0, 1]; `near`, `far`: value and slope."""
     rise = far[0] - near[0]
-    return (
-        near[0],
-        near[1],
-        3.0 * rise - 2.0 * near[1] - far[1],
-        near[1] + far[1] - 2.0 * rise,
-    )
+    return (near[0], near[1], 3.0 * rise - 2.0 * near[1] - far[1], near[1] + far[1] - 2.0 * rise)
 
 
 def quintic(near, far, third, x):

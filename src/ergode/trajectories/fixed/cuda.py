@@ -37,13 +37,7 @@ from ergode.trajectories.fixed.kernel import (
     within,
 )
 from ergode.trajectories.fixed.tangents import TANGENTS, renew
-from ergode.trajectories.steppers.equations import (
-    PARAMETERS,
-    PLACES,
-    VARIABLES,
-    is_finite,
-    slope,
-)
+from ergode.trajectories.steppers.equations import PARAMETERS, PLACES, VARIABLES, is_finite, slope
 
 AHEAD = option(1)  # calm steps that a thread takes together
 # Slots, delayed variables and threads of a ring in shared memory; empty for global memory.
@@ -235,10 +229,7 @@ def _points_of_cells(step, now, near, far, ring, one, breaks):
 def _save_one(cursor, fraction, step, y, k, end, far, one, origin, states):
     """Save the state at a fraction of a step; returns whether it is finite."""
     f = slope(
-        fma(real(step + 1), one.h, origin),
-        end,
-        tuple(far[d][0] for d in range(len(PLACES))),
-        one.p,
+        fma(real(step + 1), one.h, origin), end, tuple(far[d][0] for d in range(len(PLACES))), one.p
     )
     value = within(fraction, one.h, y, k, end, f)
     finite = True

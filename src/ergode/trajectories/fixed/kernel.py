@@ -14,11 +14,7 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.core.status import Status
-from ergode.trajectories.steppers.equations import (
-    EPSILON,
-    VARIABLES,
-    slope,
-)
+from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, slope
 from ergode.trajectories.steppers.explicit import A, B, C
 from ergode.trajectories.steppers.inside_step import between
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
