@@ -182,7 +182,12 @@ CASES = {
     "waiting for places": (
         BY_GROUP,
         _attributed(_network()),
-        {"interventions": [ergode.Capacity("D", 5, wait=True), ergode.Capacity("R", 9, wait=True)]},
+        {
+            "interventions": [
+                ergode.Capacity("D", 5, wait=True, priority="group"),
+                ergode.Capacity("R", 9, wait=True),
+            ]
+        },
     ),
     "tests a day": (
         SIRS,

@@ -42,16 +42,23 @@ def cases(illness):
 
 
 def compartments(model, contacts, arrivals, measures, times, factor):
-    """Where each node is, by time and node; the first nodes leave E at the arrivals [days]."""
-    ages = 4.0 - np.array(arrivals)
+    """Where each node is, by time and node; the first nodes leave E at the arrivals [days].
+
+    Who arrives on day 0 begins in I.
+    """
+    arrivals = np.array(arrivals)
+    seeds = np.flatnonzero(arrivals)
+    initial = {"E": ergode.Seeds(seeds, age=4.0 - arrivals[seeds])}
+    if seeds.size < arrivals.size:
+        initial["I"] = np.flatnonzero(arrivals == 0)
     enough = [
         ergode.Capacity("R", 10**6, wait=True),
         ergode.Testing({"R": 0.5}, capacity=10**6),
         ergode.LayerClosure(start=ergode.Trigger("R", fraction=1.0, window=0.5)),
     ]  # fmt: skip
     counts = simulate(
-        model, contacts, initial={"E": ergode.Seeds(np.arange(ages.size), age=ages)}, times=times,
-        interventions=[*measures, *enough], strata="number", layer_factors=factor, device="cpu",
+        model, contacts, initial=initial, times=times, interventions=[*measures, *enough],
+        strata="number", layer_factors=factor, device="cpu",
     )  # fmt: skip
     assert counts.attrs["method"] == "sellke"
     where = counts["count"].isel(replicate=0).transpose("time", "stratum", "compartment").values
@@ -103,6 +110,11 @@ def test_who_waits_the_longest_gets_the_place():
     assert in_hospital([2.0, 2.0, 2.5, 2.5, 2.5], [two], [3.25, 4.25]) == ["RRHHE", "RRRRH"]
     # The place is taken just after it is free, and the row of that moment shows it.
     assert in_hospital([2.0, 2.5], [one], [3.0]) == ["RH"]
+    oldest = ergode.Capacity("H", 1, wait=True, priority="number")
+    assert in_hospital([2.0, 2.25, 2.5], [oldest], days) == ["HEE", "REH", "RHR", "RRR"]
+    halves = ergode.ByAttribute("number", [1, 0], groups=[0, 2])
+    first = ergode.Capacity("H", 1, wait=True, priority=halves)
+    assert in_hospital([2.25, 2.75, 2.5, 2.0], [first], days) == ["EEEH", "HEER", "RHER", "RRHR"]
     # A place that nobody waits for is there for the next.
     assert in_hospital([1.0, 1.5, 3.5], [one], [2.5, 3.25, 3.75]) == ["RHE", "RRE", "RRH"]
 
@@ -119,6 +131,25 @@ def test_tests_are_taken_at_once_while_there_are_some():
     assert isolated([0.5, 0.5, 1.5], 1.75, capacity=1) == "++-"
     assert isolated([0.5, 0.5, 1.5], 2.25, capacity=1) == "+++"
     assert isolated([0.5, 0.75], 1.75, capacity=0) == "--"
+
+
+def test_seeds_ask_in_a_line():
+    begin = [0.0, 0.0, 0.0, 0.5]
+    assert isolated(begin, 0.75, capacity=1) == "+---"
+    assert isolated(begin, 0.75, capacity=2) == "++--"
+    # The test that is left is for the next who asks.
+    assert isolated(begin, 0.75, capacity=4) == "++++"
+    assert isolated(begin, 1.5, capacity=1) == "++--"
+    assert isolated(begin, 3.5, capacity=1) == "++++"
+    assert isolated(begin, 0.75, capacity=1, priority="number") == "--+-"
+    assert isolated(begin, 1.5, capacity=1, priority="number") == "--++"
+    # Without a wait, those for whom no test is left are not tested.
+    assert isolated(begin, 2.5, capacity=2, wait=False) == "++--"
+    assert isolated(begin, 2.5, capacity=4, wait=False) == "++++"
+    # A period that began before the run has the tests of its first moment.
+    assert isolated(begin, 0.625, capacity=1, start=-0.25) == "+---"
+    assert isolated(begin, 0.875, capacity=1, start=-0.25) == "++--"
+    assert isolated(begin, 0.75, capacity=1, start=0.5) == "---+"
 
 
 def test_periods_begin_with_the_measure_and_calendars_are_read_then():
@@ -207,6 +238,11 @@ def test_triggers_by_what_is_new_and_by_a_group():
             lambda: ergode.Testing({"I": 1}, capacity=3, wait=False, priority="age"),
             "priority is for nodes that wait",
         ),
+        (
+            lambda: ergode.Capacity("H", 3, instead="N", priority="age"),
+            "Capacity: priority is for nodes that wait",
+        ),
+        (lambda: ergode.Trigger(["I", "R", "I"], 3), "count names 'I' twice; expected it once"),
         (lambda: ergode.Trigger("I"), "expected either a level or a fraction"),
         (lambda: ergode.Trigger("I", 3, fraction=0.5), "expected either a level or a fraction"),
         (lambda: ergode.Trigger("I", fraction=0), "fraction is 0; expected a number above zero"),

@@ -41,9 +41,9 @@ class TestLines:
         self.periods = {}
         for k in self.limited:
             moments, tests = periods_of(world.measures[k], run.begin, run.horizon)
+            # All who ask at the first moment of the run are in the line before.
+            moments = np.maximum(moments, np.nextafter(run.begin, np.inf))
             self.periods[k] = np.append(moments, np.inf), np.append(tests, 0)
-            if moments.size and moments[0] <= run.begin:
-                self.left[:, k], self.number[:, k] = tests[0], 1
         self.urgency = {k: _urgency(world, world.measures[k]) for k in self.limited}
 
     def next(self, rows: np.ndarray) -> np.ndarray:
@@ -66,9 +66,9 @@ class TestLines:
             self._test(row[taken], k, who[taken], when[taken])
             spent = row[taken & (self.left[row, k] == 0)]
             self.spent_at[spent, k] = when[taken & (self.left[row, k] == 0)]
-            if one["wait"]:
-                row, who, when = row[~taken], who[~taken], when[~taken]
-                self.asked[row, k, who] = np.minimum(self.asked[row, k, who], when)
+            joins = ~taken & (one["wait"] | (when == run.begin))
+            row, who, when = row[joins], who[joins], when[joins]
+            self.asked[row, k, who] = np.minimum(self.asked[row, k, who], when)
 
     def _test(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
         run, one = self.run, self.run.world.measures[k]
@@ -90,15 +90,16 @@ class TestLines:
             force = self.run._in_force(row, k, when)
             self.asked[row[~force], k] = np.inf
             row, when = row[force], when[force]
+            rest = row
             while row.size:
                 asked = self.asked[row, k]
                 some = (self.left[row, k] > 0) & np.isfinite(asked).any(axis=1)
                 row, when, asked = row[some], when[some], asked[some]
-                urgency = np.where(np.isfinite(asked), self.urgency[k], -np.inf)
-                first = urgency == urgency.max(axis=1, keepdims=True)
-                node = np.where(first, asked, np.inf).argmin(axis=1)  # of equal ones the first
+                node = _first(self.urgency[k], asked)
                 self.asked[row, k, node] = np.inf
                 self._test(row, k, node, when)
+            if not self.run.world.measures[k]["wait"]:
+                self.asked[rest, k] = np.inf
 
 
 class PlaceLines:
@@ -109,6 +110,7 @@ class PlaceLines:
         self.waited = [k for k, m in enumerate(world.measures) if m["kind"] == "capacity"
                        and m.get("wait")]  # fmt: skip
         self.since = np.full((count, len(world.measures), world.nodes), np.inf)
+        self.urgency = {k: _urgency(world, world.measures[k]) for k in self.waited}
         self.enters = np.full((count, len(self.waited), world.nodes), np.inf)
 
     def wait(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
@@ -125,7 +127,7 @@ class PlaceLines:
         return self.enters[rows].min(axis=(1, 2), initial=np.inf)
 
     def admit(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
-        """After a moment: whoever has waited the longest gets a place that is free."""
+        """After a moment: the first in the line get the places that are free."""
         run, found = self.run, np.zeros(rows.size, bool)
         over = run.clock[rows] < time
         for place, k in enumerate(self.waited):
@@ -137,7 +139,7 @@ class PlaceLines:
                 if not here.size:
                     break
                 row = rows[here]
-                node = self.since[row, k].argmin(axis=1)  # of equal ones the first
+                node = _first(self.urgency[k], self.since[row, k])
                 self.since[row, k, node] = np.inf
                 self.enters[row, place, node] = np.nextafter(run.clock[row], np.inf)
                 free[here] -= 1
@@ -153,6 +155,13 @@ class PlaceLines:
             mine = place == number
             to = self.run.index[self.run.world.measures[k]["compartment"]]
             self.run._enter(rows[mine], node[mine], np.full(int(mine.sum()), to), time[mine])
+
+
+def _first(urgency: np.ndarray, since: np.ndarray) -> np.ndarray:
+    """Of those who wait, [row, node], who is the most urgent, and has waited the longest."""
+    level = np.where(np.isfinite(since), urgency, -np.inf)
+    first = level == level.max(axis=1, keepdims=True)
+    return np.where(first, since, np.inf).argmin(axis=1)  # of equal ones the first
 
 
 def _urgency(world: World, one: dict[str, Any]) -> np.ndarray:

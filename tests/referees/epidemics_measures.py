@@ -78,8 +78,7 @@ def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, A
     if count > 1:
         one["interval"] = [0.3, 0.5][: count - 1] if rng.random() < 0.5 else 0.4
         one["infectivity_reduction"] = [0.1, 0.9, 0.4][:count]
-    by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
-    one["priority"] = "age" if rng.random() < 0.5 else {"risk": by_risk}
+    one["priority"] = _priority(rng)
     if not isinstance(one["dose_rate"], tuple) and rng.random() < 0.5:
         one.pop("start")
         one["trigger"] = trigger
@@ -96,6 +95,11 @@ def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, A
         if rng.random() < 0.3:
             made["among"] = "group"
     world.measures[-1:-1] = [one, booster]
+
+
+def _priority(rng: np.random.Generator) -> Any:
+    by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
+    return "age" if rng.random() < 0.5 else {"risk": by_risk}
 
 
 def _add_capacity(rng: np.random.Generator, world: World) -> None:
@@ -122,6 +126,8 @@ def _add_capacity(rng: np.random.Generator, world: World) -> None:
     if free:
         name = str(rng.choice(free))
         two = {"kind": "capacity", "compartment": name, "places": 1, "wait": True}
+        if world.layers and rng.random() < 0.7:
+            two["priority"] = _priority(rng)
         world.measures.insert(-1, two)
     if choices or free:
         # Stays that end together would differ by rounding: 1.2, and 0.4 + 0.8.
@@ -180,8 +186,7 @@ def _add_lines(rng: np.random.Generator, world: World) -> None:
     }  # fmt: skip
     one["sensitivity"][str(some[0])] = 1.0
     if one["wait"] and world.layers and rng.random() < 0.7:
-        by_risk = {"high": 2.0, "low": 1.0} if rng.random() < 0.5 else {"high": 0.0, "low": 3.0}
-        one["priority"] = "age" if rng.random() < 0.5 else {"risk": by_risk}
+        one["priority"] = _priority(rng)
     world.measures.insert(-1, one)
 
 

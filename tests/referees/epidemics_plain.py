@@ -99,13 +99,16 @@ class _Run:
             self.own[k] *= world.own_factor("infectivity", k)[self.source]
         self.from_ = np.array([self.index[s] for s, _, _ in world.infections])
         self.into = np.array([self.index[x] for _, x, _ in world.infections])
-        largest = self.rates.sum(axis=0).max()
+        # The largest rate from one compartment into another, by all infections.
+        self.fastest = np.zeros((len(world.compartments),) * 2)
+        for k, place in enumerate(self.from_):
+            self.fastest[:, place] += self.rates[k]
         peak = np.ones(self.layer.size)
         for k, name in enumerate(world.layers or [""]):
             if name in world.factors:
                 peak[self.layer == k] = max(world.factors[name][1])
         highest = max([1.0, *(max(factors) for _, factors in world.profiles.values())])
-        self.bound = self.weight * largest * peak * highest * self.own.max(axis=0)
+        self.bound = self.weight * peak * highest * self.own.max(axis=0)
         meets = world.meetings or []
         self.moments = np.array(sorted({m[2] for m in meets if m[2] == m[3]}))
         self.spans: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
@@ -138,7 +141,7 @@ class _Run:
         rows = np.arange(count)
         base = self.index[world.infections[0][0]]
         self.at[:] = base
-        self.next_contact = self._propose(self.clock)
+        self.next_contact = np.full(count, np.inf)
         self.next_moment = np.zeros(count, int)
         begins: list[tuple[str, np.ndarray, float]] = []
         for name, value in world.initial.items():
@@ -164,17 +167,25 @@ class _Run:
                 self._enter(mine, np.full(mine.size, node), np.full(mine.size, base),
                             self.clock[mine])  # fmt: skip
 
-    def _propose(self, clock: np.ndarray) -> np.ndarray:
-        total = self.bound.sum()
-        if total == 0.0:
-            return np.full(clock.size, np.inf)
-        return clock + self.rng.exponential(1.0 / total, clock.size)
+    def _bounds(self, rows: np.ndarray) -> np.ndarray:
+        """The largest rate along each arc while nobody moves, [row, arc]."""
+        at = self.at[rows]
+        return self.fastest[at[:, self.source], at[:, self.target]] * self.bound
+
+    def _propose(self, rows: np.ndarray) -> None:
+        """The next contact of each; drawn anew after each event, as it has no memory."""
+        total = self._bounds(rows).sum(axis=1)
+        wait = self.rng.standard_exponential(rows.size)
+        some = total > 0.0
+        self.next_contact[rows] = np.inf
+        self.next_contact[rows[some]] = self.clock[rows[some]] + wait[some] / total[some]
 
     # ---- what happens
 
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
         rows = np.arange(self.clock.size)
         while rows.size:
+            self._propose(rows)
             due = self.due[rows].min(axis=1)
             detect = self.detected[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
             come = self.import_at[rows].min(axis=1)
@@ -559,9 +570,9 @@ class _Run:
             self._next_importation(mine, int(k), when)
 
     def _contact(self, rows: np.ndarray, time: np.ndarray) -> None:
-        self.next_contact[rows] = self._propose(time)
-        ends = np.cumsum(self.bound)
-        arc = np.searchsorted(ends, self.rng.random(rows.size) * ends[-1])
+        bounds = self._bounds(rows)
+        ends = np.cumsum(bounds, axis=1)
+        arc = (self.rng.random(rows.size) * ends[:, -1] >= ends.T).sum(axis=0)
         source, target, layer = self.source[arc], self.target[arc], self.layer[arc]
         left = self.weight[arc] * self._left(rows, source, target, layer, time)
         left *= (self.infected_at[rows, source] < time) & (self.infected_at[rows, target] < time)
@@ -572,7 +583,8 @@ class _Run:
                 for first, last, _ in self.spans[pair]:
                     meets |= (arc == number) & (first <= time) & (time < last)
             left *= meets
-        u, reached = self.rng.random(rows.size) * self.bound[arc], np.zeros(rows.size)
+        u = self.rng.random(rows.size) * bounds[np.arange(rows.size), arc]
+        reached = np.zeros(rows.size)
         into = np.full(rows.size, -1)
         for j in range(self.from_.size):
             rate = np.where(self.at[rows, target] == self.from_[j], 1.0, 0.0)

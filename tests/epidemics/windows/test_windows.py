@@ -104,7 +104,7 @@ def everything(age=0.0):
                 stop=ergode.Trigger("I2", 6, below=True),
             ),
             ergode.Capacity("S", 60, instead="R1"),
-            ergode.Capacity("R1", 40, wait=True),
+            ergode.Capacity("R1", 40, wait=True, priority="group"),
             ergode.Testing({"I2": 0.5}, fraction=0.7, isolation=4, delay=0.5),
             ergode.Testing(
                 {"I1": 0.8, "I2": 0.4},

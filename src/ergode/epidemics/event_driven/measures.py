@@ -26,6 +26,7 @@ from ergode.epidemics.shared.lines import (
     empty_line,
     is_positive,
     join,
+    may_join,
     next_period,
     next_tested,
     spend,
@@ -230,7 +231,7 @@ def ask_for_test(plan, nodes, node, stay, compartment, time, run):
                 state.left[_ONLY, line] -= np.int32(1)
                 if state.left[_ONLY, line] <= 0:
                     spend(starts, plan, k, time)
-            elif plan.lines.waits[line] != 0 and state.since[line, node] < 0.0:
+            elif may_join(plan, state, line, node, time):
                 state.since[line, node] = time
                 join(plan, state, _ONLY, line, _ONLY, node)
 

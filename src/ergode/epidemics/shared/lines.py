@@ -121,8 +121,13 @@ def lines_of(
     of = np.full(max(1, len(interventions)), -1, np.int32)
     of[rows] = np.arange(len(rows))
     asks = np.zeros((count, len(model.compartments)), np.uint8)
-    ranked = any(isinstance(one, Testing) and one.priority is not None for one in given)
+    priorities = [getattr(one, "priority", None) for one in given]
+    ranked = any(priority is not None for priority in priorities)
     urgency = np.zeros((count, contacts.node_count if ranked else 1), np.int32)
+    for line, priority in enumerate(priorities):
+        if priority is not None:
+            urgent = urgency_of(priority, contacts, f"interventions[{rows[line]}]")
+            urgency[line] = np.unique(-urgent, return_inverse=True)[1]
     first = [0]
     moments: list[np.ndarray] = []
     tests: list[np.ndarray] = []
@@ -131,15 +136,13 @@ def lines_of(
             where = f"interventions[{rows[line]}]"
             for name in one.sensitivity:
                 asks[line, compartment_index(model, name, where)] = 1
-            if one.priority is not None:
-                urgent = urgency_of(one.priority, contacts, where)
-                urgency[line] = np.unique(-urgent, return_inverse=True)[1]
             starts = period_starts(one, begin, begin + horizon)
             level: Any = one.capacity
             each = np.full(starts.size, 0 if isinstance(level, Calendar) else level)
             if isinstance(level, Calendar):
                 each = level.at(starts + ROUNDING * (1.0 + np.abs(starts)))
-            moments.append(np.maximum(starts - begin, 0.0))
+            # All who ask at the first moment of the run are in the line before its first period.
+            moments.append(np.maximum(starts - begin, np.nextafter(np.zeros(1, precision), 1)))
             tests.append(each.astype(np.int64))
         moments.append(np.full(1, np.inf))
         tests.append(np.zeros(1, np.int64))
@@ -208,10 +211,7 @@ def begin_line_counts(plan, state, row, starts):
         state.arrived[row, line] = np.int32(0)
         state.left[row, line] = np.int32(0)
         state.period[row, line] = np.int32(0)
-        if next_period(plan, state, row, line) <= 0.0:
-            begin_period(plan, state, row, line, starts)
-        else:
-            starts[spent_from(plan, plan.lines.measure[line])] = real(0.0)
+        starts[spent_from(plan, plan.lines.measure[line])] = real(0.0)
 
 
 def begin_period(plan, state, row, line, starts):
@@ -233,6 +233,8 @@ def empty_line(state, row, line, shift):
 def next_tested(plan, state, row, line, shift, starts):
     """At the beginning of a period: the node of a line that is tested next, or -1."""
     if state.left[row, line] <= 0 or state.size[row, line] == 0:
+        if plan.lines.waits[line] == 0:  # who asked at the first moment of the run
+            empty_line(state, row, line, shift)
         return np.int64(-1)
     node = _leave(plan, state, row, line, shift)
     use_test(plan, state, row, line, starts)
@@ -339,6 +341,12 @@ def admitted_to(plan, state, position):
 def enter_place(state, line, position):
     """A node enters the place that it has got."""
     state.since[line, position] = _NOBODY
+
+
+def may_join(plan, state, line, position, time):
+    """Whether a node that finds no test joins the line; at time zero all do, until just after."""
+    waits = plan.lines.waits[line] != 0 or time == 0.0
+    return waits and state.since[line, position] < 0.0
 
 
 def spend(starts, plan, k, time):

@@ -21,6 +21,7 @@ from ergode.epidemics.shared.lines import (
     empty_line,
     enter_place,
     is_positive,
+    may_join,
     next_period,
     next_tested,
     spent_from,
@@ -48,7 +49,7 @@ def ask_for_test(epidemic, place, stay, compartment, time):
         ):
             if time < starts[spent_from(plan, k)]:
                 add(state.left, (np.int64(slot), np.int64(line)), np.int32(-1))
-            elif plan.lines.waits[line] != 0 and state.since[line, position] < 0.0:
+            elif may_join(plan, state, line, position, time):
                 _arrive(state, place, line, time)
 
 

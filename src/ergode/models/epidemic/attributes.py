@@ -160,6 +160,19 @@ def factors_by(owner: str, name: str, given: Any) -> Any:
     return given.each(check)
 
 
+def priority_by(owner: str, given: Any) -> Any:
+    """A checked priority: the name of an attribute, numbers by attribute, or None.
+
+    Raises
+    ------
+    ModelError
+        It is none of these, or a number is negative.
+    """
+    if given is not None and not isinstance(given, ByAttribute):
+        check_text(owner, "priority", given)
+    return factors_by(owner.lower(), "priority", given)
+
+
 # ---- which entry each node of a network has
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import check_switch, check_text
 from ergode.core.errors import ModelError
+from ergode.models.epidemic.attributes import ByAttribute, priority_by
 from ergode.models.epidemic.dates import (
     Moment,
     as_tuple,
@@ -42,8 +43,9 @@ class Trigger:
     Parameters
     ----------
     count : str or sequence of str
-        A compartment, or several compartments that are counted together; or ``"cases"``:
-        cumulative infections, with seeds and importations.
+        A compartment; or ``"cases"``: cumulative infections, with seeds and importations; or
+        several of these, whose counts are added.  Compartments do not overlap, but a case is also
+        in some compartment: ``["I", "cases"]`` counts an infectious case twice.
     level : int, optional
         Threshold of the count.
     delay : float
@@ -99,6 +101,9 @@ class Trigger:
             raise ModelError(
                 f"Trigger: count is {self.count!r}; expected a compartment, several, or 'cases'"
             )
+        for name in self.counted:
+            if self.counted.count(name) > 1:
+                raise ModelError(f"Trigger: count names '{name}' twice; expected it once")
         if self.level is not None and self.level < 1:
             raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
         check_switch("Trigger", "below", self.below)
@@ -378,6 +383,10 @@ class Capacity(Intervention):
         outcomes of its own.
     wait : bool
         In place of `instead`: whether nodes wait until a place is free.
+    priority : str or ByAttribute, optional
+        Among those who wait: name of a node attribute, nodes with the largest value come first,
+        such as ``"age"``; or the numbers of a ByAttribute. Nodes of equal priority, or all nodes
+        without a priority, come in the order in which they began to wait.
 
     Notes
     -----
@@ -390,10 +399,11 @@ class Capacity(Intervention):
 
     A node that waits stays in the compartment from which it comes: it infects others as before, the
     time since it entered that compartment goes on, and an isolation there lasts. Only a place ends
-    its wait. Each place that becomes free is for the node that has waited the longest, which enters
-    just after that moment; of nodes that began to wait at one moment, the lower node number comes
-    first. While nodes wait, nobody else enters. Nodes cannot wait in a compartment from which an
-    infection leads, or in which tests at a rate may be positive.
+    its wait, however long that is. Each place that becomes free is for the node of the highest
+    priority, and of these the one that has waited the longest, which enters just after that moment;
+    of nodes that began to wait at one moment, the lower node number comes first. While nodes wait,
+    nobody else enters. Nodes cannot wait in a compartment from which an infection leads, or in
+    which tests at a rate may be positive.
 
     Examples
     --------
@@ -412,15 +422,18 @@ class Capacity(Intervention):
     ... )
     >>> beds = ergode.Capacity("H", 50, instead="N")
 
-    Without one, nodes wait in I until there is one:
+    Without one, nodes wait in I until there is one; the youngest get the next one:
 
     >>> beds = ergode.Capacity("H", 50, wait=True)
+    >>> youngest = ergode.ByAttribute("age", [2, 1, 0], groups=[0, 20, 60])
+    >>> beds = ergode.Capacity("H", 50, wait=True, priority=youngest)
     """
 
     compartment: str
     places: int
     instead: str | None = None
     wait: bool = False
+    priority: str | ByAttribute | None = None
 
     def __post_init__(self) -> None:
         places = self.places
@@ -431,6 +444,9 @@ class Capacity(Intervention):
             raise ModelError(
                 "Capacity: expected either a compartment that nodes enter instead, or wait=True"
             )
+        if self.priority is not None and not self.wait:
+            raise ModelError("Capacity: priority is for nodes that wait, but wait is False")
+        object.__setattr__(self, "priority", priority_by("Capacity", self.priority))
         if self.compartment == self.instead:
             raise ModelError(
                 f"Capacity: '{self.compartment}' cannot be its own replacement; expected another "

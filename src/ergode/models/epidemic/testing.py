@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ergode.core.arguments import check_switch, check_text
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
-from ergode.models.epidemic.attributes import ByAttribute, factors_by
+from ergode.models.epidemic.attributes import ByAttribute, priority_by
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import number_of
 from ergode.models.epidemic.interventions import SHARE, SPAN, Intervention
@@ -74,10 +74,13 @@ class Testing(Intervention):
     has recovered.  If the measure is not in force at the beginning of a period, all who wait leave
     the line.
 
-    Nodes that ask at exactly one moment are all tested if a test was left before, and the next
-    period has as many fewer.  This happens with seeds, which all ask at the first moment, and with
-    holding times of a fixed length.  A measure that starts a little later tests none of the seeds.
-    Of nodes that wait and asked at one moment, the lower node number comes first.
+    Seeds, and all others who ask at the first moment of the run, are in the line before the first
+    period.  Just after that moment the first of them are tested, as at the beginning of a period;
+    the others wait, or are not tested.  A measure that starts later tests none of the seeds.
+
+    Later, nodes that ask at exactly one moment are all tested if a test was left before, and the
+    next period has as many fewer.  This happens with holding times of a fixed length.  Of nodes
+    that wait and asked at one moment, the lower node number comes first.
 
     Examples
     --------
@@ -158,7 +161,4 @@ class Testing(Intervention):
         object.__setattr__(self, "capacity", given)
         if self.priority is not None and not self.wait:
             raise ModelError("Testing: priority is for nodes that wait, but wait is False")
-        if isinstance(self.priority, ByAttribute):
-            object.__setattr__(self, "priority", factors_by("testing", "priority", self.priority))
-        elif self.priority is not None:
-            check_text("Testing", "priority", self.priority)
+        object.__setattr__(self, "priority", priority_by("Testing", self.priority))

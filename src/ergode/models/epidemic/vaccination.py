@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_switch, check_text
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.core.words import counted
-from ergode.models.epidemic.attributes import ByAttribute, factors_by
+from ergode.models.epidemic.attributes import ByAttribute, priority_by
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import number_of
 from ergode.models.epidemic.interventions import SHARE, SPAN, Intervention, Trigger
@@ -237,8 +237,4 @@ class Vaccination(Intervention):
                     "a Calendar"
                 )
         object.__setattr__(self, "dose_rate", given)
-        if isinstance(self.priority, ByAttribute):
-            priority = factors_by("vaccination", "priority", self.priority)
-            object.__setattr__(self, "priority", priority)
-        elif self.priority is not None:
-            check_text("Vaccination", "priority", self.priority)
+        object.__setattr__(self, "priority", priority_by("Vaccination", self.priority))
