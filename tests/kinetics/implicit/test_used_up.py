@@ -40,12 +40,33 @@ def test_a_titration_turns_where_the_acid_ends(method, errors, device):
         assert np.abs(found["concentration"][0, 1:] - exact).max() < errors * rtol + 3e-6
 
 
+NUCLEI = [
+    "p", "n", "he4", "c12", "o16", "ne20", "na23", "mg23", "mg24", "al27", "si28", "p31", "s32",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("method", "errors"), [("rodas4", 0.1), ("rosenbrock23", 2.0)])
+def test_carbon_burns_by_traces(method, errors, device):
+    """Neutrons and Mg23 are far below `atol`, appear together, and destroy each other.
+
+    From zero, where the Jacobian knows nothing of that, a step overshoots to below zero.
+    """
+    rng = np.random.default_rng(5)
+    zones = {
+        "times": [0, 100.0], "temperature": rng.uniform(0.8e9, 2.5e9, 24), "device": device,
+        "density": 10 ** rng.uniform(5, 9, 24), "initial": {"c12": 0.5, "o16": 0.5},
+    }  # fmt: skip
+    network = ergode.read_reaclib(NUCLEI)
+    exact = integrate(network, rtol=1e-8, atol=1e-13, **zones)["mass_fraction"]
+    found = integrate(network, method=method, max_steps=1_000, **zones)
+    assert (found["status"] == 0).all()
+    assert np.abs(found["mass_fraction"] - exact).max() < errors * 1e-4
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_protons_that_end(device):
     """Na23 is burnt by protons as soon as Mg23 decays to it, until there are no protons."""
-    names = [
-        "p", "n", "he4", "c12", "o16", "ne20", "na23", "mg23", "mg24", "al27", "si28", "p31", "s32",
-    ]  # fmt: skip
     initial = {
         "p": 0.0012, "he4": 0.0384, "c12": 0.0013, "o16": 0.35, "mg23": 0.519, "mg24": 0.0003,
         "si28": 0.0898,
@@ -54,7 +75,7 @@ def test_protons_that_end(device):
         "times": [0, 1.0], "temperature": 1.326e9, "density": 1.72e7, "initial": initial,
         "device": device,
     }  # fmt: skip
-    network = ergode.read_reaclib(names)
+    network = ergode.read_reaclib(NUCLEI)
     exact = integrate(network, rtol=1e-9, atol=1e-14, **zone)["mass_fraction"][0, -1]
     assert 0.001 < exact.sel(species="na23") < 0.01
     for rtol in (1e-3, 1e-5):

@@ -15,8 +15,8 @@ SOON = 1e-3  # of a step
 LEAST_FIRST = 1e-16
 # Largest relative change of a given temperature or density in a step.
 CHANGE = 0.05
-# Of the terms of an amount: less below zero is no error.
-ROUNDING = 1e-12
+# How far an amount may be below zero: by rounding, as a fraction of its terms, and of `absolute`.
+ROUNDING, BELOW = 1e-12, 1e-8
 
 
 def first_step(absolute, rtol, y, change, span, reduced):
@@ -55,8 +55,9 @@ def fastest_heating(rise, before, after, duration, begin, since, steepest, peak)
 def finish_step(method, absolute, rtol, vectors):
     """Compute the end of a step, into `vectors.new`; returns this thread's squared errors.
 
-    The error of an amount below zero is at least its size: where a species is used up within a
-    step, both formulas may agree to go on along its slope. Rounding is no such error.
+    The error of an amount below zero is at least its size: both formulas may agree to go on along
+    the slope of a species that is used up within the step. Such errors add up, for what is below
+    zero is clipped; so `absolute` counts less in them.
     """
     y, new, U = vectors.y, vectors.new, vectors.stages
     count, part = absolute.size, 0.0
@@ -68,10 +69,11 @@ def finish_step(method, absolute, rtol, vectors):
             size += abs(term)
             error += method.e[j] * U[j * count + i]
         new[i] = total
-        below = -total - ROUNDING * size
-        if below > abs(error):
-            error = below
-        ratio = error / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
+        relative = rtol * max(abs(y[i]), abs(total))
+        ratio = abs(error) / (absolute[i] + relative)
+        below = (-total - ROUNDING * size) / (BELOW * absolute[i] + relative)
+        if below > ratio:
+            ratio = below
         part += ratio * ratio
     return part
 

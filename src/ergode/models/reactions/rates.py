@@ -268,7 +268,8 @@ class PowerLaw(RateCoefficient):
 
     The rate of the reaction is k times the product of c_i^n_i: n_i is the order in species i, and
     c_i its concentration. The rate is zero where a species with an order other than 0 is missing.
-    With order 0 it goes on when the species is used up; the result is then flagged as inaccurate.
+    With order 0 it goes on when the species is used up: the solution ends there, and the status is
+    ``STEP_TOO_SMALL``.
 
     Parameters
     ----------
