@@ -187,7 +187,8 @@ class Variational:
             "sensitivity": np.ascontiguousarray(np.swapaxes(tangents, -1, -2)),
             "status": found["status"].values,
         }
-        coords = {"time": found["time"], "variable": field.variables, "with_respect_to": names}
+        variables = list(field.variables)
+        coords = {"time": found["time"], "variable": variables, "with_respect_to": names}
         return derived(found, "sensitivities", values, coords, {"model_digest": field.digest})
 
 
