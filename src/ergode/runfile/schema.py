@@ -49,15 +49,16 @@ _SPACE: Schema = {
         "periodic": {"type": ["boolean", "array"], "items": {"type": "boolean"}},
     },
 }  # fmt: skip
+_ONE_OR_MORE: Schema = {"type": ["number", "array"], "items": _NUMBER}
 _TANK: Schema = {
     "type": "object", "additionalProperties": False, "required": ["inflow", "residence_time"],
     "properties": {
-        "inflow": _OBJECT,
-        **{
-            key: {"type": ["number", "array"], "items": _NUMBER}
-            for key in ("residence_time", "temperature")
-        },
+        "inflow": _OBJECT, "residence_time": _ONE_OR_MORE, "temperature": _ONE_OR_MORE,
     },
+}  # fmt: skip
+_TUBE: Schema = {
+    "type": "object", "additionalProperties": False, "required": ["velocity"],
+    "properties": {"velocity": _ONE_OR_MORE},
 }  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
@@ -68,14 +69,14 @@ _BY_READER: dict[Any, Schema] = {
     Table.path: _TEXT,
     Table.items: _LIST,
     Table.numbers: {"type": "array", "items": _NUMBER},
-    Table.one_or_more: {"type": ["number", "array"], "items": _NUMBER},
+    Table.one_or_more: _ONE_OR_MORE,
     Table.times: {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]},
     Table.times_or_dates: {"anyOf": [_LIST, _GRID]},
     Table.moment: _NAMED,  # a date is text for an editor
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
-    kinetics.stirred_tank: _TANK,
+    kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
