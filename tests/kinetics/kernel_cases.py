@@ -68,7 +68,7 @@ CASES = {
 
 
 def burning():
-    """A few molecules, with third bodies and reverse reactions."""
+    """A few molecules, with third bodies, a mixture and reverse reactions."""
     kinds = {"H": (2.5, -700.0), "OH": (3.0, 3e3), "H2O": (4.0, -3e4), "H2": (3.5, -1e3)}
     made = {"H": {"H": 1}, "OH": {"O": 1, "H": 1}, "H2O": {"O": 1, "H": 2}, "H2": {"H": 2}}
     species = []
@@ -81,9 +81,16 @@ def burning():
         ergode.Arrhenius(1e22, -2.0, 0.0), ergode.Arrhenius(1e14, 0.0, 0.0), {"H2": 2.0},
         troe=(0.6, 100.0, 1e4),
     )  # fmt: skip
+    mixed = ergode.LinearBurke(
+        ergode.Falloff(ergode.Arrhenius(1e22, -2.0), ergode.Arrhenius(1e14), troe=(0.6, 1e2, 1e4)),
+        {"H2": ergode.Arrhenius(0.2, 0.4, -50.0), "H2O": 6.0},
+        {"H2O": ergode.PressureLog([(1e4, ergode.Arrhenius(1e9)), (1e7, ergode.Arrhenius(1e12))])},
+    )
     reactions = []
-    for text, law in (("2 H -> H2", weak), ("H + OH -> H2O", fall), ("H2 + OH -> H2O + H",
-                      ergode.Arrhenius(1e10, 1.0, 2e3))):  # fmt: skip
+    for text, law in (
+        ("2 H -> H2", weak), ("H + OH -> H2O", fall), ("H + OH -> H2O", mixed),
+        ("H2 + OH -> H2O + H", ergode.Arrhenius(1e10, 1.0, 2e3)),
+    ):  # fmt: skip
         left, right = text.split(" -> ")
         reactions += [
             ergode.Reaction(text, rate_constant=law),

@@ -9,7 +9,8 @@ import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import burn
-from ergode.kinetics.burn import Burned, _load, _store
+from ergode.kinetics.burn_on_device import _load, _own_tolerances, _store
+from ergode.kinetics.cells import Burned
 from ergode.kinetics.kernel_options import HEATING, NEUTRINOS
 from ergode.kinetics.physics.equation_of_state import (
     DEGENERATE,
@@ -85,11 +86,12 @@ def test_what_goes_between_layouts_compiles():
     code = np.ones(3, np.uint8)
     load = (0, 3, two, one, one, np.ones(2), 1, 1, 1.0, 1.0, np.ones((3, 1)), out, code)
     burned = Burned(two, one, code, one)
+    tolerances = (0, 3, one, two, np.ones(2), 1.0, 1, np.ones((3, 4)), out, code)
     store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1.0, one)
     store += (np.ones((9, 9)), np.ones(2), burned)
     matter = (0, 3, two, one, one, one, one, np.ones(3), np.ones(3))
     for body, arguments, bindings in (
-        (_load, load, {}), (_store, store, {}),
+        (_load, load, {}), (_store, store, {}), (_own_tolerances, tolerances, {}),
         (_store, store, {NEUTRINOS: True, HEATING: PRESSURE}),
         (_matter, matter, {STATE: DEGENERATE}),
         (_matter, matter, {STATE: HELMHOLTZ}),

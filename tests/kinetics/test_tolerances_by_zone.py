@@ -5,7 +5,13 @@ import pytest
 from kernel_cases import CARBON, EXPLICIT, ROBERTSON, burning
 
 import ergode
+from ergode.core import kernels
+from ergode.core.devices import resolve
+from ergode.core.status import Status
 from ergode.kinetics import burn, integrate
+from ergode.kinetics.burn_on_device import _own_tolerances
+from ergode.kinetics.network.to_tables import to_tables
+from ergode.kinetics.tolerances import Tolerances, usual_of
 
 RTOL = np.array([1e-3, 1e-6, 1e-4])
 ATOL = np.array([[1e-6, 1e-10, 1e-6], [1e-9, 1e-13, 1e-9], [1e-8, 1e-8, 1e-8]])
@@ -127,6 +133,40 @@ def test_every_cell_is_a_call_of_its_own(kind, heating):
     assert len(energies) == 3
 
 
+@pytest.mark.parametrize("kind", BURNING)
+def test_rows_of_a_device_are_those_of_the_host(kind):
+    """By the kernel of a device, run on the CPU."""
+    mechanism = to_tables(BURNING[kind][0])
+    count, width = len(mechanism.mass), len(mechanism.mass) + 1
+    rtol, atol = np.geomspace(1e-7, 1e-2, 5), np.geomspace(1e-9, 1e-6, 5 * count).reshape(5, count)
+    partly = np.where(np.arange(count) == 1, np.nan, atol)
+    run = kernels.for_each(_own_tolerances)
+
+    def rows(relative, absolute, complete=0):
+        found, out = np.zeros((5, width + 1)), np.zeros((5, 2, width))
+        checked = np.zeros(5, np.uint8)
+        usual = usual_of(mechanism, 1e-4, 10.0)
+        resolve("cpu").run(
+            run, 5, relative, absolute, mechanism.mass, usual, complete, found, out, checked
+        )
+        np.testing.assert_array_equal(np.isnan(out[:, 0, 0]), checked == Status.INVALID_INPUT)
+        return found, checked
+
+    one, nothing = np.array([1e-5]), np.full((1, count), np.nan)
+    for relative, absolute in ((rtol, atol), (one, partly), (rtol, nothing), (rtol, atol[:1])):
+        found, checked = rows(relative, absolute)
+        expected = Tolerances(relative, absolute).rows(mechanism, 10.0, width)
+        np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-15)
+        assert not checked.any()
+    np.testing.assert_array_equal(rows(rtol, atol[:, :1], 1)[0][:, -1], rtol)
+    for place, wrong in enumerate((np.nan, 1e-14, 1.0, -1.0, np.inf)):
+        assert rows(np.where(np.arange(5) == place, wrong, rtol), atol)[1].nonzero()[0] == [place]
+    for place, wrong in enumerate((np.nan, 0.0, -1.0, np.inf)):
+        bad = atol.copy()
+        bad[place, 1] = wrong
+        assert rows(rtol, bad, 1)[1].nonzero()[0] == [place]
+
+
 ZONE = r" in zone 1; expected a positive"
 REFUSED = [
     ({"rtol": [1e-3, 2.0]}, r"rtol is 2 in zone 1; expected at least 1e-13"),
@@ -188,9 +228,22 @@ def test_cells_on_a_device():
     network, *given, duration = cells("nuclei")
     rtol = np.array([[1e-2, 1e-7], [1e-4, 1e-5]])
     here = burn(network, *given, duration, rtol=rtol, heating="constant-volume", device="cpu")
+    given = [cupy.asarray(value) for value in given]
+    options = {"heating": "constant-volume"}
     for asked in (rtol, cupy.asarray(rtol)):
-        there = burn(
-            network, *map(cupy.asarray, given), duration, rtol=asked, heating="constant-volume"
-        )
+        there = burn(network, *given, duration, rtol=asked, **options)
         off = np.abs(cupy.asnumpy(there.mass_fraction) / here.mass_fraction - 1.0)
         assert (off < np.maximum(0.01 * rtol, 1e-8)[..., None]).all()  # steps differ by rounding
+    for atol in (np.full((2, 2, 1), 1e-9), np.tile([1e-9, 1e-10], (2, 2, 1))):
+        one, other = (
+            burn(network, *given, duration, rtol=move(rtol), atol=move(atol), **options)
+            for move in (np.asarray, cupy.asarray)
+        )
+        cupy.testing.assert_array_equal(one.mass_fraction, other.mass_fraction)
+    wrong = cupy.asarray(np.where(rtol == 1e-4, np.nan, rtol))
+    found = burn(network, *given, duration, rtol=wrong, **options)
+    assert cupy.asnumpy(found.status).tolist() == [[0, 0], [int(Status.INVALID_INPUT), 0]]
+    with pytest.raises(
+        ergode.ModelError, match=r"atol has shape \(2, 2, 3\); expected \(2, 2, 2\)"
+    ):
+        burn(network, *given, duration, atol=cupy.ones((2, 2, 3)), **options)

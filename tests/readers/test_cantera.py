@@ -167,6 +167,22 @@ REFUSED = [
     ({"units": {"colour": "red"}}, "unit of 'colour'"),
     ({"units": {"activation-energy": "m/s"}}, "unit 'm/s' of activation-energy"),
 ]
+LIMITS = {
+    "type": "falloff", "low-P-rate-constant": RATE, "high-P-rate-constant": RATE,
+    "Troe": {"A": 0.5, "T3": 1e2, "T1": 1e3},
+}  # fmt: skip
+ARGON = {"name": "AR", "efficiency": RATE}
+MIXTURE = {
+    "equation": "H + O2 => HO2", "type": "linear-Burke", "colliders": [{"name": "M"} | LIMITS],
+}  # fmt: skip
+
+
+def mixture(*colliders):
+    """A reaction of the kind linear-Burke; the first collider may replace M."""
+    usual = MIXTURE["colliders"][colliders[0]["name"] == "M" :]
+    return MIXTURE | {"colliders": [*usual, *colliders]}
+
+
 REACTIONS = [
     ({"orders": {"H": 2}, "equation": "H + O2 <=> HO2"}, "has orders, but is reversible"),
     ({"orders": {"H": -2}}, "order -2 in H without negative-orders"),
@@ -183,7 +199,27 @@ REACTIONS = [
     (MASEL | {"rate-constant": MASEL["rate-constant"] | {"w": 50.0}}, "less than the bond"),
     (MASEL | {"rate-constant": MASEL["rate-constant"] | {"Ea0": -1.0}}, "expected 0 or more"),
     (MASEL | {"equation": "H + O2 + M => HO2 + M"}, "does not go with a rate of the kind Blow"),
-    ({"type": "linear-Burke"}, "kind 'linear-Burke'"),
+    ({"type": "surface"}, "rate of the kind 'surface'"),
+    (MIXTURE | {"colliders": []}, "has the colliders []; expected a list, M first"),
+    (MIXTURE | {"colliders": [ARGON]}, "expected a list, M first"),
+    (MIXTURE | {"equation": "H + O2 (+AR) => HO2 (+AR)"}, "partner (+AR), which does not go with"),
+    (mixture({"name": "M", "type": "falloff"}), "collider 'M' has a falloff without Troe"),
+    (
+        mixture({"name": "M"}),
+        "collider 'M' has a rate of the kind None; expected falloff, pressure",
+    ),
+    (mixture(ARGON | {"type": "Arrhenius"}), "collider 'AR' has a rate of the kind 'Arrhenius'"),
+    (mixture(ARGON | {"efficiencies": {}}), "collider 'AR' has the key 'efficiencies'"),
+    (mixture(ARGON, ARGON), "collider 'AR' is there twice"),
+    (mixture({"name": "AR"}), "collider 'AR': efficiency is None; expected A, b and Ea"),
+    (mixture({"name": "AR", "eig0": RATE}), "collider 'AR' has the key 'eig0'"),
+    (mixture({"name": "AR", "efficiency": RATE | {"A": -1}}), "efficiency of 'AR'"),
+    (mixture({"name": "HE", "efficiency": RATE}), "the collider 'HE', not a species of the phase"),
+    (mixture(MIXTURE["colliders"][0] | {"efficiency": RATE | {"A": 2}}), "has for M another effic"),
+    (
+        mixture({"name": "AR", "efficiency": RATE | {"A": 0.0}} | LIMITS),
+        "rate of 'AR' in a LinearBurke needs an efficiency above 0",
+    ),
     ({"type": ["falloff"]}, "rate of the kind"),
     ({"rate-constant": RATE | {"A": -2}}, "negative factor -2 without negative-A"),
     ({"rate-constant": RATE | {"T": 1}}, "rate constant has the key 'T'"),
@@ -217,7 +253,8 @@ def test_what_is_not_known_is_refused_by_name(path, refusal, changes, message):
 
 @pytest.mark.parametrize(("change", "message"), REACTIONS)
 def test_a_reaction_that_is_not_known_is_refused_by_name(path, refusal, change, message):
-    one = change if "low-P-rate-constant" in change or change.get("type") == "three-body" else None
+    whole = "low-P-rate-constant" in change or change.get("type") in ("three-body", "linear-Burke")
+    one = change if whole else None
     one = one or CONTENT["reactions"][0] | change
     path.write_text(json.dumps(changed(reactions=[one])))
     said = refusal(ergode.read_cantera, path)

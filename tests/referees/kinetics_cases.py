@@ -61,6 +61,14 @@ def law_of(rng, kind, hot, speed, amount, names, cold):
         points = 10 ** np.sort(rng.uniform(-2, 2, 3)) * middle
         law["points"] = [(float(p), scaled(rng, hot, speed * 10 ** rng.uniform(-1, 1), 8))
                          for p in points]  # fmt: skip
+    elif kind == "mixture":
+        falling = ["falloff", "plog", "chebyshev"]
+        some = rng.choice(names, int(rng.integers(1, 4)), replace=False)
+        law["efficiencies"] = {str(k): scaled(rng, hot, 10 ** rng.uniform(-1, 1), 1) for k in some}
+        law["rates"] = {
+            k: law_of(rng, str(rng.choice(falling)), hot, speed, amount, names, cold)
+            for k in ("M", *law["efficiencies"]) if k == "M" or rng.random() < 0.6
+        }  # fmt: skip
     elif kind == "chebyshev":
         middle = amount * 8.31e7 * hot
         law["T"], law["p"] = (0.5 * cold, 2.0 * hot), (1e-3 * middle, 1e3 * middle)
@@ -133,13 +141,14 @@ def random_case(seed, kind=None):
     case = {"seed": seed, "times": times_of(rng, begin, span)}
     make = {
         "plain": _plain,
-        "molecules": _molecules,
+        "molecules": _mixed,
         "nuclei": _nuclei,
         "heated": _heated,
         "powers": _powers,
         "tank": _tank,
         "tube": _tube,
         "sun": _sun,
+        "mixture": _mixtures,
     }[kind]
     make(rng, case, begin, span)
     case["rtol"] = float(10 ** rng.uniform(-7, -2.5))
@@ -242,6 +251,24 @@ def _sun(rng, case, begin, span):
     for one in case["reactions"]:
         if one is case["reactions"][0] or rng.random() < 0.5:
             one["sun"] = float(rng.choice([1.0, 1.0, 2.0, 0.5]))
+
+
+def _mixed(rng, case, begin, span, heating=None):
+    """Molecules, some of whose laws are falloff in mixtures, by the rule of Burke and Song."""
+    _molecules(rng, case, begin, span, heating)
+    # Drawn apart: the other numbers of a seed stay.
+    other, amount = np.random.default_rng([case["seed"], 2]), case["pressure"] / (8.31e7 * 2500.0)
+    for one in case["reactions"]:
+        first = one is case["reactions"][0]
+        if one["law"]["kind"] != "balance" and (first or other.random() < 0.3):
+            speed = _speeds(other, span, [sum(one["left"].values())], amount)[0]
+            one["law"] = law_of(other, "mixture", 2500.0, speed, amount, list(ATOMS), 600.0)
+
+
+def _mixtures(rng, case, begin, span):
+    """Mixtures that heat themselves, or keep their temperature."""
+    heatings = ["constant-volume", "constant-pressure", "isothermal-constant-pressure"]
+    _mixed(rng, case, begin, span, heatings[case["seed"] % 3])
 
 
 def _gas(rng):
@@ -354,6 +381,10 @@ def _law(law, reactions):
         )  # fmt: skip
     if kind == "plog":
         return ergode.PressureLog([(p, arrhenius(*one)) for p, one in law["points"]])
+    if kind == "mixture":
+        rates = {k: _law(one | {"partners": ()}, reactions) for k, one in law["rates"].items()}
+        efficiencies = {k: arrhenius(*one) for k, one in law["efficiencies"].items()}
+        return ergode.LinearBurke(rates.pop("M"), efficiencies, rates)
     if kind == "chebyshev":
         return ergode.Chebyshev(law["T"], law["p"], law["rows"])
     if kind == "reaclib":

@@ -64,6 +64,22 @@ def chebyshev(ranges, pressures, rows, t, pressure):
     return 10 ** np.polynomial.chebyshev.chebval2d(x, y, np.array(rows))
 
 
+def falling_off(law, t, partners):
+    """Of a law that depends on the concentration of collision partners [mol/cm3]."""
+    if law["kind"] == "plog":
+        return pressure_log(law["points"], t, partners * R * t)
+    if law["kind"] == "chebyshev":
+        return chebyshev(law["T"], law["p"], law["rows"], t, partners * R * t)
+    high = arrhenius(law["high"], t)
+    reduced = arrhenius(law["low"], t) * partners / high
+    value = high * reduced / (1 + reduced)
+    if law.get("troe"):
+        value *= troe(law["troe"], t, reduced)
+    if law.get("sri"):
+        value *= sri(law["sri"], t, reduced)
+    return value
+
+
 def weak(table, t, electrons):
     """Bilinear in logarithms, the nearest edge beyond the table."""
     rho, hot, rate = (np.array(one, float) for one in table)
@@ -129,10 +145,24 @@ class Model:
         named, default = law["partners"]
         return sum(named.get(name, default) * c[i] for i, name in enumerate(self.names))
 
+    def mixture(self, law, t, c):
+        """Burke and Song's sum over single molecules, each with a coefficient in its own gas."""
+        strength = np.ones(len(c))
+        for name, one in law["efficiencies"].items():
+            strength[self.names.index(name)] = arrhenius(one, t)
+        whole = strength @ c
+        value = 0.0
+        for i, name in enumerate(self.names):
+            own = law["rates"].get(name)
+            pure = falling_off(own, t, whole / strength[i]) if own else None
+            if own is None:
+                pure = falling_off(law["rates"]["M"], t, whole)
+            value += strength[i] * c[i] / whole * pure
+        return value
+
     def coefficients(self, t, c):
         """Of every reaction, in mol/cm3 and s; `c` are concentrations [mol/cm3]."""
         found = np.empty(len(self.left))
-        pressure = max(c.sum() * R * t, 1e-300)
         for k, r in enumerate(self.case["reactions"]):
             law = r["law"]
             kind = law["kind"]
@@ -147,17 +177,11 @@ class Model:
             elif kind == "three-body":
                 value = arrhenius(law["law"], t) * self.partners(law, c)
             elif kind == "falloff":
-                high = arrhenius(law["high"], t)
-                reduced = arrhenius(law["low"], t) * self.partners(law, c) / high
-                value = high * reduced / (1 + reduced)
-                if law.get("troe"):
-                    value *= troe(law["troe"], t, reduced)
-                if law.get("sri"):
-                    value *= sri(law["sri"], t, reduced)
-            elif kind == "plog":
-                value = pressure_log(law["points"], t, pressure)
-            elif kind == "chebyshev":
-                value = chebyshev(law["T"], law["p"], law["rows"], t, pressure)
+                value = falling_off(law, t, self.partners(law, c))
+            elif kind in ("plog", "chebyshev"):
+                value = falling_off(law, t, max(c.sum(), 1e-300 / (R * t)))
+            elif kind == "mixture":
+                value = self.mixture(law, t, c)
             elif kind == "weak":
                 value = weak(law["table"], t, max((self.charge * c).sum(), 1e-300))
             elif kind == "balance":

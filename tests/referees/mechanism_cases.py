@@ -174,10 +174,58 @@ class _Draw:
             found["default-efficiency"] = float(self.rng.uniform(0, 2))
         return found
 
+    def chebyshev(self) -> dict[str, Any]:
+        return {
+            "temperature-range": [290.0, "3000 K"],
+            "pressure-range": ["0.01 atm", self.one_of(["10 bar", "1e7 Pa"])],
+            "data": self.rng.uniform(-1, 1, (3, 2)).tolist(),
+        }
+
+    def pressure_log(self) -> dict[str, Any]:
+        rows = [{"P": f"{pressure} atm"} | self.arrhenius() for pressure in (0.01, 0.01, 1.0, 30.0)]
+        return {"rate-constants": rows[self.rng.integers(2) :]}
+
+    def troe(self) -> dict[str, Any]:
+        troe = {"A": float(self.rng.uniform(0.1, 0.9)), "T3": self.number(1, 3)}
+        troe["T1"] = self.number(2, 4)
+        if self.maybe():
+            troe["T2"] = self.one_of([0.0, self.number(2, 4)])
+        return troe
+
+    def mixture(self, equation: str, arrow: str) -> dict[str, Any]:
+        """Of the kind linear-Burke: partners with efficiencies, some with rates of their own."""
+        word = self.one_of(["efficiency", "eig0"])
+        if self.maybe():
+            equation = " (+M) {} ".join(equation.split(" {} ")) + " (+M)"
+        names = self.rng.choice(list(_ATOMS), self.rng.integers(5), replace=False)
+        colliders = []
+        for name in ("M", *map(str, names), *["HE"] * self.maybe()):
+            one: dict[str, Any] = {"name": name}
+            if name != "M" or word == "eig0":
+                one[word] = {
+                    "A": self.number(-1, 1.5), "b": float(self.rng.uniform(-0.7, 0.7)),
+                    "Ea": float(self.rng.uniform(-300, 300) / self.kelvin()),
+                }  # fmt: skip
+            elif self.maybe():
+                one[word] = {"A": 1, "b": 0, "Ea": 0}
+            if name == "M" or self.maybe():
+                kind = self.one_of(["falloff", "pressure-dependent-Arrhenius", "Chebyshev"])
+                one["type"] = kind
+                if kind == "falloff":
+                    limits = ("low-P-rate-constant", "high-P-rate-constant")
+                    one |= {limit: self.arrhenius() for limit in limits} | {"Troe": self.troe()}
+                else:
+                    one |= self.chebyshev() if kind == "Chebyshev" else self.pressure_log()
+            colliders.append(one)
+        text = equation.format(arrow)
+        return {"equation": text, "type": "linear-Burke", "colliders": colliders}
+
     def association(self, equation: str) -> list[dict[str, Any]]:
         arrow = self.one_of(["<=>", "=>", "="])
         left, right = equation.split("{}")
-        kind = self.rng.integers(7)
+        kind = self.rng.integers(8)
+        if kind == 7:
+            return [self.mixture(equation, arrow)]
         if kind == 0:
             text = f"{left} + M {arrow} {right} + M".replace("  ", " ")
             found = {"equation": text, "rate-constant": self.arrhenius()} | self.partners()
@@ -196,10 +244,8 @@ class _Draw:
             sides = text.split(f" {arrow} ")
             return [
                 {
-                    "equation": f" (+M) {arrow} ".join(sides) + " (+M)", "type": "Chebyshev",
-                    "temperature-range": [290.0, "3000 K"],
-                    "pressure-range": ["0.01 atm", self.one_of(["10 bar", "1e7 Pa"])],
-                    "data": self.rng.uniform(-1, 1, (3, 2)).tolist(),
+                    "equation": f" (+M) {arrow} ".join(sides) + " (+M)",
+                    "type": "Chebyshev", **self.chebyshev(),
                 }
             ]  # fmt: skip
         body = self.one_of(["M", "M", *_COLLIDERS])
@@ -213,11 +259,7 @@ class _Draw:
         elif self.maybe(0.7):
             found["efficiencies"] = {body: float(self.rng.uniform(0.1, 7))}
         if kind == 4:
-            troe = {"A": float(self.rng.uniform(0.1, 0.9)), "T3": self.number(1, 3)}
-            troe["T1"] = self.number(2, 4)
-            if self.maybe():
-                troe["T2"] = self.one_of([0.0, self.number(2, 4)])
-            found["Troe"] = troe
+            found["Troe"] = self.troe()
         elif kind == 5 or (kind == 6 and self.maybe()):
             found["SRI"] = {"A": float(self.rng.uniform(0.1, 1)), "B": 200.0, "C": 1000.0}
             if self.maybe():
@@ -238,15 +280,9 @@ class _Draw:
             rate = {"A": rate["A"], "b": rate["b"], "Ea0": float(intrinsic), "w": float(bond)}
             return [{"equation": text, "type": "Blowers-Masel", "rate-constant": rate}]
         if kind == 0:
-            rows = [
-                {"P": f"{pressure} atm"} | self.arrhenius() for pressure in (0.01, 0.01, 1.0, 30.0)
-            ]
             return [
-                {
-                    "equation": text, "type": "pressure-dependent-Arrhenius",
-                    "rate-constants": rows[self.rng.integers(2) :],
-                }
-            ]  # fmt: skip
+                {"equation": text, "type": "pressure-dependent-Arrhenius"} | self.pressure_log()
+            ]
         if kind == 1:
             common = {"equation": text, "duplicate": True}
             second = self.arrhenius(-1.0) | {"A": -1e-3}

@@ -26,7 +26,7 @@ from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network import rate_tables, to_tables
 
 integrating = importlib.import_module("ergode.kinetics.integrate")
-KINDS = ("plain", "molecules", "nuclei", "heated", "powers", "tank", "tube", "sun")
+KINDS = ("plain", "molecules", "nuclei", "heated", "powers", "tank", "tube", "sun", "mixture")
 IMPLICIT = tuple(name for name, method in METHODS.items() if method.implicit)
 EXPLICIT = tuple(name for name in METHODS if name not in IMPLICIT)
 DEVICES = ("cpu", pytest.param("cuda", marks=pytest.mark.cuda))

@@ -12,7 +12,7 @@ import pytest
 from mechanism_cases import mechanism
 
 import ergode
-from ergode.readers import cantera, cantera_reactions, cantera_units
+from ergode.readers import cantera, cantera_rates, cantera_reactions, cantera_units
 
 ct = pytest.importorskip("cantera")
 pytest.importorskip("ruamel.yaml")
@@ -75,7 +75,7 @@ SHIPPED = {
     "SiF4_NH3_mec.yaml": {"gas": 33},
     "air.yaml": {"air": 8},
     "example_data/ammonia-CO-H2-Alzueta-2023.yaml": {
-        "baseline": 281, "linear-Burke": "rate of the kind 'linear-Burke'",
+        "baseline": 281, "linear-Burke": 281,
     },
     "example_data/n-hexane-NUIG-2015.yaml": {"gas": 5336},
     "gri30.yaml": {"gri30": 325},
@@ -160,18 +160,18 @@ def two_per_cent(monkeypatch):
 
 
 def no_t2(monkeypatch):
-    original = cantera_reactions._broadening
+    original = cantera_rates._broadening
 
     def broadening(*given):
         troe, sri = original(*given)
         return (troe and troe[:3]), sri
 
-    monkeypatch.setattr(cantera_reactions, "_broadening", broadening)
+    monkeypatch.setattr(cantera_rates, "_broadening", broadening)
 
 
 def not_activated(monkeypatch):
-    original = cantera_reactions.Falloff
-    monkeypatch.setattr(cantera_reactions, "Falloff", lambda *given: original(*given[:-1]))
+    original = cantera_rates.Falloff
+    monkeypatch.setattr(cantera_rates, "Falloff", lambda *given: original(*given[:-1]))
 
 
 def no_inverse_powers(monkeypatch):
@@ -179,10 +179,31 @@ def no_inverse_powers(monkeypatch):
 
 
 def no_bond_energy(monkeypatch):
-    original = cantera_reactions.BlowersMasel
+    original = cantera_rates.BlowersMasel
     monkeypatch.setattr(
-        cantera_reactions, "BlowersMasel", lambda *given: original(*given[:3], 1e3 * given[3])
+        cantera_rates, "BlowersMasel", lambda *given: original(*given[:3], 1e3 * given[3])
     )
+
+
+def efficiencies_that_do_not_warm(monkeypatch):
+    original = cantera_rates._efficiency
+    monkeypatch.setattr(
+        cantera_rates, "_efficiency", lambda *given: replace(original(*given), exponent=0.0)
+    )
+
+
+def colliders_without_rates_of_their_own(monkeypatch):
+    original = cantera_rates.LinearBurke
+    monkeypatch.setattr(cantera_rates, "LinearBurke", lambda *given: original(*given[:2]))
+
+
+def eigenvalues_that_are_not_relative(monkeypatch):
+    original = cantera_rates._efficiency
+
+    def efficiency(given, units, what):
+        return original(dict(A=1, b=0, Ea=0) if "'M'" in what else given, units, what)
+
+    monkeypatch.setattr(cantera_rates, "_efficiency", efficiency)
 
 
 def entropy_of_other_units(monkeypatch):
@@ -196,6 +217,8 @@ def entropy_of_other_units(monkeypatch):
     [
         dropped_efficiency, units_of_the_file_alone, no_reference_pressure, two_per_cent, no_t2,
         not_activated, no_bond_energy, no_inverse_powers, entropy_of_other_units,
+        efficiencies_that_do_not_warm, colliders_without_rates_of_their_own,
+        eigenvalues_that_are_not_relative,
     ],
 )  # fmt: skip
 def test_what_is_read_wrongly_is_noticed(tmp_path, monkeypatch, mutate):

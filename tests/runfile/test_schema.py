@@ -44,6 +44,8 @@ BROKEN = [
         "[integrate]",
         "[integrate]\nreactor = { inflow = { A = 1 }, residence_time = [1.0, 'x'] }",
     ),
+    ("robertson", "[integrate]", "[integrate]\nreactor = { velocity = 'fast' }"),
+    ("robertson", "[integrate]", "[integrate]\nreactor = { velocity = 1, residence_time = 1 }"),
     ("lorenz_sweep", "[integrate]", "[integrate]\nmethod = 4"),
     ("lorenz_sweep", "[equations]", "[equation]"),
     ("seen_oscillator", "[propagate]", "[propagate]\nmax_cells = 1.5"),
@@ -68,6 +70,26 @@ def test_a_tank_is_valid(validator, tmp_path):
     path.write_text((EXAMPLES / "robertson.toml").read_text() + "\n" + tank)
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].residence_time.tolist() == [1.0, 2.0]
+
+
+def test_a_tube_is_valid(validator, tmp_path):
+    """Its plan is that of a call."""
+    pytest.importorskip("ruamel.yaml")
+    path = tmp_path / "tube.toml"
+    mechanism = Path(pytest.importorskip("cantera").__file__).parent / "data" / "h2o2.yaml"
+    path.write_text(
+        f'engine = "kinetics"\n[network]\nfile = "{mechanism}"\n[initial]\nH2 = 2.0\nO2 = 1.0\n'
+        "[integrate]\ntimes = { stop = 5.0, count = 11 }\ntemperature = 1200.0\n"
+        'pressure = 1.01325e6\nheating = "constant-pressure"\ndevice = "cpu"\n'
+        "[integrate.reactor]\nvelocity = [1e4, 2e4]\n"
+    )
+    assert is_valid(validator, path.read_text())
+    asked = read(path)
+    assert asked.request.options["reactor"].velocity.tolist() == [1e4, 2e4]
+    assert asked.plan()["chunks"].startswith("2 zones")
+    path.write_text(path.read_text().replace("constant-pressure", "constant-volume"))
+    with pytest.raises(ergode.ModelError, match="tube.toml: .integrate.: plug flow is for molec"):
+        read(path).plan()
 
 
 def test_the_command_prints_it():

@@ -1,7 +1,8 @@
 """Stiff thermonuclear and chemical kinetics in many zones."""
 
 from ergode.core.keywords import suggest_all
-from ergode.kinetics.burn import Burned, burn
+from ergode.kinetics.burn import burn
+from ergode.kinetics.cells import Burned
 from ergode.kinetics.conditions import Trajectory, daylight
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate

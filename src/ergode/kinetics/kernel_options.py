@@ -7,6 +7,8 @@ from ergode.kinetics.tables import CLOSED, FIXED
 
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
+MIXTURES = option(False)
+"""Whether some coefficients follow the mixture rule of Burke and Song."""
 PLASMA = option(False)
 """Whether coefficients depend on electrons: screening, weak rates."""
 REVERSIBLE = option(False)

@@ -19,6 +19,7 @@ from ergode.kinetics.kernel_options import (
     FLOW,
     HEATING,
     ISOTHERMAL,
+    MIXTURES,
     MOLECULES,
     NEUTRINOS,
     OWN_TOLERANCES,
@@ -148,6 +149,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
     reversible, dependent = mechanism.rates.reverse.size > 0, mechanism.has_third_bodies
     return {
         THIRD_BODIES: dependent,
+        MIXTURES: mechanism.has_mixtures,
         PLASMA: mechanism.has_plasma,
         POWERS: mechanism.has_powers,
         SUNLIT: mechanism.has_sunlight,

@@ -89,7 +89,7 @@ def reaction_rates(
     )
     devices.resolve("cpu").run(
         kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
-        zones.amounts, slots, np.zeros((count, rates.order.size)),
+        zones.amounts, slots, np.zeros((count, rates.slope_count)),
         np.zeros((count, len(rates.efficiency))), np.zeros((count, thermo.charge.size)),
         zones.history.sunlight[:, 0].copy() if mechanism.has_sunlight else np.ones(count),
     )  # fmt: skip

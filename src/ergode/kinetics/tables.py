@@ -214,20 +214,30 @@ class Rates(NamedTuple):
     order : ndarray, shape [reaction_count]
         Number of reactants, of uint32; or order of the reaction, of float64, where some reaction
         has a power.
-    third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
-            shape [third_body_count]
-        Reactions whose coefficient depends on collision partners, or is of Blowers and Masel: the
-        reaction, its first slot
-        beyond the reactions (the low limit, or the high one if activated), the kind of dependence
-        (see `third_bodies`), its row of `efficiency`.
-    third_body_start : ndarray of uint32, shape [third_body_count + 1]
+    third_body_reaction : ndarray of uint32, shape [third_body_count]
+        Reactions whose coefficient depends on collision partners, or is of Blowers and Masel.
+    third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
+            shape [third_body_count + part_count]
+        Of each: its first slot beyond the reactions (the low limit, or the high one if activated),
+        the kind of dependence (see `third_bodies`), its row of `efficiency`. Behind them, the parts
+        of mixtures; the first slot of a mixture is its number.
+    third_body_start : ndarray of uint32, shape [third_body_count + part_count + 1]
     third_body_number : ndarray of float64
         Parameters of each, in the order of its kind.
-    third_body_of, third_body_slope : ndarray of uint32, shape [reaction_count]
-        Row of `efficiency` that a coefficient depends on, or the number of rows if none; and the
-        reaction whose derivative it uses: itself, or its forward reaction.
+    dependent_start : ndarray of uint32, shape [set_count + 1]
+        Where the coefficients begin that depend on a row of `efficiency`.
+    dependent, dependent_slope : ndarray of uint32
+        Such a reaction, and its derivative: that of a reaction, which is itself or its forward
+        reaction, or of a part of a mixture.
     efficiency : ndarray of float64, shape [set_count, species_count]
         Efficiency of each species as a collision partner.
+    mixture_start : ndarray of uint32, shape [mixture_count + 1]
+        Where the parts of each mixture begin; the first is that of the reference partner.
+    mixture_whole : ndarray of uint32, shape [set_count]
+        The row of `efficiency` with all partners, of a part; itself for all other rows.
+    collider_start : ndarray of uint32, shape [set_count + 1]
+    collider_species, collider_slot : ndarray of uint32
+        Collision partners of each set whose efficiency depends on temperature, and its slot.
     reverse, forward : ndarray of uint32, shape [reverse_count]
         Reverse reactions by detailed balance, and their forward reactions.
     reverse_start : ndarray of uint32, shape [reverse_count + 1]
@@ -250,9 +260,15 @@ class Rates(NamedTuple):
     third_body_set: np.ndarray
     third_body_start: np.ndarray
     third_body_number: np.ndarray
-    third_body_of: np.ndarray
-    third_body_slope: np.ndarray
+    dependent_start: np.ndarray
+    dependent: np.ndarray
+    dependent_slope: np.ndarray
     efficiency: np.ndarray
+    mixture_start: np.ndarray
+    mixture_whole: np.ndarray
+    collider_start: np.ndarray
+    collider_species: np.ndarray
+    collider_slot: np.ndarray
     reverse: np.ndarray
     forward: np.ndarray
     reverse_start: np.ndarray
@@ -266,6 +282,11 @@ class Rates(NamedTuple):
     def slot_count(self) -> int:
         """Coefficients that are computed, low-pressure limits included."""
         return self.slot_start.size - 1
+
+    @property
+    def slope_count(self) -> int:
+        """Derivatives of coefficients: of reactions, then of the parts of mixtures."""
+        return self.order.size + len(self.third_body_kind) - len(self.third_body_reaction)
 
 
 class Thermodynamics(NamedTuple):
@@ -398,8 +419,9 @@ class Workspace(NamedTuple):
     Attributes
     ----------
     slots, slopes, saved, partners, volumes
-        Coefficients; d ln k / d ln M of those that have collision partners; d k / d ln M;
-        concentrations of the partners of each kind; logarithms of partition functions.
+        Coefficients; d ln k / d ln M of those that have collision partners; coefficients at the
+        start of the step; concentrations of the partners of each kind; logarithms of partition
+        functions.
     energies : ndarray, shape [species_count]
         Internal energies, or enthalpies at constant pressure [erg/mol].
     values, products, derivatives

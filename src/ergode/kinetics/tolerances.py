@@ -17,13 +17,15 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import STIRRED
 from ergode.models.reactions.network import ReactionNetwork
 
-# Default absolute tolerances; they shrink with rtol below `_USUAL_RTOL`: of mass fractions; of
+# Default absolute tolerances; they shrink with rtol below `USUAL_RTOL`: of mass fractions; of
 # concentrations and of molecules, relative to the largest amount; of temperatures [K].
-_NUCLEAR, _RELATIVE, _MOLECULAR, _TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
+_NUCLEAR, _RELATIVE, _MOLECULAR, TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
 _ANY = 1e30
+SMALLEST = 1e-13
+"""The smallest relative tolerance."""
 BY_ZONE = 0.0
 """In place of a tolerance of all zones, where zones have their own."""
-_USUAL_RTOL = 1e-4
+USUAL_RTOL = 1e-4
 
 
 def number(value: Any) -> float:
@@ -74,7 +76,7 @@ class Tolerances(NamedTuple):
 
     def filled(self, mechanism: Mechanism, scale: float) -> np.ndarray:
         """Absolute tolerances, with the usual ones where none is given; `scale` of `scale_of`."""
-        usual = _usual(mechanism, self.relative, scale)[:, None]
+        usual = usual_of(mechanism, self.relative, scale)[:, None]
         return np.where(np.isnan(self.absolute), usual, self.absolute)
 
     def rows(self, mechanism: Mechanism, scale: float, variable_count: int) -> np.ndarray:
@@ -83,7 +85,7 @@ class Tolerances(NamedTuple):
         count = absolute.shape[1]
         found = np.empty((len(absolute), variable_count + 1))
         found[:, :count] = absolute / mechanism.mass
-        found[:, count:-1] = _TEMPERATURE * np.minimum(1.0, self.relative / _USUAL_RTOL)[:, None]
+        found[:, count:-1] = TEMPERATURE * np.minimum(1.0, self.relative / USUAL_RTOL)[:, None]
         found[:, count + 1 : -1] = _ANY  # the age of plug flow is an integral over the solution
         found[:, -1] = self.relative
         return found
@@ -110,7 +112,7 @@ def tolerances_of(
     names = species_index(network)
     count = len(network.species)
     relative = _rows("rtol", rtol, cells)
-    bad = np.flatnonzero(~((relative >= 1e-13) & (relative < 1)))
+    bad = np.flatnonzero(~((relative >= SMALLEST) & (relative < 1)))
     if bad.size:
         shown = f"{relative[bad[0]]:g} in zone {bad[0]}" if relative.size > 1 else repr(rtol)
         raise PlanError(f"rtol is {shown}; expected at least 1e-13 and less than 1")
@@ -198,11 +200,11 @@ def _table(atol: Any, count: int, cells: tuple[int, ...] | None) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), count)))
 
 
-def _usual(mechanism: Mechanism, rtol: Any, scale: float) -> Any:
+def usual_of(mechanism: Mechanism, rtol: Any, scale: float) -> Any:
     """The absolute tolerance of amounts if none is given; it shrinks with `rtol`."""
     # Traces of radicals determine the ignition delay, so they are resolved from tiny amounts.
     kind = _MOLECULAR if mechanism.molecular else _RELATIVE
-    return np.minimum(1.0, rtol / _USUAL_RTOL) * (_NUCLEAR if mechanism.nuclear else kind) * scale
+    return np.minimum(1.0, rtol / USUAL_RTOL) * (_NUCLEAR if mechanism.nuclear else kind) * scale
 
 
 def scale_of(mechanism: Mechanism, zones: Zones) -> float:

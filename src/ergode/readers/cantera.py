@@ -18,8 +18,9 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.models.reactions.thermochemistry import Molecule, Nasa9Polynomials, NasaPolynomials
-from ergode.readers.bounded import located, short
-from ergode.readers.cantera_reactions import Reactions, only
+from ergode.readers.bounded import short
+from ergode.readers.cantera_rates import only
+from ergode.readers.cantera_reactions import Reactions
 from ergode.readers.cantera_units import Units
 from ergode.readers.yaml_lines import load, place
 
@@ -46,10 +47,10 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     ----------
     path : path
         A YAML file. Reactions may have Arrhenius, Blowers-Masel, three-body, falloff
-        (Lindemann, Troe, SRI), chemically activated, pressure-dependent Arrhenius ("PLOG") and
-        Chebyshev rates; species have NASA polynomials of seven coefficients (one or two ranges) or
-        nine (any number), or Shomate's. Other files that it refers to are read from
-        the same folder.
+        (Lindemann, Troe, SRI), chemically activated, pressure-dependent Arrhenius ("PLOG"),
+        Chebyshev and linear-Burke rates; species have NASA polynomials of seven coefficients (one
+        or two ranges) or nine (any number), or Shomate's. Other files that it refers to are read
+        from the same folder.
     phase : str, optional
         Name of the phase; the first if not given.
 
@@ -136,9 +137,11 @@ class _Mechanism:
                 what = f"{place(path, entry)}: reaction {number}"
                 reactions.add(entry, own, what, number, declared_only=declared)
         reactions.check_duplicates()
-        with located(self.path):
+        try:
             found: list[Reaction] = reactions.found
             return ReactionNetwork(list(species.values()), found, name=self.name)
+        except ErgodeError as error:
+            raise ReadError(f"{self.path}: {error}") from None
 
     def _sections(self, key: str, part: str) -> Iterator[tuple[Path, list[Any], Units, Any]]:
         """Sections from which a phase takes: file, entries, units, selection."""

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def stirred_tank(table: Table, key: str) -> kinetics.StirredTank:
-    """The reactor of a key: its inflow, residence time and perhaps temperature."""
+def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
+    """The reactor of a key: a tube with a velocity, or a tank with an inflow."""
     part = table.table(key)
+    if "velocity" in part:
+        part.only(["velocity"])
+        with part.explaining():
+            return kinetics.PlugFlow(part.one_or_more("velocity"))
     part.only(["inflow", "residence_time", "temperature"])
     inflow = part.table("inflow")
     amounts = {name: inflow.one_or_more(name) for name in inflow.values}
@@ -40,7 +44,7 @@ READERS: Readers = {
     "store": Table.path,
     **dict.fromkeys(("max_steps", "chunk"), Table.integer),
     "neutrino_losses": Table.boolean,
-    "reactor": stirred_tank,
+    "reactor": reactor,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
     **dict.fromkeys(("temperature", "density", "pressure", "sunlight", "rtol"), Table.one_or_more),
     **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),

@@ -58,6 +58,7 @@ _TANK = _closed(
     {"inflow": _OBJECT, "residence_time": _SEVERAL, "temperature": _SEVERAL},
     "inflow", "residence_time",
 )  # fmt: skip
+_TUBE = _closed({"velocity": _SEVERAL}, "velocity")
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
     Table.number: _NUMBER,
@@ -68,13 +69,14 @@ _BY_READER: dict[Any, Schema] = {
     Table.items: _LIST,
     Table.numbers: {"type": "array", "items": _NUMBER},
     Table.one_or_more: _SEVERAL,
+_TUBE = _closed({"velocity": _SEVERAL}, "velocity")
     Table.times: {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]},
     Table.times_or_dates: {"anyOf": [_LIST, _GRID]},
     Table.moment: _NAMED,  # a date is text for an editor
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
-    kinetics.stirred_tank: _TANK,
+    kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }

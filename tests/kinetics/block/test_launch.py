@@ -13,6 +13,7 @@ from ergode.kinetics.kernel_options import (
     DYNAMIC,
     FLOW,
     HEATING,
+    MIXTURES,
     MOLECULES,
     NEUTRINOS,
     OWN_TOLERANCES,
@@ -141,7 +142,7 @@ COMPILED = {
     "powers, plasma and flow through a tank, by sunlight": (
         "rodas4",
         ALL | {HEATING: PRESSURE, PLASMA: True, MOLECULES: True, POWERS: True, FLOW: STIRRED,
-               SUNLIT: True, OWN_TOLERANCES: True},
+               SUNLIT: True, OWN_TOLERANCES: True, MIXTURES: True},
     ),
     "a tube": ("rodas4", {DYNAMIC: True, HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG}),
     "asymptotic": ("asymptotic", {}),

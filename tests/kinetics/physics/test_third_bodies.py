@@ -14,7 +14,7 @@ from ergode.kinetics.reaction_rates import _coefficients
 
 GAS = 8.31446261815324e7
 FLAT = ergode.NasaPolynomials((2.5, 0, 0, 0, 0, 0, 0), (2.5, 0, 0, 0, 0, 0, 0), 1e3, {"H": 2})
-A, B = (ergode.Species(name, thermochemistry=FLAT) for name in "AB")
+A, B, C, D = (ergode.Species(name, thermochemistry=FLAT) for name in "ABCD")
 POINTS = [
     (1e4, ergode.Arrhenius(2e5, 0.5, 900.0)),
     (1e6, ergode.Arrhenius(3e6, 0.2, 1000.0)),
@@ -35,13 +35,18 @@ TROE = ergode.Falloff(
 ACTIVATED = ergode.Falloff(
     ergode.Arrhenius(1e9), ergode.Arrhenius(1e3), troe=(0.6, 100.0, 2000.0, 900.0), activated=True
 )
+MIXTURE = ergode.LinearBurke(
+    ergode.Falloff(TROE.low, TROE.high, troe=TROE.troe),
+    {"A": ergode.Arrhenius(0.3, 0.2, -100.0), "B": 2.0, "C": ergode.Arrhenius(5.0, -0.1, 50.0)},
+    {"B": ergode.PressureLog(POINTS), "C": CHEBYSHEV},
+)
 NETWORK = ergode.ReactionNetwork(
-    [A, B],
+    [A, B, C, D],
     [
         ergode.Reaction("A -> B", rate_constant=law, name=name)
         for name, law in (
             ("plog", ergode.PressureLog(POINTS)), ("chebyshev", CHEBYSHEV), ("sri", SRI),
-            ("troe", TROE), ("activated", ACTIVATED),
+            ("troe", TROE), ("activated", ACTIVATED), ("mixture", MIXTURE),
         )
     ],
 )  # fmt: skip
@@ -68,29 +73,84 @@ def test_laws_are_their_formulas():
         assert found.sel(reaction="sri")[zone].item() == pytest.approx(exact, rel=1e-10)
 
 
-def test_slopes_are_derivatives():
-    """d ln k / d ln M, which the Jacobian takes, against differences."""
+@pytest.mark.parametrize("initial", [{"A": 1.0}, {"A": 1, "B": 2, "C": 3, "D": 4}, {"B": 1.0}])
+def test_slopes_are_derivatives(initial):
+    """Derivatives by amounts, from the tables that the Jacobian takes, against differences."""
     mechanism = to_tables(NETWORK)
+    rates, count = mechanism.rates, HOT.size
+    zones = zones_of(
+        NETWORK, mechanism, temperature=HOT, density=None, pressure=PRESSURE, initial=initial,
+        heating=None,
+    )  # fmt: skip
+    hot, dense = (zones.history.temperature[:, 0].copy(), zones.history.density[:, 0].copy())
 
-    def at(pressure):
-        zones = zones_of(
-            NETWORK, mechanism, temperature=HOT, density=None, pressure=pressure,
-            initial={"A": 1.0}, heating=None,
-        )  # fmt: skip
-        rates = mechanism.rates
-        slots, slopes = np.zeros((5, rates.slot_count)), np.zeros((5, 5))
+    def at(amounts):
+        slots, slopes = np.zeros((count, rates.slot_count)), np.zeros((count, rates.slope_count))
+        partners = np.zeros((count, len(rates.efficiency)))
         bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: True}
-        course = zones.history
         devices.resolve("cpu").run(
-            kernels.for_each(_coefficients, bindings=bindings), 5, rates, mechanism.thermo,
-            course.temperature[:, 0].copy(), course.density[:, 0].copy(), zones.amounts, slots,
-            slopes, np.zeros((5, len(rates.efficiency))), np.zeros((5, 2)), np.ones(5),
+            kernels.for_each(_coefficients, bindings=bindings), count, rates, mechanism.thermo,
+            hot, dense, amounts, slots, slopes, partners, np.zeros((count, 4)), np.ones(count),
         )  # fmt: skip
-        return slots[:, :5], slopes
+        return slots, slopes, partners
 
-    step = 1e-5
-    (above, _), (below, _), (_, slopes) = at(PRESSURE * (1 + step)), at(PRESSURE), at(PRESSURE)
-    np.testing.assert_allclose(slopes, np.log(above / below) / step, rtol=1e-3, atol=1e-5)
+    slots, slopes, partners = at(zones.amounts)
+    found = np.zeros((count, rates.order.size, 4))
+    for kind in range(len(rates.efficiency)):
+        efficiency = np.tile(rates.efficiency[kind], (count, 1))
+        for k in range(rates.collider_start[kind], rates.collider_start[kind + 1]):
+            efficiency[:, rates.collider_species[k]] += slots[:, rates.collider_slot[k]]
+        whole = partners[:, rates.mixture_whole[kind], None]
+        for k in range(rates.dependent_start[kind], rates.dependent_start[kind + 1]):
+            r = rates.dependent[k]
+            value = slots[:, r] * slopes[:, rates.dependent_slope[k]]
+            found[:, r] += value[:, None] * efficiency * dense[:, None] / whole
+    total = zones.amounts.sum(axis=1)
+    for j in range(4):
+        more = zones.amounts.copy()
+        more[:, j] += 1e-6 * total
+        change = (at(more)[0] - slots)[:, : rates.order.size]
+        exact = change / (1e-6 * slots[:, : rates.order.size])
+        mine = found[:, :, j] * total[:, None] / slots[:, : rates.order.size]
+        np.testing.assert_allclose(mine, exact, rtol=2e-4, atol=2e-5)
+
+
+FALLING = {"Lindemann": {}, "Troe": {"troe": TROE.troe}, "SRI": {"sri": SRI.sri}}
+
+
+@pytest.mark.parametrize("form", FALLING.values(), ids=FALLING)
+def test_a_mixture_of_constant_efficiencies_is_a_falloff_with_efficiencies(form):
+    """And the efficiency of a partner may be in its own low limit."""
+    low, high = ergode.Arrhenius(1e15, 0.1, 50.0), ergode.Arrhenius(1e9, 0.2, 100.0)
+    usual = ergode.Falloff(low, high, **form)
+    own = ergode.Falloff(ergode.Arrhenius(3e15, 0.1, 50.0), high, **form)
+    laws = (
+        ergode.Falloff(low, high, {"B": 3.0, "C": 0.0}, **form),
+        ergode.LinearBurke(usual, {"B": 3.0, "C": 0.0}),
+        ergode.LinearBurke(usual, {"B": 3.0, "C": 0.0}, {"B": own}),
+    )
+    network = ergode.ReactionNetwork(
+        [A, B, C, D], [ergode.Reaction("A -> D", rate_constant=law) for law in laws]
+    )
+    found = reaction_rates(
+        network, temperature=HOT, pressure=PRESSURE, initial={"A": 1, "B": 2, "C": 3, "D": 4}
+    )["coefficient"]
+    np.testing.assert_allclose(found[:, 1:], found[:, :1] * np.ones(2), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("rate", "efficiencies", "rates", "said"),
+    [
+        (ergode.Arrhenius(1.0), {}, {}, "the reference partner in a LinearBurke is Arrhenius"),
+        (TROE, {"B": -1.0}, {}, "efficiency of 'B' in a LinearBurke has the factor -1"),
+        (TROE, {"B": 1.0}, {"A": TROE}, "rate of 'A' in a LinearBurke needs an efficiency above 0"),
+        (TROE, {"B": 0.0}, {"B": TROE}, "rate of 'B' in a LinearBurke needs an efficiency above 0"),
+        (ergode.Falloff(TROE.low, TROE.high, {"B": 2.0}), {}, {}, "they belong to the LinearBurke"),
+    ],
+)
+def test_wrong_mixtures_are_refused(rate, efficiencies, rates, said):
+    with pytest.raises(ergode.ModelError, match=said):
+        ergode.LinearBurke(rate, efficiencies, rates)
 
 
 def test_cantera_has_the_same(tmp_path):

@@ -16,6 +16,7 @@ from ergode.kinetics.implicit.system import coefficients
 from ergode.kinetics.kernel_options import PARTIAL, THIRD_BODIES
 from ergode.kinetics.network.mechanism import entry_values, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import NONNEGATIVE, Complexes, Flows, Rates, Thermodynamics
 
 HELD_ROUNDS = 2
@@ -147,7 +148,7 @@ def workspace_of(system):
         np.empty(1),
         np.empty(1),
         np.empty(system.rates.slot_start.size - 1),
-        np.zeros(system.rates.order.size),
+        np.empty(slope_count(system.rates) if THIRD_BODIES else 0),
         np.empty(system.rates.efficiency.shape[0] if THIRD_BODIES else 0),
         np.empty(count),
         np.empty(system.flows.complex.size),

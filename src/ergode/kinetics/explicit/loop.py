@@ -29,6 +29,7 @@ from ergode.kinetics.explicit.flows import (
 from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
 from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
 from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL, QUASI_STEADY, THIRD_BODIES, TIMED
+from ergode.kinetics.physics.third_bodies import slope_count
 
 # First time and first step, as fractions of the whole time: those of the reference code, which runs
 # from 1e-20 s to 1e-9 s.
@@ -191,7 +192,7 @@ def shared_count(system: ExplicitSystem) -> int:
 def scratch_count(system: ExplicitSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
-    numbers = rates.slot_count + rates.order.size + len(rates.efficiency)
+    numbers = rates.slot_count + rates.slope_count + len(rates.efficiency)
     return numbers + system.weight.size + system.flows.value_count
 
 
@@ -209,7 +210,7 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     g = f + several
     mine = scratch[cuda.blockIdx.x]
     slot_count = system.rates.slot_start.size - 1
-    h = slot_count + system.rates.order.size
+    h = slot_count + (slope_count(system.rates) if THIRD_BODIES else 0)
     k = h + (system.rates.efficiency.shape[0] if THIRD_BODIES else 0)
     i = k + species
     workspace = ExplicitWorkspace(

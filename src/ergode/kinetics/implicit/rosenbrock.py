@@ -59,7 +59,7 @@ from ergode.kinetics.implicit.system import (
     density_of,
     fill_slopes,
     isobar_of,
-    keep_slopes,
+    keep_coefficients,
     put_own_powers,
     put_slopes,
     put_temperature_column,
@@ -86,6 +86,7 @@ from ergode.kinetics.kernel_options import (
 from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, project, renew_sums
 from ergode.kinetics.physics.screening import charges
+from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, BlockSystem, Workspace
 
 # --- device functions -----------------------------------------------------------------------------
@@ -378,7 +379,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 put_own_powers(system, y)
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:
-                    keep_slopes(system.rates, workspace)
+                    keep_coefficients(workspace)
                 if HEATING != FIXED:
                     put_temperature_row(
                         system, workspace, vectors, hot, dense, y, change, capacity, renewal
@@ -432,7 +433,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     nothing = np.empty(0)
     workspace = Workspace(
         np.empty(rates.slot_start.size - 1),
-        np.zeros(rates.order.size) if THIRD_BODIES else nothing,
+        np.empty(slope_count(rates)) if THIRD_BODIES else nothing,
         np.empty(rates.order.size) if THIRD_BODIES else nothing,
         np.empty(rates.efficiency.shape[0]) if THIRD_BODIES else nothing,
         np.empty(species) if REVERSIBLE else nothing,
@@ -503,10 +504,11 @@ def partial_count(system: BlockSystem) -> int:
     return max(system.tail.size, *(part.place_count for part in parts))
 
 
-def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kinds: int) -> int:
+def scratch_count(system: BlockSystem) -> int:
     """Numbers that a block keeps in device memory."""
-    numbers = slot_count + 2 * reaction_count + kinds + 4 * system.pivot.size
-    return numbers + system.flows.value_count
+    rates = system.rates
+    numbers = rates.slot_count + rates.slope_count + rates.order.size + len(rates.efficiency)
+    return numbers + 4 * system.pivot.size + system.flows.value_count
 
 
 def integrate_block(
@@ -537,7 +539,7 @@ def integrate_block(
     k = stages + method.m.size * count
     products = max(matrix, k) if DYNAMIC else k
     slots = rates.slot_start.size - 1
-    slopes = slots + rates.order.size
+    slopes = slots + (slope_count(rates) if THIRD_BODIES else 0)
     saved = slopes + rates.order.size
     partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     volumes = partners + species
@@ -554,9 +556,6 @@ def integrate_block(
         mine[volumes:columns], shared[stages:k], shared[i:matrix], shared[e:f], shared[g:h],
         shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
     )  # fmt: skip
-    if THIRD_BODIES:
-        for r in no_unroll(range(thread_rank(), rates.order.size, thread_count())):
-            workspace.slopes[r] = 0.0
     integrate_from_queue(
         system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
     )

@@ -146,7 +146,7 @@ def block_launch(
         )
     usual, registers = shape_for(system.absolute.size, False, few)
     threads = threads or usual
-    rates, stages = system.rates, len(tableau.m)
+    stages = len(tableau.m)
     kernel = kernels.cuda_kernel(
         rosenbrock.integrate_block, bindings=bindings | tiles(system, threads), registers=registers
     )
@@ -157,9 +157,7 @@ def block_launch(
     return BlockLaunch(
         device, kernel, tables, options, threads=threads,
         shared_count=rosenbrock.shared_count(system, stages, bindings[DYNAMIC]),
-        scratch_count=rosenbrock.scratch_count(
-            system, rates.slot_count, rates.order.size, len(rates.efficiency)
-        ),
+        scratch_count=rosenbrock.scratch_count(system),
     )  # fmt: skip
 
 

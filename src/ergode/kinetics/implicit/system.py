@@ -31,6 +31,7 @@ from ergode.kinetics.kernel_options import (
     FLOW,
     HEATING,
     ISOTHERMAL,
+    MIXTURES,
     MOLECULES,
     NEUTRINOS,
     PLASMA,
@@ -169,7 +170,9 @@ def coefficients(
     slots = workspace.slots
     base_coefficients(rates, factors, temperature, density, slots, first, stride)
     if THIRD_BODIES:
-        collision_partners(rates, density, y, workspace.partners, first, stride)
+        if MIXTURES:  # efficiencies are among the slots
+            barrier()
+        collision_partners(rates, density, y, slots, workspace.partners, first, stride)
         barrier()
         third_bodies(
             rates, thermo.polynomials, temperature, density, workspace.partners, slots,
@@ -376,16 +379,22 @@ fill_slopes = option(ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment))
 """Fill `vectors.matrix` with the negative Jacobian for fixed coefficients; ends in a barrier."""
 
 
-def keep_slopes(rates, workspace):
-    """Keep the derivatives of coefficients, d k / d ln M of their collision partners."""
+def keep_coefficients(workspace):
+    """Keep the coefficients at the start of the step."""
     for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
-        workspace.saved[r] = workspace.slots[r] * workspace.slopes[rates.third_body_slope[r]]
+        workspace.saved[r] = workspace.slots[r]
 
 
 def put_slopes(rates, workspace, kind):
-    """Replace coefficients by the derivatives for one kind of partners; ends in a barrier."""
-    for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
-        workspace.slots[r] = workspace.saved[r] if rates.third_body_of[r] == kind else 0.0
+    """Replace coefficients by d k / d ln M for one kind of partners; ends in a barrier."""
+    first, stride = thread_rank(), thread_count()
+    for r in no_unroll(range(first, workspace.saved.size, stride)):
+        workspace.slots[r] = 0.0
+    barrier()
+    begin, end = rates.dependent_start[kind], rates.dependent_start[kind + 1]
+    for count in no_unroll(range(begin + first, end, stride)):
+        r, slope = rates.dependent[count], rates.dependent_slope[count]
+        workspace.slots[r] = workspace.saved[r] * workspace.slopes[slope]
     barrier()
 
 
@@ -393,11 +402,20 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
     """Subtract the effect of one kind of partners, a column times a row, from `vectors.matrix`."""
     rates, place = system.rates, system.place
     count = rates.efficiency.shape[1]
-    by = density / workspace.partners[kind] if workspace.partners[kind] > 0.0 else 0.0
+    amount = workspace.partners[rates.mixture_whole[kind] if MIXTURES else kind]
+    by = density / amount if amount > 0.0 else 0.0
     for i in no_unroll(range(system.absolute.size)):
         for j in no_unroll(range(thread_rank(), count, thread_count())):
             vectors.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by
     barrier()
+    if MIXTURES:
+        first, stride = rates.collider_start[kind] + thread_rank(), thread_count()
+        for i in no_unroll(range(system.absolute.size)):
+            for collider in no_unroll(range(first, rates.collider_start[kind + 1], stride)):
+                j = rates.collider_species[collider]
+                efficiency = workspace.slots[rates.collider_slot[collider]]
+                vectors.matrix[place[i, j]] -= column[i] * efficiency * by
+        barrier()
 
 
 def put_temperature_row(

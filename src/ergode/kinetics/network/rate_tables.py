@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ergode.kinetics.physics.third_bodies import (
     CHEBYSHEV,
     LINDEMANN,
     LOGARITHMIC,
+    MIXTURE,
     PLAIN,
     SRI,
     TROE,
@@ -31,6 +32,7 @@ from ergode.models.reactions.rates import (
     Chebyshev,
     DetailedBalance,
     Falloff,
+    LinearBurke,
     Photolysis,
     PowerLaw,
     PressureLog,
@@ -41,7 +43,8 @@ from ergode.models.reactions.rates import (
 from ergode.models.reactions.reaction import Law
 from ergode.models.reactions.thermochemistry import Molecule
 
-_Dependent = ThreeBody | Falloff | PressureLog | Chebyshev | BlowersMasel
+_FallingOff = Falloff | PressureLog | Chebyshev
+_Dependent = ThreeBody | _FallingOff | BlowersMasel | LinearBurke
 
 
 class _Slots:
@@ -161,14 +164,14 @@ def rates_of(
             "charge_number"
         )
     flat = [item for slot in slots.items for item in slot]
-    rows = np.array(third_bodies.rows, np.uint32).reshape(-1, 4)
+    rows = np.array(third_bodies.laws + third_bodies.parts, np.uint32).reshape(-1, 3)
+    low_of, kind_of, set_of = (rows[:, column].copy() for column in range(3))
+    reaction_of = np.array(third_bodies.reactions, np.uint32)
     changes = [net[forward] for _, forward in reverse]
     both = np.array(reverse, np.uint32).reshape(-1, 2)
-    reaction_of, low_of, kind_of, set_of = (rows[:, column].copy() for column in range(4))
-    depends = np.arange(len(orders), dtype=np.uint32)
-    depends[both[:, 0]] = both[:, 1]
-    partners = np.full(len(orders), len(third_bodies.partners), np.uint32)
-    partners[reaction_of] = set_of
+    numbers = third_bodies.numbers + third_bodies.part_numbers
+    dependents = third_bodies.dependents(len(orders), reverse)
+    colliders = [key[2] for key in third_bodies.sets]
     return Rates(
         np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
         np.array([item[0] for item in flat], np.float64),
@@ -178,11 +181,17 @@ def rates_of(
             np.float64 if any(one is None for one in reactant) else np.uint32,
         ),
         reaction_of, low_of, kind_of, set_of,
-        _starts(third_bodies.numbers),
-        np.array([x for one in third_bodies.numbers for x in one], np.float64),
-        partners[depends],
-        depends,
-        _efficiencies(network, third_bodies.partners),
+        _starts(numbers),
+        np.array([x for one in numbers for x in one], np.float64),
+        _starts(dependents),
+        np.array([r for one in dependents for r, _ in one], np.uint32),
+        np.array([slope for one in dependents for _, slope in one], np.uint32),
+        _efficiencies(network, third_bodies.sets),
+        np.array(third_bodies.mixtures, np.uint32) + reaction_of.size,
+        np.array(third_bodies.whole, np.uint32),
+        _starts(colliders),
+        np.array([_place(network, name) for one in colliders for name, _ in one], np.uint32),
+        np.array(third_bodies.collider_slots, np.uint32),
         both[:, 0].copy(),
         both[:, 1].copy(),
         _starts(changes),
@@ -194,57 +203,123 @@ def rates_of(
     )  # fmt: skip
 
 
+_Set = tuple[tuple[tuple[str, float], ...], float, tuple[tuple[str, Arrhenius], ...], int]
+"""Efficiencies of named species, of all others, those that depend on T; the whole of a part."""
+
+
 class _ThirdBodies:
     """Gathers coefficients that depend on collision partners."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int, int]] = []
+        self.reactions: list[int] = []
+        self.laws: list[tuple[int, int, int]] = []
         self.numbers: list[tuple[float, ...]] = []
-        self.partners: dict[tuple[Any, float], int] = {}
+        self.parts: list[tuple[int, int, int]] = []
+        self.part_numbers: list[tuple[float, ...]] = []
+        self.mixtures = [0]
+        self.sets: dict[_Set, int] = {}
+        self.whole: list[int] = []
+        self.collider_slots: list[int] = []
 
     def add(self, k: int, rate: _Dependent, slots: _Slots, net: Mapping[int, float]) -> None:
-        who: tuple[Any, float] = ((), 1.0)
-        if isinstance(rate, ThreeBody | Falloff):
-            who = rate.efficiencies, rate.default
-        own, numbers = k, tuple[float, ...]()
+        low, numbers, who = 0, tuple[float, ...](), -1
         if isinstance(rate, ThreeBody):
             kind = PLAIN
+            who = self._set(slots, rate.efficiencies, rate.default)
             slots.add(k, rate.rate)
-        elif isinstance(rate, Falloff):
-            kind = LINDEMANN
-            if rate.troe:
-                kind, numbers = TROE, (*rate.troe, 0.0)[:4]
-            elif rate.sri:
-                kind, numbers = SRI, rate.sri
-            first, second = rate.high, rate.low
-            if rate.activated:
-                kind += ACTIVATED
-                first, second = second, first
-            slots.add(k, first)
-            own = slots.another()
-            slots.add(own, second)
         elif isinstance(rate, BlowersMasel):
             kind = BLOWERS_MASEL
             numbers = (rate.intrinsic_temperature, rate.bond_temperature)
             numbers += tuple(float(x) for change in net.items() for x in change)
             slots.add(k, Arrhenius(rate.factor, rate.exponent))
-        elif isinstance(rate, PressureLog):
-            kind = LOGARITHMIC
-            pressures = sorted({pressure for pressure, _ in rate.points})
-            places = {pressure: slots.another() for pressure in pressures}
-            own, numbers = places[pressures[0]], tuple(math.log(one) for one in pressures)
-            for pressure, arrhenius in rate.points:
-                slots.add(places[pressure], arrhenius)
+        elif isinstance(rate, LinearBurke):
+            kind, low = MIXTURE, len(self.mixtures) - 1
+            who = self._mixture(rate, slots)
         else:
-            kind = CHEBYSHEV
-            cold, hot = (1.0 / one for one in rate.temperatures)
-            low, high = (math.log(one) for one in rate.pressures)
-            numbers = (
-                (cold + hot) / 2, (hot - cold) / 2, (low + high) / 2, (high - low) / 2,
-                float(len(rate.coefficients[0])), *(a for row in rate.coefficients for a in row),
-            )  # fmt: skip
-        self.rows.append((k, own, kind, self.partners.setdefault(who, len(self.partners))))
+            low, kind, numbers = _falling_off(k, rate, slots)
+            if isinstance(rate, Falloff):
+                who = self._set(slots, rate.efficiencies, rate.default)
+        self.reactions.append(k)
+        self.laws.append((low, kind, self._set(slots) if who < 0 else who))
         self.numbers.append(numbers)
+
+    def _mixture(self, rate: LinearBurke, slots: _Slots) -> int:
+        """Add the parts of a mixture, the reference partner first; the set of all its partners."""
+        named = tuple((name, 0.0) for name, _ in rate.efficiencies)
+        whole = self._set(slots, named, 1.0, rate.efficiencies)
+        own, efficiency = dict(rate.rates), dict(rate.efficiencies)
+        sets = [self._set(slots, (), 0.0, ((name, efficiency[name]),), whole) for name in own]
+        for law, who in zip((rate.rate, *own.values()), (whole, *sets), strict=True):
+            low, kind, numbers = _falling_off(slots.another(), law, slots)
+            self.parts.append((low, kind, who))
+            self.part_numbers.append(numbers)
+        self.mixtures.append(len(self.parts))
+        return whole
+
+    def _set(
+        self,
+        slots: _Slots,
+        named: tuple[tuple[str, float], ...] = (),
+        default: float = 1.0,
+        colliders: tuple[tuple[str, Arrhenius], ...] = (),
+        whole: int = -1,
+    ) -> int:
+        """Row of these collision partners."""
+        key = named, default, colliders, whole
+        if key not in self.sets:
+            self.whole.append(len(self.sets) if whole < 0 else whole)
+            self.sets[key] = len(self.sets)
+            for _, efficiency in colliders:
+                self.collider_slots.append(slots.another())
+                slots.add(self.collider_slots[-1], efficiency)
+        return self.sets[key]
+
+    def dependents(
+        self, reaction_count: int, reverse: Sequence[tuple[int, int]]
+    ) -> list[list[tuple[int, int]]]:
+        """Reactions that depend on each set, and the slopes of their coefficients."""
+        backs: dict[int, list[int]] = {}
+        for k, forward in reverse:
+            backs.setdefault(forward, []).append(k)
+        found: list[list[tuple[int, int]]] = [[] for _ in self.sets]
+        for k, (low, kind, who) in zip(self.reactions, self.laws, strict=True):
+            slopes = [(who, k)]
+            if kind == MIXTURE:
+                own = range(self.mixtures[low] + 1, self.mixtures[low + 1])
+                slopes += [(self.parts[part][2], reaction_count + part) for part in own]
+            for row, slope in slopes:
+                found[row] += [(r, slope) for r in (k, *backs.get(k, ()))]
+        return found
+
+
+def _falling_off(own: int, rate: _FallingOff, slots: _Slots) -> tuple[int, int, tuple[float, ...]]:
+    """The first other slot, the kind and the parameters of a law with this slot of its own."""
+    if isinstance(rate, Falloff):
+        kind, numbers = LINDEMANN, tuple[float, ...]()
+        if rate.troe:
+            kind, numbers = TROE, (*rate.troe, 0.0)[:4]
+        elif rate.sri:
+            kind, numbers = SRI, rate.sri
+        first, second = rate.high, rate.low
+        if rate.activated:
+            kind += ACTIVATED
+            first, second = second, first
+        slots.add(own, first)
+        low = slots.another()
+        slots.add(low, second)
+        return low, kind, numbers
+    if isinstance(rate, PressureLog):
+        pressures = sorted({pressure for pressure, _ in rate.points})
+        places = {pressure: slots.another() for pressure in pressures}
+        for pressure, arrhenius in rate.points:
+            slots.add(places[pressure], arrhenius)
+        return places[pressures[0]], LOGARITHMIC, tuple(math.log(one) for one in pressures)
+    cold, hot = (1.0 / one for one in rate.temperatures)
+    bottom, top = (math.log(one) for one in rate.pressures)
+    return own, CHEBYSHEV, (
+        (cold + hot) / 2, (hot - cold) / 2, (bottom + top) / 2, (top - bottom) / 2,
+        float(len(rate.coefficients[0])), *(a for row in rate.coefficients for a in row),
+    )  # fmt: skip
 
 
 def _check_molecules(network: ReactionNetwork, k: int) -> None:
@@ -334,17 +409,19 @@ def _forward(
     )
 
 
-def _efficiencies(
-    network: ReactionNetwork, partners: Mapping[tuple[Any, float], int]
-) -> np.ndarray:
-    found = np.empty((len(partners), len(network.species)))
-    for (named, default), row in partners.items():
-        found[row] = default
+def _efficiencies(network: ReactionNetwork, sets: Iterable[_Set]) -> np.ndarray:
+    found = [np.full(len(network.species), default) for _, default, _, _ in sets]
+    for row, (named, _, _, _) in zip(found, sets, strict=True):
         for name, value in named:
-            if name not in network.index:
-                raise ModelError(
-                    f"a third body names the species '{name}', which the network does not have"
-                    f"{did_you_mean(name, network.index)}"
-                )
-            found[row, network.index[name]] = value
-    return found
+            row[_place(network, name)] = value
+    return np.array(found).reshape(-1, len(network.species))
+
+
+def _place(network: ReactionNetwork, name: str) -> int:
+    """Index of a collision partner."""
+    if name not in network.index:
+        raise ModelError(
+            f"a third body names the species '{name}', which the network does not have"
+            f"{did_you_mean(name, network.index)}"
+        )
+    return network.index[name]

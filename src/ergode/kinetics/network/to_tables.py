@@ -61,6 +61,11 @@ class Mechanism:
         return self.rates.third_body_reaction.size > 0
 
     @property
+    def has_mixtures(self) -> bool:
+        """Whether some coefficients follow the mixture rule of Burke and Song."""
+        return self.rates.mixture_start.size > 1
+
+    @property
     def has_powers(self) -> bool:
         """Whether some reaction has orders that are not three whole numbers at most."""
         return self.structure.powers.power_count > 0
@@ -86,7 +91,10 @@ class Mechanism:
         reversible, nuclear = rates.reverse.size > 0, not self.molecular
         idle = {
             "third_body_": not self.has_third_bodies,
+            "dependent": not self.has_third_bodies,
             "efficiency": not self.has_third_bodies,
+            "mixture": not self.has_mixtures,
+            "collider": not self.has_mixtures,
             "reverse": not reversible,
             "forward": not reversible,
             "plasma": not self.has_plasma,

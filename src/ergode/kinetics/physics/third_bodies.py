@@ -9,24 +9,30 @@ an efficiency e_i of each species. k_low and k_high are Arrhenius laws:
     logarithmic  ln k linear in ln p between coefficients at several pressures p = M R T
     Chebyshev    log10 k = sum of a_tp T_t(1 / T) T_p(log p), ranges mapped to [-1, 1]
     Blowers and Masel   k = k_r exp(-E / T), with E a function of the enthalpy of reaction; no M
+    mixture      k = sum of x_i k_i(M / e_i) with x_i = e_i c_i / M and efficiencies e_i(T)
 
-Each also gives d ln k / d ln M, for the Jacobian.
+Each also gives d ln k / d ln M, for the Jacobian. In a mixture the derivative with respect to the
+concentration c_j is (e_j / M) (k_j - k + s) with s = sum of x_i dk_i / d ln M: a part that all
+partners share, with k_0 of the reference partner for k_j, and (e_j / M) (k_j - k_0) of partner j.
 
 R. G. Gilbert, K. Luther, J. Troe: Ber. Bunsenges. Phys. Chem. 87, 169 (1983);
 P. H. Stewart, C. W. Larson, D. M. Golden: Combust. Flame 75, 25 (1989);
 P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr: J. Chem. Phys. 107, 8904 (1997);
-P. Blowers, R. I. Masel: AIChE J. 46, 2041 (2000).
+P. Blowers, R. I. Masel: AIChE J. 46, 2041 (2000);
+M. P. Burke, R. Song: Proc. Combust. Inst. 36, 245 (2017);
+P. J. Singal, J. Lee, L. Lei, R. L. Speth, M. P. Burke: Proc. Combust. Inst. 40, 105779 (2024),
+eq. (8).
 """
 
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.kernel_options import MOLECULES
+from ergode.kinetics.kernel_options import MIXTURES, MOLECULES
 from ergode.kinetics.physics.rates import density_power, range_at, reduced_enthalpy
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT
 
-PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV, BLOWERS_MASEL = range(7)
+PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV, BLOWERS_MASEL, MIXTURE = range(8)
 ACTIVATED = 8
 """Added to the kind of a falloff that is chemically activated: the other slot is the high limit."""
 
@@ -37,12 +43,21 @@ _TEN = 2.302585092994046
 # --- device functions -----------------------------------------------------------------------------
 
 
-def collision_partners(rates, density, y, partners, first, stride):
+def slope_count(rates):
+    """Derivatives of coefficients: of reactions, then of the parts of mixtures."""
+    return rates.order.size + rates.third_body_kind.size - rates.third_body_reaction.size
+
+
+def collision_partners(rates, density, y, slots, partners, first, stride):
     """Concentration of the partners of each kind [mol/cm3]."""
     for kind in range(first, partners.size, stride):
         total = 0.0
         for i in range(rates.efficiency.shape[1]):
             total += rates.efficiency[kind, i] * y[i]
+        if MIXTURES:
+            for collider in range(rates.collider_start[kind], rates.collider_start[kind + 1]):
+                efficiency = slots[rates.collider_slot[collider]]
+                total += efficiency * y[rates.collider_species[collider]]
         partners[kind] = density * total
 
 
@@ -55,7 +70,6 @@ def third_bodies(
     """
     for b in range(first, rates.third_body_reaction.size, stride):
         r, kind = rates.third_body_reaction[b], rates.third_body_kind[b]
-        numbers = rates.third_body_number[rates.third_body_start[b] : rates.third_body_start[b + 1]]
         partners = partners_of[rates.third_body_set[b]]
         power = density_power(rates, r, density)
         if kind == PLAIN:
@@ -63,44 +77,90 @@ def third_bodies(
             slopes[r] = 1.0
         elif kind == BLOWERS_MASEL:
             if MOLECULES:
-                slots[r] *= exp(-_activation(polynomials, numbers, temperature) / temperature)
+                slots[r] *= exp(-_activation(rates, b, polynomials, temperature) / temperature)
             slopes[r] = 0.0
-        elif kind == LOGARITHMIC or kind == CHEBYSHEV:
-            pressure = log(max(partners * GAS_CONSTANT * temperature, _TINY))
-            if kind == LOGARITHMIC:
-                value, slope = _logarithmic(numbers, slots, rates.third_body_low[b], pressure)
-            else:
-                value, slope = _chebyshev(numbers, temperature, pressure)
+        else:
+            value, slope = 0.0, 0.0
+            if kind != MIXTURE:
+                own = slots[r] / power
+                value, slope = _falling_off(rates, b, slots, own, temperature, partners)
+            elif MIXTURES:
+                value, slope = _mixture(rates, b, slots, slopes, temperature, partners_of)
             slots[r] = value * power
             slopes[r] = slope
+
+
+def _falling_off(rates, b, slots, own, temperature, partners):
+    """Coefficient of law b at a concentration of partners, and d ln k / d ln M.
+
+    `own` is its coefficient that does not depend on partners.
+    """
+    kind, low = rates.third_body_kind[b], rates.third_body_low[b]
+    numbers = rates.third_body_number[rates.third_body_start[b] : rates.third_body_start[b + 1]]
+    if kind == LOGARITHMIC or kind == CHEBYSHEV:
+        pressure = log(max(partners * GAS_CONSTANT * temperature, _TINY))
+        if kind == LOGARITHMIC:
+            return _logarithmic(numbers, slots, low, pressure)
+        return _chebyshev(numbers, temperature, pressure)
+    other = slots[low]
+    form = kind & (ACTIVATED - 1)
+    if kind >= ACTIVATED:
+        reduced = own * partners / max(other, _TINY)
+        slope = -reduced / (1.0 + reduced)
+        factor = 1.0 / (1.0 + reduced)
+    else:
+        reduced = other * partners / max(own, _TINY)
+        slope = 1.0 / (1.0 + reduced)
+        factor = reduced / (1.0 + reduced)
+    if form != LINDEMANN:
+        if form == TROE:
+            broadening, extra = _troe(numbers, temperature, max(reduced, _TINY))
         else:
-            own, other = slots[r] / power, slots[rates.third_body_low[b]]
-            form = kind & (ACTIVATED - 1)
-            if kind >= ACTIVATED:
-                reduced = own * partners / max(other, _TINY)
-                slope = -reduced / (1.0 + reduced)
-                factor = 1.0 / (1.0 + reduced)
-            else:
-                reduced = other * partners / max(own, _TINY)
-                slope = 1.0 / (1.0 + reduced)
-                factor = reduced / (1.0 + reduced)
-            if form != LINDEMANN:
-                if form == TROE:
-                    broadening, extra = _troe(numbers, temperature, max(reduced, _TINY))
-                else:
-                    broadening, extra = _sri(numbers, temperature, max(reduced, _TINY))
-                factor *= broadening
-                slope += extra
-            slots[r] *= factor
-            slopes[r] = slope
+            broadening, extra = _sri(numbers, temperature, max(reduced, _TINY))
+        factor *= broadening
+        slope += extra
+    return own * factor, slope
 
 
-def _activation(polynomials, numbers, temperature):
-    """Activation energy over the gas constant, by Blowers and Masel [K].
+def _mixture(rates, b, slots, slopes, temperature, partners_of):
+    """Coefficient of mixture b, and the part of its derivative that all partners share.
+
+    The other parts, of partners with coefficients of their own, are put behind the slopes of the
+    reactions. All are relative to the coefficient.
+    """
+    count = rates.third_body_low[b]
+    begin, end = rates.mixture_start[count], rates.mixture_start[count + 1]
+    behind = rates.order.size - rates.third_body_reaction.size
+    whole = max(partners_of[rates.third_body_set[b]], _TINY)
+    rest = partners_of[rates.third_body_set[b]]
+    total, steep, base = 0.0, 0.0, 0.0
+    for back in range(begin, end):
+        part = end - 1 - (back - begin)  # the reference partner, which is the first, comes last
+        low = rates.third_body_low[part]
+        amount, pure = rest, whole
+        if part > begin:
+            row = rates.third_body_set[part]
+            amount = partners_of[row]
+            pure = whole / slots[rates.collider_slot[rates.collider_start[row]]]
+            rest -= amount
+        base, slope = _falling_off(rates, part, slots, slots[low - 1], temperature, pure)
+        share = max(amount, 0.0) / whole
+        total += share * base
+        steep += share * base * slope
+        slopes[behind + part] = base
+    safe = max(total, _TINY)
+    for part in range(begin + 1, end):
+        slopes[behind + part] = (slopes[behind + part] - base) / safe
+    return total, (base - total + steep) / safe
+
+
+def _activation(rates, b, polynomials, temperature):
+    """Activation energy of law b over the gas constant, by Blowers and Masel [K].
 
     The numbers are: the intrinsic activation energy, the bond energy, then each species that
     changes and its change.
     """
+    numbers = rates.third_body_number[rates.third_body_start[b] : rates.third_body_start[b + 1]]
     inverse, logarithm = 1.0 / temperature, log(temperature)
     heat = 0.0
     for count in range(2, numbers.size, 2):

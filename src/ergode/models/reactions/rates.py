@@ -263,6 +263,73 @@ class Chebyshev(RateCoefficient):
 
 
 @dataclass(frozen=True)
+class LinearBurke(RateCoefficient):
+    """Falloff in a mixture of collision partners: the linear rule of Burke and Song.
+
+    With concentrations c_i and efficiencies e_i, M = sum of e_i c_i and
+    k = sum of (e_i c_i / M) k_i. k_i is the coefficient in pure partner i at the concentration
+    M / e_i. An efficiency is relative to the reference partner, and may depend on temperature.
+
+    Parameters
+    ----------
+    rate : Falloff, PressureLog or Chebyshev
+        Coefficient in the reference partner, and in all partners without a coefficient in `rates`,
+        for which k_i is taken at M. A `Falloff` here has no efficiencies.
+    efficiencies : mapping of str to Arrhenius or float
+        Efficiencies of partners; that of all others is 1.
+    rates : mapping of str to Falloff, PressureLog or Chebyshev
+        Coefficients in pure partners, which have an efficiency.
+
+    References
+    ----------
+    M. P. Burke, R. Song, Proc. Combust. Inst. 36, 245 (2017);
+    P. J. Singal, J. Lee, L. Lei, R. L. Speth, M. P. Burke, Proc. Combust. Inst. 40, 105779 (2024),
+    eq. (8).
+
+    Examples
+    --------
+    >>> import ergode
+    >>> argon = ergode.Falloff(ergode.Arrhenius(2e18), ergode.Arrhenius(1e13))
+    >>> law = ergode.LinearBurke(argon, {"H2O": ergode.Arrhenius(20.0, -0.3)})
+    >>> law.efficiencies[0][1].exponent
+    -0.3
+    """
+
+    rate: Falloff | PressureLog | Chebyshev
+    efficiencies: tuple[tuple[str, Arrhenius], ...] = ()
+    rates: tuple[tuple[str, Falloff | PressureLog | Chebyshev], ...] = ()
+
+    def __post_init__(self) -> None:
+        found = {}
+        for name, value in dict(self.efficiencies).items():
+            one = value if isinstance(value, Arrhenius) else Arrhenius(float(value))
+            if one.factor < 0.0:
+                raise ModelError(
+                    f"efficiency of '{name}' in a LinearBurke has the factor {one.factor:g}; "
+                    "expected 0 or more"
+                )
+            found[str(name)] = one
+        for name, rate in (("the reference partner", self.rate), *dict(self.rates).items()):
+            if not isinstance(rate, Falloff | PressureLog | Chebyshev):
+                raise ModelError(
+                    f"rate of {name} in a LinearBurke is {type(rate).__name__}; expected a "
+                    "Falloff, a PressureLog or a Chebyshev"
+                )
+            if isinstance(rate, Falloff) and (rate.efficiencies or rate.default != 1.0):
+                raise ModelError(
+                    f"rate of {name} in a LinearBurke has efficiencies; they belong to the "
+                    "LinearBurke"
+                )
+        for name in dict(self.rates):
+            if name not in found or not found[name].factor:
+                raise ModelError(
+                    f"rate of '{name}' in a LinearBurke needs an efficiency above 0 of '{name}'"
+                )
+        object.__setattr__(self, "efficiencies", tuple(found.items()))
+        object.__setattr__(self, "rates", tuple(dict(self.rates).items()))
+
+
+@dataclass(frozen=True)
 class PowerLaw(RateCoefficient):
     """A rate constant with orders of reaction that are not the stoichiometric coefficients.
 
