@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, fma, real
+from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
 from ergode.trajectories.arrays.group import (
     END,
@@ -34,17 +35,21 @@ from ergode.trajectories.arrays.group import (
     totals,
 )
 from ergode.trajectories.arrays.rosenbrock import (
+    LEAST_SCALE,
     STAGES,
+    bindings_of,
     end_of_step,
     right_hand_side,
+    set_tolerances,
     slopes_by_time,
-    table_of,
 )
+from ergode.trajectories.arrays.rosenbrock import table_of as couplings_of
 from ergode.trajectories.steppers import rosenbrock
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER
 from ergode.trajectories.steppers.rosenbrock import GAMMA
-from ergode.trajectories.steppers.stepper import ADAPTS, absolute
+
+__all__ = ["bindings_of", "rows_of", "table_of", "take_stages"]
 
 _BYTES = 2**29  # memory for directions
 _LEAST_KEPT, _USUAL_KEPT = 10, 40  # directions; few unknowns may have more
@@ -55,8 +60,6 @@ EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of 
 CARRIED = 1e-5  # of a right-hand side, that may be left of it
 NOTHING = 1e-4  # of what is allowed, below which nothing counts
 STALLED = 0.999  # of the residual, from which a direction was of no use
-EXACT = 1e-8  # part of the state to which linear systems are solved in steps of one size
-_TINY = 1e-300
 _SHARE = 3  # column of a row of the tableau after its couplings, from the end of `table_of`
 
 # Rows of the slopes, from `STAGES` on.
@@ -74,7 +77,8 @@ def take_stages(group, t, h, t1, p, run, w):
     """All stages of a step, its end and the slope there; the error of the linear systems."""
     table = run.stages
     slopes_by_time(group, t, h, p, run, w)
-    move = _begin(group, run, w)
+    size = set_tolerances(group, w.k[STAGES + _SCALE], run, w)
+    move = max(math.sqrt(EPSILON) * size, real(MOVED))  # width of differences
     filled, following, error = np.int64(0), np.int64(0), real(0.0)
     for s in range(STAGES):
         if error < INFINITY:
@@ -91,25 +95,6 @@ def take_stages(group, t, h, t1, p, run, w):
     for i in share(group, w.y.size):
         w.stage[END, i] = real(NOT_A_NUMBER)
     return real(INFINITY)
-
-
-def _begin(group, run, w):
-    """Set the tolerances of the unknowns; return the width of differences in tolerances."""
-    n, row = w.y.size, STAGES + _SCALE
-    total = real(0.0)
-    for i in share(group, n):
-        total += w.y[i] * w.y[i]
-    size = math.sqrt(totals(group, total, total, w)[0] / real(n))
-    total = real(0.0)
-    for i in share(group, n):
-        if ADAPTS:
-            w.k[row, i] = fma(run.rtol, abs(w.y[i]), absolute(run.atol, i))
-        else:
-            w.k[row, i] = EXACT * (abs(w.y[i]) + size) + _TINY
-        part = w.y[i] / w.k[row, i]
-        total += part * part
-    state = math.sqrt(totals(group, total, total, w)[0] / real(n))
-    return max(math.sqrt(EPSILON) * state, real(MOVED))
 
 
 def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
@@ -159,7 +144,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
             for i in share(group, n):
                 w.k[d, i] = w.k[row, i]
             width = math.sqrt(per) if onward else left
-            width = move / max(width, real(_TINY))
+            width = move / max(width, real(LEAST_SCALE))
             whole, along = _product(group, t, diagonal, width, p, run, w)
             new, again = whole, filled > 0
             for _ in range(2):  # again where the rest is small, for rounding
@@ -290,14 +275,14 @@ _collect = ByTarget(cpu=_collect_cpu, cuda=_collect_cuda)
 # ---- what a host gives to the kernel
 
 
-def slope_rows_of(method: Mapping[Any, Any]) -> int:
+def rows_of(method: Mapping[Any, Any]) -> int:
     """Rows of slopes before the kept directions."""
     return len(method[rosenbrock.ALPHA]) + _KEPT
 
 
-def table_with_shares(method: Mapping[Any, Any]) -> np.ndarray:
+def table_of(method: Mapping[Any, Any], precision: Precision) -> np.ndarray:
     """The tableau (see `rosenbrock.table_of`), and the share of every stage."""
-    return np.column_stack([table_of(method, "float64"), shares_of_stages(method)])
+    return np.column_stack([couplings_of(method, precision), shares_of_stages(method)])
 
 
 def shares_of_stages(method: Mapping[Any, Any]) -> np.ndarray:

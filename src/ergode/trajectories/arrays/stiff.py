@@ -24,11 +24,9 @@ from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
 from ergode.trajectories.delays.mesh import plan_steps
-from ergode.trajectories.methods import METHODS, Method
+from ergode.trajectories.methods import METHODS, MOST, Method
 from ergode.trajectories.observables import Observable
 
-MOST = 256
-"""Unknowns of a trajectory whose matrix a kernel has."""
 _ROOM = 100_000  # unknowns of which each thread of a CPU has room for directions
 _SPARSE = 20_000  # unknowns up to which factors of a matrix that is no band have room
 
@@ -68,7 +66,7 @@ def follow_stiff(
     if n > MOST and not (on_cpu or method.matrix_free):
         method.refuse(f"of more than {MOST} unknowns, here {n:,}, is for a CPU; choose "
                       "'rodas5p-krylov'")  # fmt: skip
-    on_host = count == 1 or n > (_ROOM if method.matrix_free else MOST)
+    on_host = method.is_rosenbrock and (count == 1 or n > (_ROOM if method.matrix_free else MOST))
     if on_cpu and on_host and not control.is_watched:
         return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
     steps = None
