@@ -205,3 +205,7 @@ def test_what_cuda_is_refused():
     said = "of more than 256 unknowns, here 300, is for a CPU; choose 'rodas5p-krylov'"
     with pytest.raises(ergode.PlanError, match=said):
         heat(300, 1.0, device="cuda")
+    field, names = chain(300)
+    with pytest.raises(ergode.PlanError, match="here 300, is for a CPU; choose 'tsit5'"):
+        integrate(field, times=[0.0, 1.0], initial=dict.fromkeys(names, 1.0), device="cuda",
+                  parameters={"back": 1.0}, method="rodas5p")  # fmt: skip
