@@ -1,8 +1,9 @@
 """Steps of a Rosenbrock method without a matrix, of a group of threads.
 
 The linear systems of the stages are those of `krylov`, on a host; a group of threads solves them
-in the same way.  Its own threads hold a direction p and its image A p; the products of the image
-with all kept images are summed at once, and with two barriers.
+in the same way.  The products of a new image with all kept images are summed together, between two
+barriers.  A direction reads every kept image twice and every kept direction once, and takes 9
+barriers of a grid; 13 where it is made orthogonal again.
 
 A residual r of a stage is an error of its u, of at most ``h gamma r`` where J damps.  It changes
 the end of the step, and the estimate of the error, by factors W(z) that follow from the tableau for
@@ -60,7 +61,7 @@ EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of 
 CARRIED = 1e-5  # of a right-hand side, that may be left of it
 NOTHING = 1e-4  # of what is allowed, below which nothing counts
 STALLED = 0.999  # of the residual, from which a direction was of no use
-_SHARE = 3  # column of a row of the tableau after its couplings, from the end of `table_of`
+_SHARE = 3  # and two for each stage: the column of a stage's share in the tableau
 
 # Rows of the slopes, from `STAGES` on.
 _SCRATCH, _PRODUCTS, _RESIDUAL, _SOLUTION, _DIRECTION, _IMAGE, _SCALE, _KEPT = range(3, 11)
@@ -224,13 +225,18 @@ def _product(group, t, diagonal, step, p, run, w):
 
 def _products(group, first, count, row, w):
     """Set the row of products to those of `count` rows from `first` on with a row."""
-    for j in range(0, count, 2):
-        other = min(j + 1, count - 1)
-        one, two = real(0.0), real(0.0)
+    last = count - 1
+    for a in range(0, count, 4):  # four wait for memory together
+        b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
+        one, two, three, four = real(0.0), real(0.0), real(0.0), real(0.0)
         for i in share(group, w.y.size):
-            one += w.k[first + j, i] * w.k[row, i]
-            two += w.k[first + other, i] * w.k[row, i]
-        _deposit(group, j, other, one, two, w)
+            value = w.k[row, i]
+            one += w.k[first + a, i] * value
+            two += w.k[first + b, i] * value
+            three += w.k[first + c, i] * value
+            four += w.k[first + d, i] * value
+        _deposit(group, a, b, one, two, w)
+        _deposit(group, c, d, three, four, w)
     _collect(group, count, w)
 
 
