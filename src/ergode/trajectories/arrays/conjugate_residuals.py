@@ -25,16 +25,7 @@ import numpy as np
 from ergode.core.compiler.language import ByTarget, cuda, fma, real
 from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
-from ergode.trajectories.arrays.group import (
-    END,
-    IN_BLOCK,
-    IN_GRID,
-    LINEAR,
-    barrier,
-    sums_of_block,
-    sums_of_parts,
-    totals,
-)
+from ergode.trajectories.arrays.group import END, LINEAR
 from ergode.trajectories.arrays.rosenbrock import (
     LEAST_SCALE,
     STAGES,
@@ -45,6 +36,14 @@ from ergode.trajectories.arrays.rosenbrock import (
     slopes_by_time,
 )
 from ergode.trajectories.arrays.rosenbrock import table_of as couplings_of
+from ergode.trajectories.arrays.totals import (
+    IN_BLOCK,
+    IN_GRID,
+    barrier,
+    sums_of_block,
+    sums_of_parts,
+    totals,
+)
 from ergode.trajectories.steppers import rosenbrock
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER

@@ -20,7 +20,7 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
-from ergode.trajectories.arrays.group import END, barrier, totals
+from ergode.trajectories.arrays.group import END
 from ergode.trajectories.arrays.rosenbrock import (
     PLACES,
     STAGES,
@@ -28,6 +28,7 @@ from ergode.trajectories.arrays.rosenbrock import (
     set_tolerances,
     solve,
 )
+from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.steppers import explicit, kvaerno, stepper
 from ergode.trajectories.steppers.explicit import C
 from ergode.trajectories.steppers.rosenbrock import GAMMA

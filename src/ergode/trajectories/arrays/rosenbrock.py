@@ -23,7 +23,8 @@ import numpy as np
 from ergode.core.compiler.language import ByTarget, fma, option, real
 from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
-from ergode.trajectories.arrays.group import END, barrier, totals
+from ergode.trajectories.arrays.group import END
+from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.steppers import explicit, rosenbrock, stepper
 from ergode.trajectories.steppers.equations import EPSILON
 from ergode.trajectories.steppers.explicit import C

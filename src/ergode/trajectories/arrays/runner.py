@@ -40,8 +40,6 @@ from ergode.trajectories.arrays.group import (
     Out,
     Run,
     Workspace,
-    alone,
-    barrier,
     chebyshev_stages,
     implicit_stages,
     look,
@@ -59,6 +57,7 @@ from ergode.trajectories.arrays.kernels import (
 from ergode.trajectories.arrays.lanes import lanes_cpu
 from ergode.trajectories.arrays.launches import empty_kept, in_launches
 from ergode.trajectories.arrays.past import Delays
+from ergode.trajectories.arrays.totals import alone, barrier
 from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.methods import Method
