@@ -122,6 +122,76 @@ def feature_table():
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def what_trajectories_take():
+    """Which method of differential equations takes what, by asking the records of the methods."""
+    from ergode.trajectories.adaptive.outcome import control_of
+    from ergode.trajectories.arrays.stiff import why_not_on, why_unwatched
+    from ergode.trajectories.methods import METHODS
+
+    def named(count, **more):
+        """Positions and momenta of oscillators."""
+        half = count // 2
+
+        def swing(t, y, p):
+            return tuple(y[i + half] if i < half else -y[i - half] for i in range(2 * half))
+
+        def late(t, y, yd, p):
+            return tuple(y[i + half] if i < half else -yd[0] for i in range(2 * half))
+
+        function = late if "delays" in more else swing
+        return {"function": function, "variables": [f"x{i}" for i in range(count)], **more}
+
+    def array(count, **more):
+        return {"component": lambda i, t, y, p: -y[i], "variables": ("x", count), **more}
+
+    delays = {"parameters": ["tau"], "delays": [("x0", "tau")]}
+    of_state = ergode.Delay(lambda t, y, p: 1.0 + y[0] ** 2, least=1.0, most=2.0)
+    event = ergode.trajectories.ZeroCrossing(lambda t, y, p: y[0])
+    cases = {
+        "delays": named(2, **delays),
+        "delays that depend on the state": named(2, delays=[("x0", of_state)]),
+        "more than 16 named variables": named(18),
+        "more than 16 with delays": named(18, **delays),
+        "arrays": array(10),
+        "arrays with delays": array(
+            10, component=lambda i, t, y, yd, p: -yd[0][i], parameters=["tau"],
+            delays=[("x", "tau")],
+        ),
+        "arrays of 10,000": array(10_000),
+        "arrays of 10,000 on a GPU": array(10_000),
+        "arrays of 10,000 with events": array(10_000),
+    }  # fmt: skip
+
+    def can(one, name, given):
+        if one.scheme:
+            many = len(given["variables"])
+
+            def constant(t, y, p):
+                return tuple(0.1 for i in range(many))
+
+            def constant_late(t, y, yd, p):
+                return tuple(0.1 for i in range(many))
+
+            if "component" in given and "delays" in given:
+                return False  # a field refuses this itself
+            own = constant_late if "delays" in given else constant
+            given = {**given, "diffusion": own if "function" in given else 0.1}
+        field = ergode.VectorField(**given)
+        if one.why_unsupported(field, 0.1, False) is not None:
+            return False
+        watched = control_of({"events": [event]} if name.endswith("with events") else {})
+        stiff_only = one.stiff and why_unwatched(field, one, watched) is not None
+        return not stiff_only and (
+            not name.endswith("on a GPU") or why_not_on(field, one, "cuda") is None
+        )
+
+    lines = [["method", *cases], ["---"] * (1 + len(cases))]
+    for one in METHODS.values():
+        found = (can(one, name, given) for name, given in cases.items())
+        lines.append([f'`"{one.name}"`', *("yes" if yes else "-" for yes in found)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 FIELDS = {
     "all": "All engines",
     "epidemics": "Epidemics",
@@ -171,6 +241,7 @@ def gallery():
 ENGINES = ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in ENGINES}
 myst_substitutions["epidemics_features"] = feature_table()
+myst_substitutions["trajectories_features"] = what_trajectories_take()
 myst_substitutions["gallery"] = gallery()
 
 # Pages run when they are built; an error in one is an error of the build. A page that has run is

@@ -72,10 +72,13 @@ def test_the_docstring_has_a_line_for_each_record(engine):
 
 @ENGINES
 def test_a_page_has_the_table(engine):
-    made = runpy.run_path(str(DOCS / "conf.py"))["myst_substitutions"][f"{engine}_methods"]
+    tables = runpy.run_path(str(DOCS / "conf.py"))["myst_substitutions"]
+    made, features = tables[f"{engine}_methods"], tables.get(f"{engine}_features")
     assert all(f'| `"{one.name}"` | {one.summary} |' in made for one in table(engine)[0].values())
-    shown = [page.read_text().count(f"{{{{ {engine}_methods }}}}") for page in DOCS.rglob("*.md")]
-    assert sum(shown) == 1
+    assert features is None or all(f'| `"{one}"` |' in features for one in table(engine)[0])
+    pages = " ".join(page.read_text() for page in DOCS.rglob("*.md"))
+    assert pages.count(f"{{{{ {engine}_methods }}}}") == 1
+    assert pages.count(f"{{{{ {engine}_features }}}}") == (features is not None)
 
 
 @ENGINES

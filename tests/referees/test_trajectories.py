@@ -27,7 +27,7 @@ from trajectories_models import (
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Maximum, Mean, Minimum, TimeAbove, ZeroCrossing, integrate
-from ergode.trajectories.arrays import group
+from ergode.trajectories.arrays import conjugate_residuals, group, kvaerno
 from ergode.trajectories.arrays.past import recall
 from ergode.trajectories.arrays.step_log import log_inside
 from ergode.trajectories.methods import METHODS
@@ -601,7 +601,10 @@ STIFF = {
     "rodas5p": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
     "rosenbrock23": ({"rtol": 1e-5, "atol": 1e-6}, 2e-3),
     "rodas5p-krylov": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
+    "kvaerno5": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
 }
+LOOPS = {name: one for name, one in STIFF.items() if name != "kvaerno5"}
+NAMED = {"kvaerno5": STIFF["kvaerno5"]}
 
 
 @pytest.mark.slow
@@ -610,8 +613,38 @@ def test_random_stiff_systems(device):
     """Of 1, 2 and 28 unknowns, one trajectory each: a kernel for several takes long to compile."""
     wrong = []
     for seed in (0, 1, 11):
-        wrong += array_fields.compare_stiff(seed, STIFF, device, 1)
+        wrong += array_fields.compare_stiff(seed, LOOPS, device, 1)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_stiff_systems_in_kernels(device):
+    """Several trajectories; and of 17 to 40 named variables."""
+    wrong = array_fields.compare_stiff(11, STIFF, device, 4)
+    wrong += array_fields.compare_stiff(3, NAMED, device, named=True)
+    assert not wrong, "\n".join(wrong)
+
+
+def _off(name):
+    """Numbers of a host for a kernel, one of which is 2 % off."""
+    module = {"kvaerno5": kvaerno, "rodas5p-krylov": conjugate_residuals}[name]
+    known = module.table_of
+
+    def table_of(method, precision):
+        found = known(method, precision)
+        found[:, 2] *= 1.02  # Kvaerno's couplings to the first stage; the weights of the end
+        return found
+
+    return module, table_of
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["kvaerno5", "rodas5p-krylov"])
+def test_a_broken_stiff_kernel_is_noticed(name, monkeypatch):
+    module, table_of = _off(name)
+    monkeypatch.setattr(module, "table_of", table_of)
+    assert array_fields.compare_stiff(11, {name: STIFF[name]}, "cpu", 4)
 
 
 @pytest.mark.exhaustive
@@ -623,6 +656,8 @@ def test_random_stiff_systems_for_long(device):
     wrong, seed = [], begin
     while time.monotonic() < until:
         wrong += array_fields.compare_stiff(seed, STIFF, device)
+        if seed % 4 == 0:
+            wrong += array_fields.compare_stiff(seed, NAMED, device, named=True)
         seed += 1
     print(f"{seed - begin} systems")
     assert not wrong, "\n".join(wrong)

@@ -348,10 +348,23 @@ def relaxation(i, t, y, p, c):
     return pull - c.rates[i] * (y[i] - math.cos(p[0] * t + i)) - p[1] * y[i] ** 3
 
 
-def compare_stiff(seed, options, device, count=None):
-    """What is wrong with one random stiff system of 1 to 200 unknowns, in words."""
+def _as_equations(data):
+    """The same with a name for every unknown, and numbers in the equations."""
+    equations = {}
+    for i, (others, strengths, rate) in enumerate(zip(*data.values(), strict=True)):
+        pulls = [f"{s} * (tanh(x{k}) - x{i})" for k, s in zip(others, strengths, strict=True)]
+        equations[f"x{i}"] = f"{' + '.join(pulls)} - {rate} * (x{i} - cos(w * t + {i})) - b*x{i}**3"
+    return ergode.field_from_equations(equations)
+
+
+def compare_stiff(seed, options, device, count=None, named=False):
+    """What is wrong with one random stiff system, in words.
+
+    It has 1 to 200 unknowns in an array, or 17 to 40 with names.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 2, *rng.integers(3, LARGEST + 1, 4)]))
+    n = int(rng.integers(17, 41)) if named else n
     count = count or int(rng.choice([1, 4]))
     near = bool(rng.random() < 0.5)  # a band in an unknown order, or anything
     order = rng.permutation(n)
@@ -362,8 +375,9 @@ def compare_stiff(seed, options, device, count=None):
         "others": others, "strengths": 10.0 ** rng.uniform(-1, 4, (n, 3)),
         "rates": 10.0 ** rng.uniform(-1, 5, n),
     }  # fmt: skip
-    field = ergode.VectorField(component=relaxation, variables=("x", n), parameters=["w", "b"],
-                               constants=data)  # fmt: skip
+    field = _as_equations(data) if named else ergode.VectorField(
+        component=relaxation, variables=("x", n), parameters=["w", "b"], constants=data
+    )  # fmt: skip
     rows = {"w": rng.uniform(0.5, 3.0, count), "b": rng.uniform(0.0, 1.0, count)}
     start = rng.uniform(-1.5, 1.5, (count, n))
     truth = np.array([
@@ -371,11 +385,13 @@ def compare_stiff(seed, options, device, count=None):
     ])  # fmt: skip
     wrong = []
     for method, (given, allowed) in options.items():
-        found = integrate(field, times=GRID, initial={"x": start}, parameters=rows, method=method,
+        initial = {f"x{i}": start[:, i] for i in range(n)} if named else {"x": start}
+        found = integrate(field, times=GRID, initial=initial, parameters=rows, method=method,
                           device=device, **given)  # fmt: skip
-        error = np.abs(found["x"].values - truth).max()
+        error = np.abs(found["state" if named else "x"].values - truth).max()
         if (found["status"] != Status.DONE).any() or not error < allowed:
-            here = f"stiff, seed {seed}, {n} unknowns, {count} trajectories, {method}"
+            kind = "names" if named else "unknowns"
+            here = f"stiff, seed {seed}, {n} {kind}, {count} trajectories, {method}"
             wrong.append(f"{here}: status {found['status'].values}, states are {error:.1e} off")
     return wrong
 

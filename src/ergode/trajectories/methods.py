@@ -42,6 +42,8 @@ MethodName = Literal[
 # With delays, the quintic interpolant of the history limits the order of a method.
 _HISTORY_ORDER = 6
 _STIFF_VARIABLES = 16
+MOST = 256
+"""Unknowns of a trajectory whose matrix a kernel has."""
 
 
 def _never(field: VectorField, step: float | None) -> str | None:
@@ -89,10 +91,15 @@ class Method(methods.Method):
         return self.tableau is not None and len(self.tableau.kicks) > 0
 
     @property
+    def is_rosenbrock(self) -> bool:
+        """Whether it is a Rosenbrock method, which has a loop on a host too."""
+        return rosenbrock.GAMMA in self.bindings
+
+    @property
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
         is_explicit = self.tableau is not None and not self.is_symplectic
-        return is_explicit or self.stabilised or rosenbrock.GAMMA in self.bindings
+        return is_explicit or self.stabilised or self.stiff
 
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
         """Why the method cannot integrate a field, or None.
@@ -120,7 +127,7 @@ class Method(methods.Method):
                 return "does not support delays of variables that are arrays; choose 'tsit5'"
             if apart and step is None and not self.adapts:
                 return "does not estimate its error; give a step, or choose 'tsit5'"
-            return None
+            return self._too_many(field)
         if self.is_symplectic:
             if field.delays:
                 return "does not support delays"
@@ -131,18 +138,19 @@ class Method(methods.Method):
         if self.stiff and field.state_dependent:
             return "is not for delays that depend on the state; choose 'tsit5'"
         if self.is_wide(field):
-            count = len(field.variables)
-            if rosenbrock.GAMMA not in self.bindings:
-                return (
-                    f"writes out equations of up to {_STIFF_VARIABLES} variables, and the field "
-                    f"has {count}; choose 'rodas5p'"
-                )
             if field.delays:
                 return (
                     f"supports delays for up to {_STIFF_VARIABLES} variables, and the field has "
-                    f"{count}"
+                    f"{len(field.variables)}"
                 )
+            return self._too_many(field)
         return None
+
+    def _too_many(self, field: VectorField) -> str | None:
+        """Why a method whose matrix is in a kernel alone does not have room for a field."""
+        if not self.stiff or self.is_rosenbrock or field.size <= MOST:
+            return None
+        return f"has up to {MOST} unknowns, and the field has {field.size:,}; choose 'rodas5p'"
 
     def is_wide(self, field: VectorField) -> bool:
         """Whether it takes the named variables of a field as one array."""

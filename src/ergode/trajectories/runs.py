@@ -23,6 +23,7 @@ from ergode.trajectories.arrays.stiff import (
     follow_stiff,
     suited,
     watched_with_arrays,
+    why_not_on,
     why_unwatched,
     with_arrays,
 )
@@ -146,7 +147,6 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
     initial, parameters = _columns(problem)
     may_be_stiff = (
         chosen.otherwise is not None
-        and problem.device.target == "cpu"
         and why_unwatched(field, chosen.otherwise, control) is None
         and not every_step
     )
@@ -161,7 +161,9 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
     if not may_be_stiff:
         return found
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
-    method = suited(field, control, initial[:, slow], parameters[:, slow], grid)
+    method = suited(
+        field, control, initial[:, slow], parameters[:, slow], grid, problem.device.target
+    )
     if slow.size:
         again = _follow_stiff(problem, method, control, initial[:, slow], parameters[:, slow])
         outcome.put(slow, again)
@@ -204,6 +206,7 @@ def _follow_stiff(
     problem: Problem, method: Method, control: Control, initial: np.ndarray, parameters: np.ndarray
 ) -> Outcome:
     field = problem.field
+    method.refuse(why_not_on(field, method, problem.device.target))
     if field.arrays is None:
         control, field = watched_with_arrays(field, control), with_arrays(field)
     return follow_stiff(

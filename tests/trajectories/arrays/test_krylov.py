@@ -360,6 +360,17 @@ def heat_in_space(i, j, k, t, y, p):
 
 
 @pytest.mark.cuda
+def test_auto_takes_it_on_cuda(monkeypatch):
+    monkeypatch.setattr(runs, "EXPLICIT_STEPS", 60)
+    field, _, values, first, end = kind_of("brusselator", (18, 15))
+    usual = {"times": [0.0, end], "initial": first, "parameters": values, "device": "cuda",
+             "rtol": 1e-4, "atol": 1e-4}  # fmt: skip
+    auto, named = integrate(field, **usual), integrate(field, method="rodas5p-krylov", **usual)
+    assert auto.attrs["method"] == "rodas5p-krylov"
+    np.testing.assert_array_equal(auto["u"], named["u"])
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_heat_of_a_million_unknowns_on_cuda(precision):
     """A product of sines decays by its eigenvalue."""

@@ -83,11 +83,27 @@ def chain(count):
     return ergode.field_from_equations(equations), names
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_thirty_named_variables(count):
+@pytest.mark.exhaustive
+def test_kvaerno_reaches_its_tolerance_and_its_order():
+    rates, errors = np.array([0.5, 1.0, 2.0]), []
+    exact = np.array([[modes(33, D * t) for t in TIMES] for D in rates])
+    for tolerance in (1e-4, 1e-7):
+        found = heat(33, rates, method="kvaerno5", rtol=tolerance, atol=tolerance)
+        assert np.abs(found["x"].values - exact).max() < 10 * tolerance
+        assert (found["step_count"] < 12 + 8 / tolerance**0.2).all()
+    for count in (8, 16):
+        found = heat(33, 0.02, times=[0.0, 2.0], step=2.0 / count, method="kvaerno5")
+        errors.append(np.abs(found["x"].values[-1] - modes(33, 0.04)).max())
+    assert abs(np.log2(errors[0] / errors[1]) - 5) < 0.15
+
+
+@pytest.mark.parametrize(("count", "method"), [
+    (1, "rodas5p"), (4, "kvaerno5"), pytest.param(4, "rodas5p", marks=pytest.mark.exhaustive),
+])  # fmt: skip
+def test_thirty_named_variables(count, method):
     field, names = chain(30)
     back = np.linspace(0.5, 2.0, count)
-    found = integrate(field, times=[0.0, 1e-3, 1.0, 20.0], device="cpu", method="rodas5p",
+    found = integrate(field, times=[0.0, 1e-3, 1.0, 20.0], device="cpu", method=method,
                       initial={**dict.fromkeys(names, 0.0), "s0": 1.0}, rtol=1e-6, atol=1e-10,
                       parameters={"back": back})  # fmt: skip
     assert found["state"].dims[-1] == "variable" and (found["step_count"] < 300).all()
@@ -99,12 +115,14 @@ def test_thirty_named_variables(count):
         np.testing.assert_allclose(states, exact, rtol=1e-4, atol=1e-8)
 
 
-def test_what_many_named_variables_are_refused():
-    field, names = chain(30)
-    usual = {"times": [0.0, 1.0], "initial": dict.fromkeys(names, 1.0), "device": "cpu",
-             "parameters": {"back": 1.0}}  # fmt: skip
-    with pytest.raises(ergode.PlanError, match="has 30; choose 'rodas5p'"):
-        integrate(field, method="kvaerno5", **usual)
+def test_how_many_unknowns_kvaerno_refuses():
+    field, names = chain(300)
+    usual = {"times": [0.0, 1.0], "device": "cpu", "method": "kvaerno5"}
+    said = "has up to 256 unknowns, and the field has 300; choose 'rodas5p'"
+    with pytest.raises(ergode.PlanError, match=said):
+        integrate(field, initial=dict.fromkeys(names, 1.0), parameters={"back": 1.0}, **usual)
+    with pytest.raises(ergode.PlanError, match=said):
+        heat(300, 1.0, method="kvaerno5")
 
 
 def relaxed(i, t, y, p):
@@ -123,12 +141,15 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("case", ["thread", "block", "block, all in shared memory"])
-def test_the_text_for_a_gpu_on_threads_of_a_host(case, monkeypatch):
+@pytest.mark.parametrize(("case", "method"), [
+    ("thread", "rosenbrock23"), ("block", "rosenbrock23"), ("block", "kvaerno5"),
+    ("block, all in shared memory", "rosenbrock23"),
+])  # fmt: skip
+def test_the_text_for_a_gpu_on_threads_of_a_host(case, method, monkeypatch):
     times = np.array([0.0, 0.004, 0.01])
     initial, rates = np.random.default_rng(1).normal(size=(2, 5)), np.array([[50.0, 200.0]])
     group = case.partition(",")[0]
-    found = states_on_host(case, monkeypatch, FIELDS[group], "rosenbrock23", times, initial, rates,
+    found = states_on_host(case, monkeypatch, FIELDS[group], method, times, initial, rates,
                            {"rtol": 0.1, "atol": 0.1})  # fmt: skip
     for start, D, states in zip(initial, rates[0], np.moveaxis(found, -1, 0), strict=True):
         exact = solve_ivp(
@@ -137,34 +158,41 @@ def test_the_text_for_a_gpu_on_threads_of_a_host(case, monkeypatch):
         ).y.T  # fmt: skip
         np.testing.assert_allclose(states, exact, atol=2e-2)
     if group == "block":
-        thread = states_on_host("thread", monkeypatch, FIELDS["thread"], "rosenbrock23", times,
-                                initial, rates, {"rtol": 0.1, "atol": 0.1})  # fmt: skip
+        thread = states_on_host("thread", monkeypatch, FIELDS["thread"], method, times, initial,
+                                rates, {"rtol": 0.1, "atol": 0.1})  # fmt: skip
         np.testing.assert_allclose(found, thread, atol=1e-12)
 
 
-@pytest.mark.parametrize(("group", "precision"), [("thread", "float64"), ("block", "float32")])
-def test_ptx(group, precision):
+@pytest.mark.parametrize(("group", "method", "precision"), [
+    ("thread", "kvaerno5", "float64"), ("block", "rodas5p", "float32"),
+    pytest.param("thread", "rodas5p", "float64", marks=pytest.mark.exhaustive),
+    pytest.param("block", "kvaerno5", "float32", marks=pytest.mark.exhaustive),
+])  # fmt: skip
+def test_ptx(group, method, precision):
     field = FIELDS[group] if group == "thread" else ergode.VectorField(
         component=relaxed, variables=("x", 12), parameters=["D"]
     )  # fmt: skip
-    check_ptx(group, field, "rodas5p", 100, precision)
+    check_ptx(group, field, method, 100, precision)
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas5p", "kvaerno5"])
 @pytest.mark.parametrize("n", [3, 33, 120])
-def test_cuda_agrees_with_cpu(n):
+def test_cuda_agrees_with_cpu(n, method):
     rates = np.linspace(0.5, 2.0, 200)
     cpu, gpu = (
-        heat(n, rates, rtol=1e-7, atol=1e-7, device=device)["x"] for device in ("cpu", "cuda")
+        heat(n, rates, rtol=1e-7, atol=1e-7, method=method, device=device)["x"]
+        for device in ("cpu", "cuda")
     )
     np.testing.assert_allclose(gpu, cpu, atol=1e-7)
 
 
 @pytest.mark.cuda
-def test_thirty_named_variables_on_cuda():
+@pytest.mark.parametrize("method", ["rodas5p", "kvaerno5"])
+def test_thirty_named_variables_on_cuda(method):
     field, names = chain(30)
     cpu, gpu = (
-        integrate(field, times=[0.0, 1e-3, 1.0, 20.0], device=device, method="rodas5p",
+        integrate(field, times=[0.0, 1e-3, 1.0, 20.0], device=device, method=method,
                   initial={**dict.fromkeys(names, 0.0), "s0": 1.0}, rtol=1e-6, atol=1e-10,
                   parameters={"back": np.linspace(0.5, 2.0, 500)})["state"]
         for device in ("cpu", "cuda")
@@ -177,3 +205,7 @@ def test_what_cuda_is_refused():
     said = "of more than 256 unknowns, here 300, is for a CPU; choose 'rodas5p-krylov'"
     with pytest.raises(ergode.PlanError, match=said):
         heat(300, 1.0, device="cuda")
+    field, names = chain(300)
+    with pytest.raises(ergode.PlanError, match="here 300, is for a CPU; choose 'tsit5'"):
+        integrate(field, times=[0.0, 1.0], initial=dict.fromkeys(names, 1.0), device="cuda",
+                  parameters={"back": 1.0}, method="rodas5p")  # fmt: skip

@@ -1,8 +1,9 @@
 """Steps of a Rosenbrock method without a matrix, of a group of threads.
 
 The linear systems of the stages are those of `krylov`, on a host; a group of threads solves them
-in the same way.  Its own threads hold a direction p and its image A p; the products of the image
-with all kept images are summed at once, and with two barriers.
+in the same way.  The products of a new image with all kept images are summed together, between two
+barriers.  A direction reads every kept image twice and every kept direction once, and takes 9
+barriers of a grid; 13 where it is made orthogonal again.
 
 A residual r of a stage is an error of its u, of at most ``h gamma r`` where J damps.  It changes
 the end of the step, and the estimate of the error, by factors W(z) that follow from the tableau for
@@ -22,29 +23,33 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, fma, real
+from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
-from ergode.trajectories.arrays.group import (
-    END,
+from ergode.trajectories.arrays.group import END, LINEAR
+from ergode.trajectories.arrays.rosenbrock import (
+    LEAST_SCALE,
+    STAGES,
+    bindings_of,
+    end_of_step,
+    right_hand_side,
+    set_tolerances,
+    slopes_by_time,
+)
+from ergode.trajectories.arrays.rosenbrock import table_of as couplings_of
+from ergode.trajectories.arrays.totals import (
     IN_BLOCK,
     IN_GRID,
-    LINEAR,
     barrier,
     sums_of_block,
     sums_of_parts,
     totals,
 )
-from ergode.trajectories.arrays.rosenbrock import (
-    STAGES,
-    end_of_step,
-    right_hand_side,
-    slopes_by_time,
-    table_of,
-)
 from ergode.trajectories.steppers import rosenbrock
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER
 from ergode.trajectories.steppers.rosenbrock import GAMMA
-from ergode.trajectories.steppers.stepper import ADAPTS, absolute
+
+__all__ = ["bindings_of", "rows_of", "table_of", "take_stages"]
 
 _BYTES = 2**29  # memory for directions
 _LEAST_KEPT, _USUAL_KEPT = 10, 40  # directions; few unknowns may have more
@@ -55,9 +60,7 @@ EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of 
 CARRIED = 1e-5  # of a right-hand side, that may be left of it
 NOTHING = 1e-4  # of what is allowed, below which nothing counts
 STALLED = 0.999  # of the residual, from which a direction was of no use
-EXACT = 1e-8  # part of the state to which linear systems are solved in steps of one size
-_TINY = 1e-300
-_SHARE = 3  # column of a row of the tableau after its couplings, from the end of `table_of`
+_SHARE = 3  # and two for each stage: the column of a stage's share in the tableau
 
 # Rows of the slopes, from `STAGES` on.
 _SCRATCH, _PRODUCTS, _RESIDUAL, _SOLUTION, _DIRECTION, _IMAGE, _SCALE, _KEPT = range(3, 11)
@@ -74,7 +77,8 @@ def take_stages(group, t, h, t1, p, run, w):
     """All stages of a step, its end and the slope there; the error of the linear systems."""
     table = run.stages
     slopes_by_time(group, t, h, p, run, w)
-    move = _begin(group, run, w)
+    size = set_tolerances(group, w.k[STAGES + _SCALE], run, w)
+    move = max(math.sqrt(EPSILON) * size, real(MOVED))  # width of differences
     filled, following, error = np.int64(0), np.int64(0), real(0.0)
     for s in range(STAGES):
         if error < INFINITY:
@@ -91,25 +95,6 @@ def take_stages(group, t, h, t1, p, run, w):
     for i in share(group, w.y.size):
         w.stage[END, i] = real(NOT_A_NUMBER)
     return real(INFINITY)
-
-
-def _begin(group, run, w):
-    """Set the tolerances of the unknowns; return the width of differences in tolerances."""
-    n, row = w.y.size, STAGES + _SCALE
-    total = real(0.0)
-    for i in share(group, n):
-        total += w.y[i] * w.y[i]
-    size = math.sqrt(totals(group, total, total, w)[0] / real(n))
-    total = real(0.0)
-    for i in share(group, n):
-        if ADAPTS:
-            w.k[row, i] = fma(run.rtol, abs(w.y[i]), absolute(run.atol, i))
-        else:
-            w.k[row, i] = EXACT * (abs(w.y[i]) + size) + _TINY
-        part = w.y[i] / w.k[row, i]
-        total += part * part
-    state = math.sqrt(totals(group, total, total, w)[0] / real(n))
-    return max(math.sqrt(EPSILON) * state, real(MOVED))
 
 
 def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
@@ -159,7 +144,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
             for i in share(group, n):
                 w.k[d, i] = w.k[row, i]
             width = math.sqrt(per) if onward else left
-            width = move / max(width, real(_TINY))
+            width = move / max(width, real(LEAST_SCALE))
             whole, along = _product(group, t, diagonal, width, p, run, w)
             new, again = whole, filled > 0
             for _ in range(2):  # again where the rest is small, for rounding
@@ -239,13 +224,18 @@ def _product(group, t, diagonal, step, p, run, w):
 
 def _products(group, first, count, row, w):
     """Set the row of products to those of `count` rows from `first` on with a row."""
-    for j in range(0, count, 2):
-        other = min(j + 1, count - 1)
-        one, two = real(0.0), real(0.0)
+    last = count - 1
+    for a in range(0, count, 4):  # four wait for memory together
+        b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
+        one, two, three, four = real(0.0), real(0.0), real(0.0), real(0.0)
         for i in share(group, w.y.size):
-            one += w.k[first + j, i] * w.k[row, i]
-            two += w.k[first + other, i] * w.k[row, i]
-        _deposit(group, j, other, one, two, w)
+            value = w.k[row, i]
+            one += w.k[first + a, i] * value
+            two += w.k[first + b, i] * value
+            three += w.k[first + c, i] * value
+            four += w.k[first + d, i] * value
+        _deposit(group, a, b, one, two, w)
+        _deposit(group, c, d, three, four, w)
     _collect(group, count, w)
 
 
@@ -290,14 +280,14 @@ _collect = ByTarget(cpu=_collect_cpu, cuda=_collect_cuda)
 # ---- what a host gives to the kernel
 
 
-def slope_rows_of(method: Mapping[Any, Any]) -> int:
+def rows_of(method: Mapping[Any, Any]) -> int:
     """Rows of slopes before the kept directions."""
     return len(method[rosenbrock.ALPHA]) + _KEPT
 
 
-def table_with_shares(method: Mapping[Any, Any]) -> np.ndarray:
+def table_of(method: Mapping[Any, Any], precision: Precision) -> np.ndarray:
     """The tableau (see `rosenbrock.table_of`), and the share of every stage."""
-    return np.column_stack([table_of(method, "float64"), shares_of_stages(method)])
+    return np.column_stack([couplings_of(method, precision), shares_of_stages(method)])
 
 
 def shares_of_stages(method: Mapping[Any, Any]) -> np.ndarray:

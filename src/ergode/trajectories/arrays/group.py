@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.barriers import barrier_cpu, edge
+from ergode.core.barriers import edge
 from ergode.core.compiler.language import (
     ByTarget,
-    cuda,
     fma,
     no_refcount,
     noinline_cpu,
@@ -56,6 +55,7 @@ from ergode.trajectories.arrays.past import (
     steps_between,
 )
 from ergode.trajectories.arrays.step_log import log_end, log_inside
+from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
@@ -152,17 +152,9 @@ NEW, UNDER_WAY, OVER = range(3)  # values of STAGE
 TIME, GOAL, PROPOSED, PREVIOUS, RADIUS, BASE, REALS = range(7)
 
 
-# ---- barriers and sums
+# ---- options, and sums
 
 
-def alone(thread_count, barrier_words):
-    pass
-
-
-barrier = option(barrier_cpu)
-"""``barrier(group size, words)`` waits for all threads of the group."""
-IN_BLOCK = option(False)  # on CUDA, whether a group has more than one thread
-IN_GRID = option(False)  # and more than one block
 ROWS = option()  # rows of slopes: stages, the end of the step, extra stages; without a matrix
 IN_SHARED = option(0)  # what a block has in shared memory: 1 the states of stages, 2 everything
 STABILISED = option(False)  # whether stages follow from the spectral radius (see `stabilised`)
@@ -217,54 +209,7 @@ def _sums_cuda(group, term, h, rtol, atol, w):
         part = _squares(term, i, h, rtol, atol, w)
         first += part[0]
         second += part[1]
-    return _totals_cuda(group, first, second, w)
-
-
-def _totals_cpu(group, first, second, w):
-    return first, second
-
-
-def _totals_cuda(group, first, second, w):
-    if IN_BLOCK:
-        first, second = sums_of_block(first, second, w.scratch)
-    if IN_GRID:
-        if cuda.threadIdx.x == 0:
-            w.parts[0, cuda.blockIdx.x] = first
-            w.parts[1, cuda.blockIdx.x] = second
-        barrier(group.size, w.words)
-        first, second = sums_of_parts(0, 1, w)
-        barrier(group.size, w.words)
-    return first, second
-
-
-totals = ByTarget(cpu=_totals_cpu, cuda=_totals_cuda)
-"""``totals(group, first, second, w)``: two sums over all threads of a group, of one on a CPU."""
-
-
-def sums_of_parts(one, other, w):
-    """Two rows of `w.parts`, each summed over the blocks of a grid by the threads of a block."""
-    first, second = real(0.0), real(0.0)
-    for block in range(cuda.threadIdx.x, cuda.gridDim.x, cuda.blockDim.x):
-        first += w.parts[one, block]
-        second += w.parts[other, block]
-    return sums_of_block(first, second, w.scratch)
-
-
-def sums_of_block(first, second, scratch):
-    """Two sums over the threads of a block; every thread receives them."""
-    for shift in range(5):
-        first += cuda.shfl_down_sync(-1, first, 16 >> shift)
-        second += cuda.shfl_down_sync(-1, second, 16 >> shift)
-    cuda.syncthreads()
-    if cuda.threadIdx.x & 31 == 0:
-        scratch[0, cuda.threadIdx.x >> 5] = first
-        scratch[1, cuda.threadIdx.x >> 5] = second
-    cuda.syncthreads()
-    first, second = real(0.0), real(0.0)
-    for warp in range(cuda.blockDim.x >> 5):
-        first += scratch[0, warp]
-        second += scratch[1, warp]
-    return first, second
+    return totals(group, first, second, w)
 
 
 sums = ByTarget(cpu=_sums_cpu, cuda=_sums_cuda)

@@ -19,15 +19,12 @@ from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
-from ergode.trajectories.arrays.conjugate_residuals import (
-    EXACT,
-    allowed_residuals,
-    shares_of_stages,
-)
+from ergode.trajectories.arrays.conjugate_residuals import allowed_residuals, shares_of_stages
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.group import LINEAR
 from ergode.trajectories.arrays.krylov import Krylov, root_mean_square
 from ergode.trajectories.arrays.matrices import Matrices
+from ergode.trajectories.arrays.rosenbrock import EXACT
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import Method
 from ergode.trajectories.steppers import rosenbrock, stepper

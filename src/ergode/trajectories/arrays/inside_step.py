@@ -25,12 +25,12 @@ from ergode.trajectories.arrays.group import (
     FUNCTIONS,
     NOT_FINITE,
     TOGETHER,
-    barrier,
     complete,
     save,
     within,
 )
 from ergode.trajectories.arrays.past import recall
+from ergode.trajectories.arrays.totals import barrier
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import EXTRA_C, C
 from ergode.trajectories.steppers.inside_step import (

@@ -13,17 +13,14 @@ from ergode.trajectories.arrays.equations import LATE, Group, blocks_in
 from ergode.trajectories.arrays.group import (
     FUNCTIONS,
     IMPLICIT,
-    IN_BLOCK,
-    IN_GRID,
     IN_SHARED,
     MATRIX_FREE,
     ROWS,
     Workspace,
-    alone,
-    barrier,
     follow,
 )
 from ergode.trajectories.arrays.past import READ, Past
+from ergode.trajectories.arrays.totals import IN_BLOCK, IN_GRID, alone, barrier
 from ergode.trajectories.steppers.inside_step import INTERVALS
 from ergode.trajectories.steppers.observing import SEEN
 from ergode.trajectories.steppers.stepper import DENSE

@@ -19,7 +19,8 @@ from ergode.trajectories.arrays.equations import (
     evaluate_lanes,
     share,
 )
-from ergode.trajectories.arrays.group import END, barrier
+from ergode.trajectories.arrays.group import END
+from ergode.trajectories.arrays.totals import barrier
 from ergode.trajectories.steppers.noise import SCHEME, increment
 
 # Rows after the slopes at both ends of a step: amplitudes g where it begins, and a second time:

@@ -23,18 +23,22 @@ import numpy as np
 from ergode.core.compiler.language import ByTarget, fma, option, real
 from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
-from ergode.trajectories.arrays.group import END, barrier
+from ergode.trajectories.arrays.group import END
+from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.steppers import explicit, rosenbrock, stepper
 from ergode.trajectories.steppers.equations import EPSILON
 from ergode.trajectories.steppers.explicit import C
 from ergode.trajectories.steppers.rosenbrock import GAMMA
+from ergode.trajectories.steppers.stepper import ADAPTS, absolute
 
 STAGES = option(8)
 
+EXACT = 1e-8  # part of the state to which stages are solved in steps of one size
+LEAST_SCALE = 1e-30
 _LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
 # Columns of a row of the tableau (see `tableau_rows`), before the couplings of the stages.
 _ALPHA, _GAMMAS, _END, _COUPLED = 0, 1, 2, 3
-_LOWER, _UPPER, _PLACES = 0, 1, 2  # in `run.stage_begins`: the band, and the place of every unknown
+_LOWER, _UPPER, PLACES = 0, 1, 2  # in `run.stage_begins`: the band, and the place of every unknown
 
 
 def _from_cpu(group, first, stop):
@@ -57,11 +61,11 @@ def take_stages(group, t, h, t1, p, run, w):
     for s in range(STAGES):
         right_hand_side(group, s, t, h, p, run, w)
         for i in share(group, n):
-            b[run.stage_begins[_PLACES + i]] = w.k[1 + s, i]
+            b[run.stage_begins[PLACES + i]] = w.k[1 + s, i]
         barrier(group.size, w.words)
         solve(group, b, run, w)
         for i in share(group, n):
-            w.k[1 + s, i] = b[run.stage_begins[_PLACES + i]] / h
+            w.k[1 + s, i] = b[run.stage_begins[PLACES + i]] / h
         barrier(group.size, w.words)
     end_of_step(group, h, t1, p, run, w)
     return real(0.0)
@@ -97,6 +101,27 @@ def right_hand_side(group, s, t, h, p, run, w):
             w.k[1 + s, i] = fma(weight, w.k[1 + j, i], w.k[1 + s, i])
 
 
+def set_tolerances(group, row, run, w):
+    """Set the tolerances of the unknowns where a step begins; the size of the state in them.
+
+    In steps of one size they are a small part of the state.
+    """
+    n = w.y.size
+    total = real(0.0)
+    for i in share(group, n):
+        total += w.y[i] * w.y[i]
+    size = math.sqrt(totals(group, total, total, w)[0] / real(n))
+    total = real(0.0)
+    for i in share(group, n):
+        if ADAPTS:
+            row[i] = fma(run.rtol, abs(w.y[i]), absolute(run.atol, i))
+        else:
+            row[i] = EXACT * (abs(w.y[i]) + size) + LEAST_SCALE
+        part = w.y[i] / row[i]
+        total += part * part
+    return math.sqrt(totals(group, total, total, w)[0] / real(n))
+
+
 def end_of_step(group, h, t1, p, run, w):
     """Set the state at the end of a step from its stages, and the slope there."""
     n = w.y.size
@@ -123,12 +148,12 @@ def factorise(group, t, h, p, run, w):
     diagonal = 1.0 / (h * real(GAMMA))
     for colour in range(width):
         for i in share(group, n):
-            moves = place[_PLACES + i] % width == colour
+            moves = place[PLACES + i] % width == colour
             w.stage[0, i] = _moved(w.y[i]) if moves else w.y[i]
         barrier(group.size, w.words)
         evaluate(group, t, w.stage[0], p, run, w.k[scratch])
         for i in share(group, n):
-            row = place[_PLACES + i]
+            row = place[PLACES + i]
             column = np.int64(colour)
             if width < n:  # the one of this colour in the band of the row
                 least = row - lower
@@ -138,7 +163,7 @@ def factorise(group, t, h, p, run, w):
                 w.k[first + column, row] = w.k[0, i] - w.k[scratch, i]
         barrier(group.size, w.words)
     for i in share(group, n):
-        column = place[_PLACES + i]
+        column = place[PLACES + i]
         per = 1.0 / (_moved(w.y[i]) - w.y[i])
         for row in range(max(0, column - upper), min(n, column + lower + 1)):
             w.k[first + column, row] *= per

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,13 @@ from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
-from ergode.trajectories.arrays import conjugate_residuals, noisy, stabilised
-from ergode.trajectories.arrays import rosenbrock as implicit
+from ergode.trajectories.arrays import (
+    conjugate_residuals,
+    kvaerno,
+    noisy,
+    rosenbrock,
+    stabilised,
+)
 from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.delayed import Delayed
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
@@ -35,8 +40,6 @@ from ergode.trajectories.arrays.group import (
     Out,
     Run,
     Workspace,
-    alone,
-    barrier,
     chebyshev_stages,
     implicit_stages,
     look,
@@ -54,6 +57,7 @@ from ergode.trajectories.arrays.kernels import (
 from ergode.trajectories.arrays.lanes import lanes_cpu
 from ergode.trajectories.arrays.launches import empty_kept, in_launches
 from ergode.trajectories.arrays.past import Delays
+from ergode.trajectories.arrays.totals import alone, barrier
 from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.methods import Method
@@ -96,12 +100,10 @@ def bindings_of(
     if control.is_watched:
         bindings |= bindings_of_watched(field, method, control)
     if method.stiff:
-        bindings |= implicit.bindings_of(method.bindings) | {
+        implicit = implicit_of(method)
+        return bindings | implicit.bindings_of(method.bindings) | {
             IMPLICIT: True, implicit_stages: implicit.take_stages,
         }  # fmt: skip
-        if method.matrix_free:
-            bindings[implicit_stages] = conjugate_residuals.take_stages
-        return bindings
     if tableau is None:
         return bindings | dict(method.bindings) | {
             STABILISED: True, spectral_radius: stabilised.spectral_radius,
@@ -128,6 +130,13 @@ def bindings_of(
             explicit.CORRECTION: tableau.correction,
         }  # fmt: skip
     return bindings
+
+
+def implicit_of(method: Method) -> ModuleType:
+    """The module with the steps of an implicit method."""
+    if method.matrix_free:
+        return conjugate_residuals
+    return rosenbrock if method.is_rosenbrock else kvaerno
 
 
 class Runner:
@@ -164,15 +173,10 @@ class Runner:
         self.bindings |= self.delayed.bindings
         self.is_stabilised, self.is_noisy = method.stabilised, method.scheme > 0
         self.is_implicit, self.is_matrix_free = method.stiff, method.matrix_free
-        if method.matrix_free:
-            self.slope_rows = conjugate_residuals.slope_rows_of(method.bindings)
-        elif method.stiff:
-            self.slope_rows = implicit.rows_of(method.bindings)
-        else:
-            self.slope_rows = (
-                len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
-                + self.is_stabilised + noisy.ROWS_OF[method.scheme]
-            )  # fmt: skip
+        self.slope_rows = implicit_of(method).rows_of(method.bindings) if method.stiff else (
+            len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
+            + self.is_stabilised + noisy.ROWS_OF[method.scheme]
+        )  # fmt: skip
         self.kept = kept_of(field.size) if method.matrix_free else 0
         # The columns of a matrix follow, or directions and their images.
         self.slopes = self.slope_rows + (2 * self.kept or field.size * method.stiff)
@@ -188,12 +192,10 @@ class Runner:
             self.delayed.knots = knots_of(field, control)
             knots = np.append(self.delayed.knots, np.inf)
             self._shared["knots"] = device.put(knots.astype(precision))
-        if method.matrix_free:
-            table = conjugate_residuals.table_with_shares(method.bindings)
+        if method.stiff:
+            table = implicit_of(method).table_of(method.bindings, precision)
             self._shared["stages"] = device.put(table)
-        elif method.stiff:
-            self._shared["stages"] = device.put(implicit.table_of(method.bindings, precision))
-            self.keep_to(implicit.full(field.size))
+            self.keep_to(rosenbrock.full(field.size))
 
     def keep_to(self, band: np.ndarray) -> None:
         """Keep the matrix of an implicit method to a band (see `rosenbrock.full`)."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, real
 from ergode.trajectories.arrays.equations import evaluate, share
-from ergode.trajectories.arrays.group import DIRECTION, END, LENGTHS, barrier, sums
+from ergode.trajectories.arrays.group import DIRECTION, END, LENGTHS, sums
+from ergode.trajectories.arrays.totals import barrier
 from ergode.trajectories.steppers.equations import EPSILON
 
 _ITERATIONS = 50

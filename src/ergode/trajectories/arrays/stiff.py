@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices
-from ergode.core.compiler.source import Precision
+from ergode.core.compiler.source import Precision, Target
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
@@ -24,11 +24,9 @@ from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
 from ergode.trajectories.delays.mesh import plan_steps
-from ergode.trajectories.methods import METHODS, Method
+from ergode.trajectories.methods import METHODS, MOST, Method
 from ergode.trajectories.observables import Observable
 
-MOST = 256
-"""Unknowns of a trajectory whose matrix a kernel has."""
 _ROOM = 100_000  # unknowns of which each thread of a CPU has room for directions
 _SPARSE = 20_000  # unknowns up to which factors of a matrix that is no band have room
 
@@ -45,6 +43,14 @@ def why_unwatched(field: VectorField, method: Method, control: Control) -> str |
         known = "" if field.arrays is None else "'rodas5p-krylov' or "
         return f"has no events and observables of more than {MOST} unknowns; choose {known}'tsit5'"
     return None
+
+
+def why_not_on(field: VectorField, method: Method, target: Target) -> str | None:
+    """Why a method does not integrate arrays, or many variables, on a kind of device, or None."""
+    if target == "cpu" or not method.stiff or method.matrix_free or field.size <= MOST:
+        return None
+    known = "'tsit5'" if field.arrays is None else "'rodas5p-krylov'"
+    return f"of more than {MOST} unknowns, here {field.size:,}, is for a CPU; choose {known}"
 
 
 def follow_stiff(
@@ -65,10 +71,7 @@ def follow_stiff(
 
     options: dict[str, Any] = {"times": times, "device": device, "precision": precision}
     on_cpu, n, count = device.target == "cpu", field.size, initial.shape[1]
-    if n > MOST and not (on_cpu or method.matrix_free):
-        method.refuse(f"of more than {MOST} unknowns, here {n:,}, is for a CPU; choose "
-                      "'rodas5p-krylov'")  # fmt: skip
-    on_host = count == 1 or n > (_ROOM if method.matrix_free else MOST)
+    on_host = method.is_rosenbrock and (count == 1 or n > (_ROOM if method.matrix_free else MOST))
     if on_cpu and on_host and not control.is_watched:
         return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
     steps = None
@@ -94,13 +97,17 @@ def follow_stiff(
 
 def suited(
     field: VectorField, control: Control, initial: np.ndarray, parameters: np.ndarray,
-    times: np.ndarray,
+    times: np.ndarray, target: Target,
 ) -> Method:  # fmt: skip
     """The method for trajectories that prove stiff: one with a matrix, if that has room."""
     from ergode.trajectories.arrays.matrices import Matrices
 
     direct, free = METHODS["rodas5p"], METHODS["rodas5p-krylov"]
-    if initial.shape[1] == 0 or field.size <= _DENSE:
+    if initial.shape[1] == 0:
+        return direct
+    if why_not_on(field, direct, target) is not None:
+        return free
+    if field.size <= _DENSE:
         return direct
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
