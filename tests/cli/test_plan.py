@@ -128,8 +128,8 @@ def bytes_in(text):
 
 
 LARGE = {
-    "schloegl": ("simulate.replicates=20000", 'simulate.output="trajectories"',
-                 "simulate.times={ stop = 1e-3, count = 21 }"),
+    "schloegl": ("simulate.replicates=40000", 'simulate.output="trajectories"',
+                 "simulate.times={ stop = 1e-3, count = 11 }"),
     "lorenz_sweep": ("parameters.rho={ start = 0, stop = 30, count = 10000 }",
                      "integrate.times={ stop = 0.01, count = 11 }"),
     "sir_sweep": ("simulate.replicates=500", "simulate.times={ stop = 20, count = 41 }",
