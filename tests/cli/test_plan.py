@@ -1,6 +1,7 @@
 """Plans for devices that are not here."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -96,11 +97,63 @@ def test_the_time_of_devices():
     assert said["time on a core here"] == "2.7e+02 days"
     assert said["time"].startswith("roughly 2 h on 4 x h200") and "800 cores" in said["time"]
     assert said["cost"] == "24"
-    assert set(plan.estimate(1.0, "stochastic", plan.Wanted("A100"))) == {"time on a core here"}
+    for device in ("H100", "A100"):
+        unknown = plan.estimate(1.0, "stochastic", plan.Wanted(device))
+        assert unknown["time"] == (
+            f"not known on {device}: rates of stochastic were measured on H200"
+        )
+    assert set(plan.estimate(1.0, "stochastic", plan.Wanted("cpu"))) == {"time on a core here"}
     assert plan.estimate(1.0, "stochastic", wanted)["time"].startswith("below 0.01 s on 4")
     for device, engine in (("A100", "stochastic"), ("H200", "density"), ("cpu", "stochastic")):
         with pytest.raises(ergode.PlanError, match="no cost"):
             plan.estimate(1.0, engine, plan.Wanted(device, price=1.0))
+
+
+def test_a_script_is_no_run_file(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text("import ergode\n")
+    for command, code in (("plan", 2), ("run", 1)):
+        done = invoke(command, path)
+        assert done.exit_code == code and done.stderr.count("\n") == 1
+        assert "model.py: a Python script, and not a run file" in done.stderr
+
+
+SIZES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+
+
+def bytes_in(text):
+    """The sum of the sizes that are told."""
+    found = re.findall(r"needs ([\d.]+) (\w+)", text)
+    return sum(float(number) * SIZES[unit] for number, unit in found)
+
+
+LARGE = {
+    "schloegl": ("simulate.replicates=40000", 'simulate.output="trajectories"',
+                 "simulate.times={ stop = 1e-3, count = 11 }"),
+    "lorenz_sweep": ("parameters.rho={ start = 0, stop = 30, count = 10000 }",
+                     "integrate.times={ stop = 0.01, count = 11 }"),
+    "sir_sweep": ("simulate.replicates=500", "simulate.times={ stop = 20, count = 41 }",
+                  'simulate.output="counts"'),
+}  # fmt: skip
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("example", LARGE)
+def test_the_host_memory_and_the_store_are_those_of_the_result(example, tmp_path):
+    path = tmp_path / f"{example}.toml"
+    path.write_text((EXAMPLES / path.name).read_text())
+    settings = [word for one in LARGE[example] for word in ("--set", one)]
+    table = LARGE[example][-1].partition(".")[0]
+    result = read(path, settings=LARGE[example]).on("cpu").execute(progress=False)
+    said = facts(path, "--device", "H200", *settings)
+    # Counts are copied once while they are collected.
+    assert result.nbytes < 1.05 * bytes_in(said["host memory"]) < 2.3 * result.nbytes
+    stored = facts(
+        path, "--device", "H200", *settings, "--set", f'{table}.store="{tmp_path / "run.zarr"}"'
+    )
+    assert stored["store"] == said["host memory"] + ", before it is compressed"
+    assert bytes_in(stored.get("host memory", "")) < 0.1 * result.nbytes
+    assert not (tmp_path / "run.zarr").exists()
 
 
 def test_a_sample_is_of_the_first_members(run_file, monkeypatch):

@@ -47,6 +47,9 @@ def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
         )
     with warnings_told():
         facts = asked.on(device).plan()
+        if asked.store is not None and isinstance(device, Absent):
+            whole = asked.on(device, store=None, chunk=None, checkpoint=None).plan()
+            facts["store"] = whole.get("host memory", "below 1 MB") + ", before it is compressed"
         if wanted.times:
             kind = "space" if isinstance(asked.request, SpaceRun) else asked.engine
             seconds, ended_early = _core_seconds(asked)
@@ -95,6 +98,12 @@ def estimate(core_seconds: float, engine: str, wanted: Wanted) -> dict[str, str]
         if wanted.price is not None:
             raise PlanError(
                 f"no rate of '{wanted.device}' was measured for {engine}, so there is no cost"
+            )
+        if record is not None:
+            measured = ", ".join(name for name, one in RECORDS.items() if engine in one.cores)
+            said["time"] = (
+                f"not known on {wanted.device}: rates of {engine} were measured on "
+                f"{measured or 'no device'}"
             )
         return said
     seconds = core_seconds / cores / wanted.count

@@ -23,28 +23,14 @@ _CONTEXT_BYTES = 600 * _MIB  # that the driver and the kernels take
 
 
 class Record(NamedTuple):
-    """What is known of a kind of device.
+    """What is known of a kind of device."""
 
-    Attributes
-    ----------
-    model : str
-        Name of the hardware.
-    memory_bytes : int
-        As the driver tells it.
-    multiprocessors : int
-    shared_bytes : int
-        Largest shared memory of a block.
-    cluster : int
-        Largest cluster size [blocks].
-    cores : dict of str to float
-        Work by engine, in that of a core of a CPU; empty if it was not measured.
-    """
-
-    model: str
-    memory_bytes: int
+    model: str  # name of the hardware
+    memory_bytes: int  # as the driver tells it
     multiprocessors: int
-    shared_bytes: int
-    cluster: int
+    shared_bytes: int  # largest shared memory of a block
+    cluster: int  # largest cluster size [blocks]
+    # work by engine, in that of a core of a CPU; empty if it was not measured
     cores: Mapping[str, float] = MappingProxyType({})
 
 
@@ -84,17 +70,10 @@ def record_of(name: str) -> Record:
 
 @dataclass(frozen=True)
 class Absent(CUDA):
-    """A CUDA device that runs nothing; its arrays are those of the host.
-
-    Attributes
-    ----------
-    record : Record
-    held : list of int
-        Bytes of what was put on it.
-    """
+    """A CUDA device that runs nothing; its arrays are those of the host."""
 
     record: Record = field(default=RECORDS["H200"], compare=False)
-    held: list[int] = field(default_factory=list, compare=False)
+    held: list[int] = field(default_factory=list, compare=False)  # bytes of what was put on it
 
     @classmethod
     def of(cls, name: str, record: Record) -> Absent:

@@ -54,38 +54,20 @@ _SAID = 4  # warnings of one category
 
 
 class Axis(NamedTuple):
-    """The dim along which a call is divided.
+    """The dim along which a call is divided."""
 
-    Attributes
-    ----------
-    dim : str
-        Of the result.
-    numbers : range
-        Numbers of its members.
-    cut : function
-        ``cut(start, stop)`` returns the arguments of the call for these members.
-    rows : int
-        Rows of each member (see `core.whole.first_row`).
-    """
-
-    dim: str
-    numbers: range
+    dim: str  # of the result
+    numbers: range  # numbers of its members
+    # ``cut(start, stop)`` returns the arguments of the call for these members
     cut: Callable[[int, int], dict[str, Any]]
-    rows: int = 0
+    rows: int = 0  # rows of each member (see `core.whole.first_row`)
 
 
 class Merge(NamedTuple):
-    """How an output that sums over members is made of parts.
+    """How an output that sums over members is made of parts."""
 
-    Attributes
-    ----------
-    changes : dict
-        Arguments of the parts that differ from those of the call.
-    join : function
-        ``join(parts, count)`` returns the result of all `count` members.
-    """
-
-    changes: dict[str, Any]
+    changes: dict[str, Any]  # arguments of the parts that differ from those of the call
+    # ``join(parts, count)`` returns the result of all `count` members
     join: Callable[[Iterable[xarray.Dataset], int], xarray.Dataset]
 
 

@@ -60,20 +60,12 @@ def _is_worth_it(standing: Kernel) -> bool:
 
 
 class Trial(NamedTuple):
-    """A run of the program that is cut short when it takes too long.
+    """A run of the program that is cut short when it takes too long."""
 
-    Attributes
-    ----------
-    arguments : tuple
-        Kernel arguments with a limit that cuts the run short.
-    was_cut : function
-        ``was_cut(start, stop)``: whether any of these indices was cut short.
-    forget : function
-        ``forget(start, stop)``: discard these results; these indices are about to be run again.
-    """
-
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...]  # kernel arguments with a limit that cuts the run short
+    # ``was_cut(start, stop)``: whether any of these indices was cut short
     was_cut: Callable[[int, int], bool]
+    # ``forget(start, stop)``: discard these results; these indices are about to be run again
     forget: Callable[[int, int], None]
 
 
@@ -83,26 +75,15 @@ def _nothing(start: int, stop: int) -> None:
 
 @dataclass
 class Formulation:
-    """The kernels of a formula on a CPU.
+    """The kernels of a formula on a CPU."""
 
-    Attributes
-    ----------
-    compiled : Kernel
-        Specialised to the formula.  Its last argument is an empty tuple.
-    standing : Kernel or None
-        Generic: its last argument is a program.  None if the formula has no program.
-    program : tuple of ndarray
-        Steps, registers and outputs (see `compiler.tracer.Program`).
-    when : {"auto", "now", "never"}
-        When to compile: at once, never, or when compiling is estimated to pay off.
-    used : list of str
-        Forms that have run: ``"program"``, ``"compiled"``.
-    """
-
-    compiled: Kernel
+    compiled: Kernel  # specialised to the formula.  Its last argument is an empty tuple.
+    # generic: its last argument is a program.  None if the formula has no program.
     standing: Kernel | None = None
-    program: tuple[Any, ...] = ()
+    program: tuple[Any, ...] = ()  # steps, registers and outputs (see `compiler.tracer.Program`)
+    # when to compile: at once, never, or when compiling is estimated to pay off
     when: Compile = "now"
+    # forms that have run: ``"program"``, ``"compiled"``
     used: list[str] = field(default_factory=list)
 
     def run(

@@ -23,24 +23,12 @@ LONGEST_DEAF = 0.1
 
 @dataclass
 class Interruption:
-    """State of Ctrl-C within a `deferred` block.
+    """State of Ctrl-C within a `deferred` block."""
 
-    Attributes
-    ----------
-    is_noted : bool
-        Ctrl-C came and has not been raised.
-    was_heard : bool
-        Ctrl-C came and has been raised.
-    is_late : bool
-        All kernels have ended; only the result is still being built.
-    depth : int
-        Nesting depth of `deferred` blocks.
-    """
-
-    is_noted: bool = False
-    was_heard: bool = False
-    is_late: bool = False
-    depth: int = 0
+    is_noted: bool = False  # Ctrl-C came and has not been raised
+    was_heard: bool = False  # Ctrl-C came and has been raised
+    is_late: bool = False  # all kernels have ended; only the result is still being built
+    depth: int = 0  # nesting depth of `deferred` blocks
     _listening: int = 0
     _held_back: int = 0
 

@@ -31,18 +31,11 @@ DEFAULT_LIMIT = 2_000_000_000  # bytes; ERGODE_CACHE_LIMIT, in megabytes, overri
 
 @dataclass(frozen=True)
 class Folders:
-    """Where kernels are written, and where they are looked for.
+    """Where kernels are written, and where they are looked for."""
 
-    Attributes
-    ----------
-    own : Path
-        Where kernels are written and loaded from.
-    wanted : Path
-        The requested folder.  If it differs from `own` it is read-only, and kernels are copied
-        from it.
-    """
-
-    own: Path
+    own: Path  # where kernels are written and loaded from
+    # the requested folder.  If it differs from `own` it is read-only, and kernels are copied from
+    # it.
     wanted: Path
 
 

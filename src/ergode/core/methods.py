@@ -12,20 +12,11 @@ class Method:
     """User-facing description of a method.
 
     An engine adds how to run the method and what the method does not support.
-
-    Attributes
-    ----------
-    name : str
-        Value of ``method=``.
-    summary : str
-        One-line description.
-    use : str
-        Purpose: completes a sentence that begins "The method is for".
     """
 
-    name: str
-    summary: str
-    use: str
+    name: str  # value of ``method=``
+    summary: str  # one-line description
+    use: str  # purpose: completes a sentence that begins "The method is for"
 
     def refuse(self, why: str | None) -> None:
         """Raise an error if `why` is given; in the message, `why` follows the method's name.

@@ -13,21 +13,13 @@ _ROWS_MOST = 20
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headers; only the first rows of a long table are shown.
-
-    Attributes
-    ----------
-    headers : sequence of str
-    rows : iterable
-        A row is a sequence of printable values, as long as `headers`. Rows that are not
-        shown are not computed.
-    count : int
-        Number of rows.
-    """
+    """Rows under headers; only the first rows of a long table are shown."""
 
     headers: Sequence[str]
+    # A row is a sequence of printable values, as long as `headers`. Rows that are not shown are not
+    # computed.
     rows: Iterable[Sequence[Any]]
-    count: int
+    count: int  # number of rows
 
 
 def card(title: str, facts: Mapping[str, Any], *tables: Table) -> str:

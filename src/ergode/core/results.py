@@ -28,30 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variable:
-    """Declaration of a Dataset variable.
-
-    Attributes
-    ----------
-    name : str
-    dims : tuple of str
-        `SWEPT` stands for the dims of a sweep (zero or more); `STRATA` for the dims of groups of
-        nodes; `PLACES` for the axes of a grid in space.
-    dtype : str
-        NumPy type, or a kind such as ``"floating"``.
-    unit : str
-        ``"1"`` for pure numbers and counts; ``"time"`` for the model's own unit of time.
-    meaning : str
-        One sentence.
-    optional : bool
-        Whether a result may lack it.
-    """
+    """Declaration of a Dataset variable."""
 
     name: str
+    # `SWEPT` stands for the dims of a sweep (zero or more); `STRATA` for the dims of groups of
+    # nodes; `PLACES` for the axes of a grid in space
     dims: tuple[str, ...]
-    dtype: str
-    unit: str
-    meaning: str
-    optional: bool = False
+    dtype: str  # NumPy type, or a kind such as ``"floating"``
+    unit: str  # ``"1"`` for pure numbers and counts; ``"time"`` for the model's own unit of time
+    meaning: str  # one sentence
+    optional: bool = False  # whether a result may lack it
 
 
 SWEPT = "<swept>"

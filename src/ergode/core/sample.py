@@ -12,18 +12,10 @@ from ergode.core.context import held
 
 @dataclass
 class Sample:
-    """How many members a call computes, of how many.
+    """How many members a call computes, of how many."""
 
-    Attributes
-    ----------
-    size : int
-        Members that are computed, from the first on.
-    total : int
-        Members of the call.
-    """
-
-    size: int
-    total: int = 0
+    size: int  # members that are computed, from the first on
+    total: int = 0  # members of the call
 
 
 _sample: ContextVar[Sample | None] = ContextVar("ergode_sample", default=None)

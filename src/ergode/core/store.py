@@ -36,26 +36,14 @@ _STALE = 3600.0  # seconds after which a hidden folder belongs to no process tha
 
 @dataclass
 class Manifest:
-    """The call that a store belongs to.
-
-    Attributes
-    ----------
-    engine, version : str
-        Name of the engine; version of this library.
-    dim : str
-        Dim along which the call is divided.
-    first, stop : int
-        Numbers of its members.
-    arguments : dict of str to str
-        Digest of every argument that determines the result.
-    """
+    """The call that a store belongs to."""
 
     engine: str
-    version: str
-    dim: str
-    first: int
-    stop: int
-    arguments: dict[str, str]
+    version: str  # of this library
+    dim: str  # dim along which the call is divided
+    first: int  # number of its first member
+    stop: int  # and one beyond the last
+    arguments: dict[str, str]  # digest of every argument that determines the result
 
 
 class Store:

@@ -35,22 +35,12 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """Members of an ensemble, and what differs in the call that computes them.
+    """Members of an ensemble, and what differs in the call that computes them."""
 
-    Attributes
-    ----------
-    start, stop : int
-        Numbers of the members: the first, and one beyond the last.
-    first_row : int
-        Number of its first row in the whole (see `core.whole`).
-    changes : dict
-        Arguments of the call that differ from those of the whole.
-    """
-
-    start: int
-    stop: int
-    first_row: int
-    changes: dict[str, Any]
+    start: int  # number of the first member
+    stop: int  # and one beyond the last
+    first_row: int  # number of its first row in the whole (see `core.whole`)
+    changes: dict[str, Any]  # arguments of the call that differ from those of the whole
 
 
 def part_name(start: int, stop: int) -> str:
@@ -67,26 +57,13 @@ class Done(NamedTuple):
 
 @dataclass
 class Plan:
-    """A call whose parts are computed.
+    """A call whose parts are computed."""
 
-    Attributes
-    ----------
-    call : str
-        Module and name of the engine's call, with a colon between them.
-    arguments : dict
-        Arguments of the whole.
-    decisions : dict
-        Decisions of the whole (see `core.whole`).
-    version : str
-        Version of this library.
-    checkpoints : (str, float), optional
-        Folder of the store, and the seconds between two checkpoints of a part.
-    """
-
-    call: str
-    arguments: dict[str, Any]
-    decisions: dict[str, Any]
-    version: str
+    call: str  # module and name of the engine's call, with a colon between them
+    arguments: dict[str, Any]  # arguments of the whole
+    decisions: dict[str, Any]  # decisions of the whole (see `core.whole`)
+    version: str  # version of this library
+    # folder of the store, and the seconds between two checkpoints of a part
     checkpoints: tuple[str, float] | None = None
 
     @cached_property

@@ -225,10 +225,12 @@ class Evolution:
     def state(self) -> dict[str, Any]:
         """What `restore` takes: between two calls that advance the densities."""
         found: dict[str, Any] = {
-            "words": self._words, "status": self.status, "why_ended": self.why_ended,
+            "words": self._words, "status": self.status,
             "equations": ",".join(self.equations),
             "centre": np.stack([one.centre for one in self.lattices]),
         }  # fmt: skip
+        if self.has_ended.any():
+            found["why_ended"] = self.why_ended
         for which in range(self.count):
             key, mass = self._filled(which)
             found |= {f"key_{which}": self.device.get(key), f"mass_{which}": self.device.get(mass)}
@@ -237,7 +239,7 @@ class Evolution:
     def restore(self, state: Mapping[str, np.ndarray], span: float) -> None:
         """Go on from a state, in a run over a `span` of time."""
         self._span = span
-        self.status, self.why_ended = state["status"].copy(), str(state["why_ended"])
+        self.status, self.why_ended = state["status"].copy(), str(state.get("why_ended", ""))
         self.equations = [name for name in str(state["equations"]).split(",") if name]
         self._move(
             [

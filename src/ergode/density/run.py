@@ -47,6 +47,7 @@ class Run:
         self._lost = left_out.copy()  # lost before the latest measurement
         self._cut = left_out.copy()  # estimated missing probability after it
         self._row = 0  # index of the next time
+        self._last_measured = max((one.time for one in measurements), default=-np.inf)
         self._journeys = [tail.Journey(record.lattice) for record in records]
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -60,14 +61,14 @@ class Run:
             checkpoint.single_run("a density", self.evolution.device) as single,
         ):
             try:
-                first, is_within = self._begin(single.state, float(np.ptp(events)), priors)
+                first = self._begin(single.state, float(np.ptp(events)), priors)
                 report(first)
+                keep = partial(self._keep, single, events)
                 for number, time in list(enumerate(events.tolist()))[first:]:
-                    self.evolution.advance(
-                        time, partial(self._keep, single, number, True), is_within
-                    )
-                    is_within = False
-                    self._follow()
+                    since = events[max(number - 1, 0)]
+                    is_within = bool(self.evolution.times.max() > since)
+                    self.evolution.advance(time, partial(keep, number), is_within)
+                    self._follow(time)
                     for maneuver in self._maneuvers:
                         if maneuver.time == time:
                             self._jump(maneuver)
@@ -78,7 +79,7 @@ class Run:
                         self._note(~self.evolution.has_ended)
                         self._row += 1
                     report(1)
-                    self._keep(single, number + 1, False)
+                    keep(number + 1)
             except (EndedError, KeyboardInterrupt) as error:
                 self._end_early(error)
         if not self.ended_early and self.evolution.has_ended.any():
@@ -92,42 +93,42 @@ class Run:
         state: Mapping[str, np.ndarray] | None,
         span: float,
         priors: Sequence[tuple[np.ndarray, np.ndarray]],
-    ) -> tuple[int, bool]:
-        """Load the priors, or a state.
-
-        Returns the number of the next event, and whether the way to it has begun.
-        """
+    ) -> int:
+        """Load the priors, or a state; returns the number of the next event."""
         if state is None:
             self.evolution.load(float(self.records[0].times[0]), priors, span)
-            return 0, False
+            return 0
         self.evolution.restore(state, span)
         for which, (record, journey) in enumerate(zip(self.records, self._journeys, strict=True)):
             record.restore(_within(state, f"record_{which}."))
-            journey.restore(_within(state, f"journey_{which}."))
+            if followed := _within(state, f"journey_{which}."):
+                journey.restore(followed)
         self._lost, self._cut, self._row = state["lost"], state["cut"], int(state["row"])
-        return int(state["number"]), bool(state["is_within"])
+        return int(state["number"])
 
-    def _keep(self, single: checkpoint.SingleRun, number: int, is_within: bool) -> None:
+    def _keep(self, single: checkpoint.SingleRun, events: np.ndarray, number: int) -> None:
         """Offer the present state: event `number` is the next, or the run is on the way to it."""
 
         def state() -> dict[str, Any]:
             found = self.evolution.state() | {
-                "number": number, "is_within": is_within, "lost": self._lost, "cut": self._cut,
-                "row": self._row,
+                "number": number, "lost": self._lost, "cut": self._cut, "row": self._row,
             }  # fmt: skip
-            for which, both in enumerate(zip(self.records, self._journeys, strict=True)):
-                record, journey = both[0].state(), both[1].state()
-                found |= {f"record_{which}.{key}": value for key, value in record.items()}
-                found |= {f"journey_{which}.{key}": value for key, value in journey.items()}
+            parts: list[tuple[str, Sequence[Any]]] = [("record", self.records)]
+            if number < events.size and events[number] <= self._last_measured:
+                parts.append(("journey", self._journeys))
+            for name, each in parts:
+                for which, one in enumerate(each):
+                    own = one.state().items()
+                    found |= {f"{name}_{which}.{key}": value for key, value in own}
             return found
 
         times = self.records[0].times
         done = float(self.evolution.times.max() - times[0])
         single.boundary(state, done / max(float(times[-1] - times[0]), done, 1e-300))
 
-    def _follow(self) -> None:
-        """Update the journeys of the densities if there are measurements."""
-        if not self.measurements:
+    def _follow(self, time: float) -> None:
+        """Update the journeys of the densities, up to the last measurement."""
+        if time > self._last_measured:
             return
         evolution = self.evolution
         for journey, steps, summary in zip(
@@ -152,7 +153,7 @@ class Run:
     def _jump(self, maneuver: Maneuver) -> None:
         evolution = self.evolution
         evolution.jump(maneuver, self._places)
-        if maneuver.covariance is None or not self.measurements:
+        if maneuver.covariance is None or maneuver.time > self._last_measured:
             return
         for journey, summary in zip(self._journeys, evolution.summaries(), strict=True):
             journey.widen(summary.covariance)

@@ -66,23 +66,13 @@ def grid(**values: Any) -> Grid:
 
 @dataclass(frozen=True)
 class Layout:
-    """The values of every trajectory or point, flat.
+    """The values of every trajectory or point, flat."""
 
-    Attributes
-    ----------
-    dims : tuple of str
-        Dimensions that are swept, slowest first; none for a single one.
-    shape : tuple of int
-        Their lengths.
-    coords : dict
-        Coordinates of a Dataset: name to (dim, values).
-    rows : dict of str to ndarray, shape [trajectory_count]
-        Values of each name; a view without memory of its own where all values are equal.
-    """
-
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
-    coords: dict[str, tuple[str, np.ndarray]]
+    dims: tuple[str, ...]  # dimensions that are swept, slowest first; none for a single one
+    shape: tuple[int, ...]  # their lengths
+    coords: dict[str, tuple[str, np.ndarray]]  # coordinates of a Dataset: name to (dim, values)
+    # [trajectory_count]: values of each name; a view without memory of its own where all values are
+    # equal
     rows: dict[str, np.ndarray]
 
     @property

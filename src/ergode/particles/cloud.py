@@ -142,7 +142,8 @@ class Cloud:
         size = self.points.shape[1]
         none = np.empty(0)
         return {
-            "points": self.points, "log_weights": self.log_weights,
+            "points": self.points,
+            "log_weights": self.log_weights if self.log_weights.any() else none,
             "log_evidence": np.array(self.log_evidence), "effective": np.array(self.effective),
             "prior_mean": np.array([mean for mean, _ in self.before]).reshape(-1, size),
             "prior_covariance": np.array([one for _, one in self.before]).reshape(-1, size, size),
@@ -154,6 +155,8 @@ class Cloud:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state."""
         self.points, self.log_weights = state["points"], state["log_weights"]
+        if not self.log_weights.size:
+            self.log_weights = np.zeros(len(self.points))
         self.log_evidence, self.effective = (
             state[name].tolist() for name in ("log_evidence", "effective")
         )

@@ -152,6 +152,11 @@ def read(
     except RecursionError:
         raise ReadError(f"{file}: it is nested too deeply") from None
     except ValueError as error:
+        if file.suffix == ".py":
+            raise ReadError(
+                f"{file}: a Python script, and not a run file, which describes a run in TOML; "
+                f"start it by python {file.name}, or see `ergode run --help`"
+            ) from None
         raise ReadError(f"{file}: not TOML: {error}") from None
     replace_values(values, settings)
     top = Table(values, "", file)

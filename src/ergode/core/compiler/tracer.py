@@ -33,22 +33,14 @@ _MOST_POWER = 64
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A formula as `math.operations.run` reads it.
+    """A formula as `math.operations.run` reads it."""
 
-    Attributes
-    ----------
-    steps : ndarray of uint32, shape [step_count, 4]
-        Operation, and the registers of its operands.  Step k writes the k-th register after the
-        constants.
-    registers : ndarray, shape [register_count]
-        The arguments, then the constants, then the results of the steps.
-    outputs : ndarray of uint32, shape [output_count]
-        Registers of the results.
-    """
-
+    # [step_count, 4]: operation, and the registers of its operands.  Step k writes the k-th
+    # register after the constants.
     steps: np.ndarray
+    # [register_count]: the arguments, then the constants, then the results of the steps
     registers: np.ndarray
-    outputs: np.ndarray
+    outputs: np.ndarray  # [output_count]: registers of the results
 
 
 class _UntraceableError(Exception):

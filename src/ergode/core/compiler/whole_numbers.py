@@ -24,24 +24,12 @@ _OF_SEVERAL = {"min", "max"}
 
 @dataclass(frozen=True)
 class WholeNames:
-    """Local names of a formula that are whole, or hold whole numbers.
+    """Local names of a formula that are whole, or hold whole numbers."""
 
-    Attributes
-    ----------
-    counted : set of str
-        Names whose assigned values stay integers.
-    integers : set of str
-        Numbers among `counted`, and loop variables over whole numbers.
-    sure : set of str
-        Members of `integers` that are integers in every assignment.
-    looped : set of str
-        Loop variables over whole numbers.
-    """
-
-    counted: set[str]
-    integers: set[str]
-    sure: set[str]
-    looped: set[str]
+    counted: set[str]  # names whose assigned values stay integers
+    integers: set[str]  # numbers among `counted`, and loop variables over whole numbers
+    sure: set[str]  # members of `integers` that are integers in every assignment
+    looped: set[str]  # loop variables over whole numbers
 
 
 def whole_names(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core import checkpoint, kernels
 from ergode.core.launch import run_from_first
-from ergode.epidemics.leap import cpu
+from ergode.epidemics.leap import cpu, options
 from ergode.epidemics.leap.cpu import NodeState
 from ergode.epidemics.leap.layout import Layout
 from ergode.epidemics.leap.step import WORK_SIZE
@@ -89,7 +89,7 @@ class CpuRuns:
         last = max(1, int(tables.schedule.grid_tick[-1]))
 
         def state() -> dict[str, Any]:
-            return _state_of(nodes, clock, counts, work)
+            return _state_of(layout.bindings, nodes, clock, counts, work)
 
         with checkpoint.single_run("tau-leaping", layout.device) as single:
             if single.state is None:
@@ -132,21 +132,24 @@ _KEPT = ("compartment", "since", "pressure", "left")
 
 
 def _state_of(
-    nodes: NodeState, clock: np.ndarray, counts: np.ndarray, work: np.ndarray
-) -> dict[str, Any]:
+    bindings: dict[Any, Any], nodes: NodeState, clock: np.ndarray, counts: np.ndarray,
+    work: np.ndarray,
+) -> dict[str, Any]:  # fmt: skip
     """What a replicate is between two steps, for any number of threads."""
-    return {name: getattr(nodes, name) for name in _KEPT} | {
+    found = {name: getattr(nodes, name) for name in _KEPT} | {
         "population": nodes.population.sum(axis=0), "largest": nodes.largest.max(),
         "clock": clock, "counts": counts, "work": work,
     }  # fmt: skip
+    used = {"left": bindings[options.THRESHOLDS], "largest": bindings[options.ADAPTIVE]}
+    return {name: value for name, value in found.items() if used.get(name, True)}
 
 
 def _restore(
     state: dict[str, np.ndarray], nodes: NodeState, clock: np.ndarray, counts: np.ndarray,
     work: np.ndarray,
 ) -> None:  # fmt: skip
-    for name in _KEPT:
+    for name in state.keys() & _KEPT:
         getattr(nodes, name)[...] = state[name]
     nodes.population[...] = 0
-    nodes.population[0], nodes.largest[...] = state["population"], state["largest"]
+    nodes.population[0], nodes.largest[...] = state["population"], state.get("largest", 0.0)
     clock[...], counts[...], work[...] = state["clock"], state["counts"], state["work"]

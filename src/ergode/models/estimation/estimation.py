@@ -42,26 +42,14 @@ class Estimation:
 
     Priors, measured values, changes by maneuvers and arrays of parameters are paired along one
     dim; a grid of parameters is crossed with them.
-
-    Attributes
-    ----------
-    field : VectorField
-    priors : list of Prior
-        One for each of the densities.
-    times : ndarray, shape [time_count]
-    measurements : list of Measurement
-    maneuvers : list of Maneuver
-        One for each of their times.
-    layout : Layout
-        Of the densities: one, or many.
     """
 
     field: VectorField
-    priors: list[Prior]
-    times: np.ndarray
+    priors: list[Prior]  # one for each of the densities
+    times: np.ndarray  # [time_count]
     measurements: list[Measurement]
-    maneuvers: list[Maneuver]
-    layout: Layout
+    maneuvers: list[Maneuver]  # one for each of their times
+    layout: Layout  # of the densities: one, or many
 
     @property
     def values(self) -> np.ndarray:

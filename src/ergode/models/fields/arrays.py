@@ -37,46 +37,25 @@ _PATIENCE, _TRIED_WHOLE = 0.2, 20_000
 
 @dataclass(frozen=True, eq=False)
 class ArrayField:
-    """The array variables of a field, and the functions of their derivatives.
-
-    Attributes
-    ----------
-    names : tuple of str
-    shapes : tuple of tuple of int
-        Of each variable, one to three lengths.
-    functions : tuple of function
-        One for each variable, ``rate(i, ..., t, y, p)``, or with constants ``(..., p, c)``; or
-        where `in_place` the only one, ``rhs(t, y, dy, p)``.  `y` is an array where `is_single`, and
-        else a tuple of arrays; `c` is a tuple.  With delays `yd`, a tuple of arrays, follows `y`.
-    in_place, is_single : bool
-    dims : tuple of tuple of str
-        Dims of each variable in results.
-    constants : tuple of ndarray
-        Float64 or int64; an interpolant is given by its table.
-    recorded : dict of str to Interpolant
-        Interpolants that are evaluated at the time of the run.
-    data : dict of str to ndarray or Interpolant
-        The constants by name.
-    noise : tuple of function
-        One for each variable, ``amplitude(i, ..., t, y, p)``; () without noise.
-    delays : tuple of (int, int)
-        Of each delay the number of its variable, and of the parameter that is the delay.
-    is_backward : bool
-        Whether derivatives are with respect to reversed time.
-    """
+    """The array variables of a field, and the functions of their derivatives."""
 
     names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int, ...], ...]  # of each variable, one to three lengths
+    # one for each variable, ``rate(i, ..., t, y, p)``, or with constants ``(..., p, c)``; or where
+    # `in_place` the only one, ``rhs(t, y, dy, p)``.  `y` is an array where `is_single`, and else a
+    # tuple of arrays; `c` is a tuple.  With delays `yd`, a tuple of arrays, follows `y`.
     functions: tuple[FunctionType, ...]
     in_place: bool
     is_single: bool
-    dims: tuple[tuple[str, ...], ...]
-    constants: tuple[np.ndarray, ...]
-    recorded: dict[str, Interpolant]
-    data: Mapping[str, Any]
+    dims: tuple[tuple[str, ...], ...]  # dims of each variable in results
+    constants: tuple[np.ndarray, ...]  # float64 or int64; an interpolant is given by its table
+    recorded: dict[str, Interpolant]  # interpolants that are evaluated at the time of the run
+    data: Mapping[str, Any]  # the constants by name
+    # one for each variable, ``amplitude(i, ..., t, y, p)``; () without noise
     noise: tuple[FunctionType, ...] = ()
+    # of each delay the number of its variable, and of the parameter that is the delay
     delays: tuple[tuple[int, int], ...] = ()
-    is_backward: bool = False
+    is_backward: bool = False  # whether derivatives are with respect to reversed time
 
     @cached_property
     def begins(self) -> np.ndarray:

@@ -22,22 +22,12 @@ from ergode.models.networks.checks import seed_word, whole
 
 
 class HoldingTimeCode(NamedTuple):
-    """A holding time as plain data for kernels; see `models.holding_times.kernels`.
+    """A holding time as plain data for kernels; see `models.holding_times.kernels`."""
 
-    Attributes
-    ----------
-    kind : int
-        A constant of `models.holding_times.kernels`.
-    a, b : float
-        Its parameters; zero where it has fewer.
-    times, cdf : ndarray or None, shape [row_count]
-        The table of an empirical holding time.
-    """
-
-    kind: int
-    a: float
-    b: float = 0.0
-    times: np.ndarray | None = None
+    kind: int  # a constant of `models.holding_times.kernels`
+    a: float  # its first parameter; zero if it has none
+    b: float = 0.0  # its second one
+    times: np.ndarray | None = None  # [row_count]: the table of an empirical holding time
     cdf: np.ndarray | None = None
 
 

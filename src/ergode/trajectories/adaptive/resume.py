@@ -165,9 +165,8 @@ def in_launches(
     kept = storage.kept
     arrays = {name: array for name, array in out._asdict().items() if array.size}
     arrays |= {"rows": kept.rows, "counts": kept.counts}
-    if not has_delays:
-        arrays.pop("interpolation_errors", None)
-    else:
+    del arrays["interpolation_errors"]  # they are in the rows
+    if has_delays:
         arrays["ring"] = storage.ring
         if not is_shared:
             arrays |= {"breakpoints": storage.breakpoints, "pieces": storage.pieces}
@@ -186,6 +185,7 @@ def in_launches(
             counts = device.get(kept.counts)
             is_open = counts[STAGE] != ENDED
             if not is_open.any():
+                device.copy(kept.rows[kept.rows.shape[0] - 2], out.interpolation_errors)
                 return
             steps = single.steps()
             if is_shared:

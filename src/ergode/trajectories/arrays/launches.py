@@ -30,8 +30,8 @@ def empty_kept(device: Device, precision: Precision) -> Kept:
 
 
 def in_launches(
-    device: Device, number: int, is_watched: bool, run: Run, out: Out, w: Workspace,
-    launch: Callable[[Workspace], None],
+    device: Device, number: int, is_watched: bool, chooses: bool, is_stabilised: bool, run: Run,
+    out: Out, w: Workspace, launch: Callable[[Workspace], None],
 ) -> None:  # fmt: skip
     """Integrate one trajectory to its end.
 
@@ -42,6 +42,10 @@ def in_launches(
         Of the trajectory.
     is_watched : bool
         Whether there are events or observables.
+    chooses : bool
+        Whether the sizes of steps are chosen: those of equal steps follow from their number.
+    is_stabilised : bool
+        Whether stages follow from the spectral radius.
     run, out, w : tuple of array
         On the device, for this trajectory alone.
     launch : function
@@ -50,8 +54,12 @@ def in_launches(
     kept = w.kept
     arrays: dict[str, Any] = {
         **{name: array for name, array in out._asdict().items() if array.size},
-        "y": w.y, "k": w.k, "whole": kept.whole, "reals": kept.reals,
+        "y": w.y, "k": w.k, "whole": kept.whole,
     }  # fmt: skip
+    if not chooses:
+        del arrays["taken"], arrays["rejected"]
+    if chooses or is_stabilised:
+        arrays["reals"] = kept.reals
     if is_watched:
         arrays |= {"g": w.g, "s": w.s}
     if run.delays.values:

@@ -202,6 +202,13 @@ class Runner:
         self._shared["stage_begins"] = self.device.put(band)
 
     @property
+    def kinds(self) -> tuple[bool, bool, bool]:
+        """What `in_launches` asks: is it watched, are step sizes chosen, is it stabilised."""
+        control, watched = self.control, self.control.is_watched
+        chooses = control.step is None or watched or bool(control.step_log or self.field.delays)
+        return watched, chooses, self.is_stabilised
+
+    @property
     def rows(self) -> int:
         """Rows of unknowns in the workspace of one trajectory: states, and rows of slopes."""
         return 4 + self.slopes
@@ -427,7 +434,7 @@ class CPUFollowers:
         mine = Out(*(np.ascontiguousarray(array[..., chunk]) for array in out_of(outcome)))
         w = self._workspace()._replace(kept=empty_kept(device, self._runner.precision))
         in_launches(
-            device, chunk.start, self._runner.control.is_watched, run, mine, w,
+            device, chunk.start, *self._runner.kinds, run, mine, w,
             lambda w: device.run_together(self.kernel, self._threads, run, mine, w),
         )  # fmt: skip
         for whole, part in zip(out_of(outcome), mine, strict=True):
@@ -524,8 +531,7 @@ class CUDAFollowers:
             )
 
         if runner.resumes:
-            is_watched = runner.control.is_watched
-            in_launches(device, chunk.start, is_watched, run, out, w, launched)
+            in_launches(device, chunk.start, *runner.kinds, run, out, w, launched)
         else:
             launched(w)
         resident.store(device, out.states, outcome.states, (..., chunk))
