@@ -11,8 +11,8 @@ from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared.importation import ImportedCases
 from ergode.epidemics.shared.sweep import PointGroup, rows_from
+from ergode.epidemics.windows.buffers import new_buffers
 from ergode.epidemics.windows.kernel import windows_cuda
-from ergode.epidemics.windows.on_device import cuda_buffers
 from ergode.epidemics.windows.path import HUBS
 from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.epidemics.windows.state import Epidemic
@@ -266,7 +266,7 @@ def test_the_kernel_compiles_to_ptx(precision):
     none = ImportedCases(
         *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
     )
-    paths, triggers, tracing, lines, recent, queue, waiting, results, work = cuda_buffers(
+    paths, triggers, tracing, lines, recent, queue, waiting, results, work = new_buffers(
         ensemble.node_count, 2, ensemble.tables, ensemble.bindings, precision,
         (GRID.size, ensemble.column_count), 5, 4, np.zeros,
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """The exact epidemic of any model, by windows of time: method ``"sellke"`` on CUDA.
 
 The draws equal those of `event_driven.kernel`, and determine the same history.  Here all nodes are
-processed in parallel.  In a window of time, the path of every node - its compartments and the times
+processed in parallel, by the threads of a persistent grid; on the CPU one thread does the same, to
+validate it.  In a window of time, the path of every node - its compartments and the times
 of its moves - is computed from the known paths of its neighbours (`windows.path`).  When a path
 changes, the paths of neighbours at risk are recomputed.  A path depends only on earlier moments of
 other paths, so each round settles at least one more infection of every chain.  The rounds end when
@@ -19,33 +20,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
-from ergode.epidemics.shared.lines import new_lines
 from ergode.epidemics.shared.options import (
-    HAS_COUNTERS,
     HAS_LINES,
     HAS_QUEUES,
     HAS_TRACING,
     HAS_TRIGGERS,
-    LISTING,
 )
 from ergode.epidemics.shared.sweep import replicate_of
+from ergode.epidemics.windows.atomics import add, claim, exchange, fence, sync, whole_grid
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
-from ergode.epidemics.windows.moves import begin_clock, begin_node, column_of, place_seed, settle
+from ergode.epidemics.windows.moves import begin_clock, begin_node, place_seed, settle
 from ergode.epidemics.windows.path import HUBS, work_out
 from ergode.epidemics.windows.state import (
-    ROOM,
-    Epidemic,
-    Paths,
     Place,
-    Recent,
     compartment_of,
     epidemic_of_row,
     idle,
 )
-from ergode.epidemics.windows.tracing import TracingState
 from ergode.epidemics.windows.triggers import (
-    BINS,
-    TriggerState,
     begin_search,
     count_arrivals,
     cut_window,
@@ -64,180 +56,6 @@ _NEVER = float("inf")
 _EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
-# ---- CPU: each thread runs one replicate at a time
-
-
-def windows_cpu(
-    start, stop, arcs, tables, imported_cases, seed, rows, width, room, results, needed, work
-):  # fmt: skip
-    """Run replicates `start` to `stop`, on one thread.
-
-    A node may have `room` pending detections.  Out: `results`, `work` [row, 2] (computed paths,
-    windows), and `needed` [row], the room that the replicate needs.
-    """
-    node_count = arcs.first.size - 1
-    plan_size = tables.interventions.kind.size
-    line_count = tables.interventions.lines.measure.size
-    searches = plan_size + (line_count if HAS_LINES else 0)
-    listed = ROOM if LISTING else 1
-    watched = node_count if HAS_TRACING else 1
-    paths = Paths(
-        np.empty((node_count, 4), bits), np.empty((ROOM, node_count), real),
-        np.empty((ROOM, node_count), np.uint8),
-        np.empty((listed, node_count if LISTING else 1), np.int32), np.empty(node_count, np.int32),
-    )  # fmt: skip
-    tracing = TracingState(
-        np.empty((plan_size, watched), bits), np.empty((room, watched), real),
-        np.empty((room, watched), np.int32), np.empty(watched, np.int32), np.zeros(1, np.int32),
-    )  # fmt: skip
-    triggers = TriggerState(
-        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, 3 * plan_size), real),
-        np.empty((1, tables.interventions.triggers.counts.shape[1]), np.int32),
-        np.empty((1, searches), bits),
-        np.empty((1, searches), np.int32), np.empty((1, searches), np.int32),
-        np.empty((1, searches), np.int32), np.empty((1, searches, BINS), np.int32),
-    )  # fmt: skip
-    lines = new_lines(line_count if HAS_LINES else 1, node_count if HAS_LINES else 1)
-    entered = node_count if HAS_COUNTERS else 1
-    recent = Recent(
-        np.empty((room, entered), real), np.empty((room, entered), np.int32),
-        np.empty(entered, np.int32),
-    )  # fmt: skip
-    epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, lines, recent, seed)
-    queue = np.empty((2, node_count), np.int64)
-    for row in range(start, stop):
-        tracing.room[0] = 0
-        own = epidemic_of_row(epidemic, rows, row)
-        _run_one(own, results, queue, row, replicate_of(rows, row), width, work)
-        needed[row] = tracing.room[0]
-
-
-@no_refcount
-def _run_one(epidemic, results, queue, row, replicate, width, work):
-    """One replicate, window after window."""
-    node_count = np.int64(epidemic.arcs.first.size - 1)
-    tables, triggers = epidemic.tables, epidemic.triggers
-    only = np.int64(0)
-    _begin_one(epidemic, results, row, replicate, node_count)
-    worked = np.int64(0)
-    windows = np.int64(0)
-    while triggers.begin[windows & 1, 0] < tables.end:
-        odd = windows & 1
-        begin = triggers.begin[odd, 0]
-        stop = window_stop(begin, width, tables.end)
-        triggers.cut[odd, 0] = bits(to_bits(real(_NEVER)))
-        if HAS_TRIGGERS:
-            if begin > 0.0:
-                if HAS_LINES:
-                    form_lines(epidemic, only, only)
-                pull_triggers(epidemic, only, only, begin)
-                if HAS_QUEUES:
-                    forget_admitted(epidemic.lines, only)
-                if HAS_LINES:
-                    test_lines(epidemic, only, only, begin, replicate)
-        worked += _find_paths(epidemic, queue, row, replicate, odd, begin, stop)
-        if HAS_TRIGGERS:
-            _cut_at_triggers(epidemic, odd, begin, stop, width, node_count, replicate)
-        end = window_end(triggers, odd, only, width, tables.end)
-        for node in range(node_count):
-            settle(epidemic, results, Place(row, only, node, node, replicate), end)
-        triggers.begin[1 - odd, 0] = end
-        windows += 1
-    counts = results.moves
-    for column in range(counts.shape[2]):
-        total = 0
-        for at in range(counts.shape[1]):
-            total += counts[row, at, column]
-            counts[row, at, column] = total
-    work[row, 0] = worked
-    work[row, 1] = windows
-
-
-def _begin_one(epidemic, results, row, replicate, node_count):
-    """A replicate at time zero."""
-    tables, counts = epidemic.tables, results.moves
-    for at in range(counts.shape[1]):
-        for column in range(counts.shape[2]):
-            counts[row, at, column] = 0
-    results.records.count[row] = 0
-    begin_clock(epidemic, np.int64(0), node_count)
-    for node in range(node_count):
-        begin_node(epidemic, node, node, replicate)
-        counts[row, 0, column_of(tables, tables.base, node)] += 1
-    for index in range(tables.seeding.named_count + tables.seeding.drawn_count):
-        place_seed(epidemic, results, row, np.int64(0), index, node_count, replicate)
-
-
-def _find_paths(epidemic, queue, row, replicate, odd, begin, stop):
-    """Compute paths until none changes; return the number of computed paths."""
-    arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
-    only = np.int64(0)
-    starts = epidemic.triggers.starts[0]
-    worked = np.int64(0)
-    waiting = np.int64(0)
-    for node in range(paths.queued.size):
-        if not idle(tables, paths, node, stop):
-            queue[0, waiting] = node
-            waiting += 1
-    sweep = np.int64(0)
-    while waiting > 0:
-        here, there = sweep & 1, (sweep + 1) & 1
-        following = np.int64(0)
-        for k in range(waiting):
-            paths.queued[queue[here, k]] = 0
-        for k in range(waiting):
-            node = queue[here, k]
-            changed, left_out = work_out(
-                epidemic, Place(row, only, node, node, replicate), starts, begin, stop, np.int64(0),
-                np.int64(1),
-            )  # fmt: skip
-            if left_out < stop:
-                cut_window(epidemic.triggers, odd, only, left_out)
-            worked += 1
-            if changed > 0:
-                for e in range(arcs.offsets[node], arcs.offsets[node + 1]):
-                    other = np.int64(arcs.targets[e])
-                    following = _wake(tables, paths, queue, there, following, other, stop)
-                    if HAS_TRACING:
-                        if changed > 1:
-                            for f in range(arcs.offsets[other], arcs.offsets[other + 1]):
-                                following = _wake(
-                                    tables, paths, queue, there, following,
-                                    np.int64(arcs.targets[f]), stop,
-                                )  # fmt: skip
-        waiting = following
-        sweep += 1
-    return worked
-
-
-def _wake(tables, paths, queue, there, following, position, stop):
-    """Queue a node, unless it is already queued or cannot move."""
-    if paths.queued[position] == 0 and not idle(tables, paths, position, stop):
-        paths.queued[position] = 1
-        queue[there, following] = position
-        following += 1
-    return following
-
-
-def _cut_at_triggers(epidemic, odd, begin, stop, width, node_count, replicate):
-    """Cut a window short at the first arrival that may pull a trigger."""
-    triggers, paths = epidemic.triggers, epidemic.paths
-    only = np.int64(0)
-    for k in range(triggers.rank.shape[1]):
-        going = begin_search(epidemic, odd, only, k, begin, stop)
-        while going:
-            final = window_end(triggers, odd, only, width, epidemic.tables.end)
-            for node in range(node_count):
-                if may_arrive(epidemic, node):
-                    count_arrivals(
-                        epidemic, only, node, node, compartment_of(paths, node), final, replicate
-                    )
-            going = narrow_search(triggers, odd, only, k)
-
-
-# ---- CUDA: all replicates of a chunk in one persistent grid
-
-
 class Thread(NamedTuple):
     """One of a grid's threads."""
 
@@ -246,26 +64,45 @@ class Thread(NamedTuple):
     lane: Any  # its number in its warp
 
 
+def windows_cpu(
+    start, stop, epidemic, rows, seed_count, width, queue, waiting, results, work
+):  # fmt: skip
+    """`run_windows` on one thread, for one index of a range."""
+    for _ in range(start, stop):
+        run_windows(
+            epidemic, rows, seed_count, width, queue, waiting, results, work,
+            Thread(np.int64(0), np.int64(1), np.int64(0)),
+        )  # fmt: skip
+
+
 def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, work):
-    """Run every replicate; one cooperative grid from seeds to the last time.
+    """`run_windows` on one cooperative grid."""
+    run_windows(
+        epidemic, rows, seed_count, width, queue, waiting, results, work,
+        Thread(
+            np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), np.int64(cuda.threadIdx.x & 31)
+        ),
+    )  # fmt: skip
+
+
+@no_refcount
+def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work, thread):
+    """Run every replicate, from seeds to the last time, with all threads.
 
     A replicate has at most `seed_count` seeds.  Out: `results`, whose moves and counts of records
     are zero before, and `work` [2].  Scratch: paths, triggers and tracing of `epidemic`; `queue`
     [2, position]; `waiting` int32 [3, 3]: nodes queued in this round, the next and the one after,
     and likewise replicates that are not at their end, and searches for arrivals.
     """
-    grid = cuda.cg.this_grid()
-    thread = Thread(
-        np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), np.int64(cuda.threadIdx.x & 31)
-    )
+    grid = whole_grid()
     first, stride = thread.first, thread.stride
     triggers = epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
     node_count = np.int64(epidemic.arcs.first.size - 1)
     _begin_chunk(epidemic, rows, waiting, work, row_count, thread)
-    grid.sync()
+    sync(grid)
     _place_seeds(epidemic, rows, seed_count, results, row_count, thread)
-    grid.sync()
+    sync(grid)
 
     worked = np.int64(0)
     windows = np.int64(0)
@@ -273,7 +110,7 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
     searches = np.int64(0)
     while True:
         _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread)
-        grid.sync()
+        sync(grid)
         odd = windows & 1
         if waiting[1, windows % 3] == 0:
             break
@@ -289,14 +126,14 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
                         _wake_admitted(epidemic, queue, waiting, round_number, row, shift)
                     if HAS_LINES:
                         test_lines(epidemic, row, row * node_count, begin, replicate_of(rows, row))
-            grid.sync()
+            sync(grid)
         going = True
         while going:
             following = (round_number + 1) % 3
             if first == 0:
                 waiting[0, (round_number + 2) % 3] = 0
             worked += _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
-            grid.sync()
+            sync(grid)
             round_number += 1
             going = waiting[0, following] > 0
         if HAS_TRIGGERS:
@@ -308,16 +145,16 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
                     waiting[2, there] = 0
                 _search_arrivals(epidemic, width, waiting, odd, here, begins, row_count, thread)
                 begins = False
-                grid.sync()
+                sync(grid)
                 going = waiting[2, here] > 0
                 if going:
                     _count_all_arrivals(epidemic, rows, width, odd, thread)
-                    grid.sync()
+                    sync(grid)
                 searches += 1
         windows += 1
         # The next round uses another slot: threads may still have to read that this one is empty.
         round_number += 1
-    cuda.atomic.add(work, 0, worked)
+    add(work, 0, worked)
     if first == 0:
         work[1] = windows
 
@@ -385,14 +222,9 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
             if begin < tables.end:
                 wanted = not idle(tables, paths, position, window_stop(begin, width, tables.end))
             paths.queued[position] = np.int32(1) if wanted else np.int32(0)
-        mask = cuda.ballot_sync(_EVERY_LANE, wanted)
-        at = np.int32(0)
-        if thread.lane == 0 and mask != 0:
-            at = cuda.atomic.add(waiting, (0, round_number % 3), np.int32(cuda.popc(mask)))
-        at = cuda.shfl_sync(_EVERY_LANE, at, 0)
+        at = claim(wanted, waiting, np.int64(round_number % 3), thread.lane)
         if wanted:
-            ahead = np.int64(cuda.popc(np.uint32(mask & ((1 << thread.lane) - 1))))
-            queue[round_number & 1, at + ahead] = position
+            queue[round_number & 1, at] = position
 
 
 def _wake_admitted(epidemic, queue, waiting, round_number, row, shift):
@@ -401,8 +233,8 @@ def _wake_admitted(epidemic, queue, waiting, round_number, row, shift):
     for line in range(state.arrived.shape[1]):
         for at in range(np.int64(state.arrived[row, line])):
             position = shift + np.int64(state.inbox[line, shift + at])
-            if cuda.atomic.exch(epidemic.paths.queued, position, 1) == 0:
-                slot = cuda.atomic.add(waiting, (0, round_number % 3), 1)
+            if exchange(epidemic.paths.queued, position, 1) == 0:
+                slot = add(waiting, (0, round_number % 3), 1)
                 queue[round_number & 1, slot] = position
     forget_admitted(state, row)
 
@@ -478,9 +310,9 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
             share, shares = lane, np.int64(32)
         if active:
             if share == 0:
-                cuda.atomic.exch(paths.queued, mine, 0)
+                exchange(paths.queued, mine, 0)
             # Later reads must see all writes before the mark was set.
-            cuda.threadfence()
+            fence()
             if HUBS:
                 if shares > 1:
                     cuda.syncwarp()
@@ -496,24 +328,22 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
             if left_out < stop and share == 0:
                 cut_window(triggers, odd, row, left_out)
             if changed > 0:
-                cuda.threadfence()
+                fence()
                 for e in range(arcs.offsets[node] + share, arcs.offsets[node + 1], shares):
                     other = np.int64(arcs.targets[e])
-                    _wake_on_cuda(
-                        tables, paths, queue, waiting, round_number, mine - node + other, stop
-                    )
+                    _wake(tables, paths, queue, waiting, round_number, mine - node + other, stop)
                     if HAS_TRACING:
                         if changed > 1:
                             for f in range(arcs.offsets[other], arcs.offsets[other + 1]):
-                                _wake_on_cuda(
+                                _wake(
                                     tables, paths, queue, waiting, round_number,
                                     mine - node + np.int64(arcs.targets[f]), stop,
                                 )  # fmt: skip
     return worked
 
 
-def _wake_on_cuda(tables, paths, queue, waiting, round_number, position, stop):
+def _wake(tables, paths, queue, waiting, round_number, position, stop):
     """Queue a node for the next round, unless it is already queued or cannot move."""
-    if not idle(tables, paths, position, stop) and cuda.atomic.exch(paths.queued, position, 1) == 0:
-        at = cuda.atomic.add(waiting, (0, (round_number + 1) % 3), 1)
+    if not idle(tables, paths, position, stop) and exchange(paths.queued, position, 1) == 0:
+        at = add(waiting, (0, (round_number + 1) % 3), 1)
         queue[1 - (round_number & 1), at] = position

@@ -14,24 +14,29 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
-from ergode.core.devices import Device
+from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
+from ergode.core.resident import fetch
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.importation import imported_cases_of
-from ergode.epidemics.shared.options import LISTING, TEMPORAL
-from ergode.epidemics.shared.sweep import PointGroup
-from ergode.epidemics.shared.tables import Tables, or_nothing, tables_of
-from ergode.epidemics.windows.kernel import HUB, windows_cpu, windows_cuda
+from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
+from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
+from ergode.epidemics.shared.options import HAS_COUNTERS, HAS_LINES, HAS_TRACING, LISTING, TEMPORAL
+from ergode.epidemics.shared.sweep import PointGroup, Rows
+from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing, tables_of
+from ergode.epidemics.windows.buffers import new_buffers
+from ergode.epidemics.windows.kernel import HUB, THREADS, windows_cpu, windows_cuda
 from ergode.epidemics.windows.moves import Records
-from ergode.epidemics.windows.on_device import ON_DEVICE
 from ergode.epidemics.windows.path import HUBS
-from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, Arcs
+from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Arcs, Epidemic
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.contact_network import ContactNetwork
 
 _REGISTERS = 64
+# Positions that one grid works on at once: enough to fill a device.
+_POSITIONS = 2**22
+_INDEXABLE = 2**31
 _DETECTIONS = 4  # initial room for pending detections of a node
 
 
@@ -77,9 +82,8 @@ class WindowEnsemble(Ensemble):
         arcs = _arcs_of(model, scenario.stored, tables, precision)
         most = int(np.diff(arcs.first).max(initial=0))
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
-        self.bindings = (
-            tables.bindings | self._seeds.bindings | {LISTING: listing, HUBS: most > HUB}
-        )
+        self.bindings = tables.bindings | self._seeds.bindings
+        self.bindings |= {LISTING: listing, HUBS: most > HUB and device.is_cuda}
 
         def made(families: dict[Any, bool]) -> kernels.Kernel:
             return kernels.kernel(
@@ -87,8 +91,8 @@ class WindowEnsemble(Ensemble):
                 registers=_REGISTERS,
             )  # fmt: skip
 
-        kernel = made(self.families(model, made))
-        self.bindings = dict(kernel.bindings)
+        self._kernel = made(self.families(model, made))
+        self.bindings = dict(self._kernel.bindings)
         models = [model] if group is None else group.models
         self.width = real(width if width is not None else _width(models, scenario.stored, tables))
         self.arcs = put_table(device, arcs)
@@ -102,26 +106,34 @@ class WindowEnsemble(Ensemble):
         self._detection_room = _DETECTIONS
         at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int32)
         at_first[self.base] = self.stratum_sizes
-        self._on = ON_DEVICE[device.target](
-            device, kernel, self.arcs, self.bindings, precision, at_first.ravel(), self.times.size,
-            self._seeds.most,
-        )  # fmt: skip
+        self._at_first: Any = at_first.ravel()
+        self._buffers: tuple[Any, ...] = ()
+        self._made_for: tuple[int, ...] = ()
+        self._blocks = 0
+        self._host = resolve("cpu") if device.is_cuda else device  # where importations are listed
 
     @property
     def bytes_per_replicate(self) -> int:
         """Memory per replicate, without the network [bytes]."""
-        each = self._on.bytes_per_node(self._plan_size, self._line_count, self._detection_room)
+        each = 16 + (9 if self._listing else 5) * ROOM + 4 + 16
+        if self.bindings[HAS_TRACING]:
+            each += 4 * self._plan_size + 8 * self._detection_room + 4
+        if self.bindings.get(HAS_LINES, False):
+            each += 12 * self._line_count
+        if self.bindings.get(HAS_COUNTERS, False):
+            each += 8 * self._detection_room + 4
         listed = 13 * self._record_room if self._listing else 0
         return super().bytes_per_replicate + each * self.node_count + listed
 
     def chunk_size(self, replicates: int) -> int:
-        """Replicates to run together."""
-        most = super().chunk_size(replicates)
-        return self._on.chunk_size(most, replicates, self.node_count, self.bytes_per_replicate)
+        """Replicates to run together: as many as keep the device busy and fit its memory."""
+        if self.node_count >= _INDEXABLE:
+            raise PlanError(f"{self.node_count:,} nodes exceed the 2^31 a CUDA grid indexes")
+        fits = replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
+        return max(1, min(replicates, fits, _POSITIONS // self.node_count))
 
     def prepare(self) -> None:
-        """Compile the kernel, or load it from the cache, without running anything."""
-        self._on.prepare(lambda: self.run(0, 0))
+        """Do nothing: a launch compiles the kernel to find the size of its grid."""
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates.
@@ -135,16 +147,13 @@ class WindowEnsemble(Ensemble):
         rows = self.rows_from(first_replicate)
         imported_cases = imported_cases_of(
             self._importations, self.node_count, self.tables.end, self.seed,
-            self.rows_from(first_replicate, self._on.host), self._group, count, self._on.host,
+            self.rows_from(first_replicate, self._host), self._group, count, self._host,
             self._precision,
         )  # fmt: skip
         imported_cases = put_table(self.device, imported_cases)
         tables = self.tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
-            counts, work, records, detections = self._on.run(
-                tables, imported_cases, self.seed, rows, count, self.width,
-                self._record_room, self._detection_room,
-            )  # fmt: skip
+            counts, work, records, detections = self._run(tables, imported_cases, rows, count)
             listed = int(self.device.get(records.count).max(initial=0)) if self._listing else 0
             if listed <= self._record_room and detections <= self._detection_room:
                 return (counts, records), work
@@ -152,6 +161,45 @@ class WindowEnsemble(Ensemble):
             self._record_room = max(self._record_room, listed + listed // 4)
             if detections > self._detection_room:
                 self._detection_room = 2 * detections
+
+    def _run(
+        self, tables: EpidemicTables, imported_cases: ImportedCases, rows: Rows, count: int
+    ) -> tuple[Any, np.ndarray, Records, int]:
+        """Counts, work [2], records, and the room needed for detections of a node.
+
+        Counts are on the device if results stay there.
+        """
+        device = self.device
+        made_for = count, self._record_room, self._detection_room
+        if self._made_for != made_for or not device.is_cuda:  # results of a CPU are these arrays
+            self._buffers = ()  # first free those of another size
+            self._buffers = new_buffers(
+                self.node_count, count, tables, self.bindings, self._precision,
+                (self.times.size, self.column_count), *made_for[1:], device.empty,
+            )  # fmt: skip
+            self._made_for = made_for
+        paths, triggers, tracing, lines, recent, queue, waiting, results, work = self._buffers
+        epidemic = Epidemic(
+            self.arcs, tables, imported_cases, paths, triggers, tracing, lines, recent, self.seed
+        )
+        device.fill_zero(results.moves)
+        device.fill_zero(results.records.count)
+        arguments = (
+            epidemic, rows, self._seeds.most, self.width, queue, waiting, results, work
+        )  # fmt: skip
+        if device.is_cuda:
+            if not self._blocks:
+                self._blocks = device.resident_blocks(self._kernel, THREADS, *arguments)
+                self._at_first = device.put(self._at_first)
+            blocks = min(self._blocks, -(-count * self.node_count // THREADS))
+            device.launch(self._kernel, blocks, THREADS, *arguments)
+        else:
+            device.run(self._kernel, 1, *arguments)
+        device.run(RUNNING_SUMS, count * self.column_count, results.moves, self._at_first)
+        detections = 0
+        if self.bindings[HAS_TRACING] or self.bindings.get(HAS_COUNTERS, False):
+            detections = int(device.get(tracing.room)[0])
+        return fetch(device, results.moves), device.get(work), results.records, detections
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
