@@ -69,7 +69,6 @@ _BY_READER: dict[Any, Schema] = {
     Table.items: _LIST,
     Table.numbers: {"type": "array", "items": _NUMBER},
     Table.one_or_more: _SEVERAL,
-_TUBE = _closed({"velocity": _SEVERAL}, "velocity")
     Table.times: {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]},
     Table.times_or_dates: {"anyOf": [_LIST, _GRID]},
     Table.moment: _NAMED,  # a date is text for an editor
