@@ -191,3 +191,19 @@ def test_patterns_and_colours():
         colours = colours_of(csc_array(pattern))
         for row in known:
             assert np.unique(colours[row]).size == row.sum()
+
+
+def following(i, t, y, p):
+    return -p[0] * (y[i] - math.cos(t + i)) - math.sin(t + i)
+
+
+@pytest.mark.parametrize("method", ["rodas5p", "rodas5p-krylov"])
+def test_what_follows_is_right_within_steps(method):
+    field = ergode.VectorField(component=following, variables=("x", 3), parameters=["rate"])
+    times = np.linspace(0.0, 10.0, 31)
+    found = integrate(
+        field, times=times, initial={"x": np.cos(np.arange(3.0))}, parameters={"rate": 1e6},
+        method=method, rtol=1e-6, atol=1e-8, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["x"], np.cos(times[:, None] + np.arange(3)), atol=1e-5)
+    assert found.attrs["steps_taken"] < 130

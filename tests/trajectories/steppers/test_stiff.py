@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 import ergode
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories import runs
+from ergode.trajectories import Maximum, Mean, Minimum, ZeroCrossing, runs
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.methods import METHODS
@@ -166,3 +166,62 @@ def test_cuda_agrees_with_cpu(method):
     }  # fmt: skip
     cpu, gpu = (solve(ROBERTSON, **{**options, "device": device}) for device in ("cpu", "cuda"))
     np.testing.assert_allclose(gpu["state"], cpu["state"], rtol=1e-6, atol=1e-10)
+
+
+def first(t, y, p):
+    return y[0]
+
+
+def followed(t, y, p):
+    return (-p[0] * (y[0] - math.cos(t)) - math.sin(t),)
+
+
+FOLLOWED = VectorField(followed, ["x"], ["rate"])
+FOLLOWING = {
+    "initial": {"x": 1.0}, "parameters": {"rate": np.array([1e4, 1e6, 1e8])}, "rtol": 1e-7,
+    "atol": 1e-9,
+}  # fmt: skip
+CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize(
+    "method", ["rodas5p", pytest.param("kvaerno5", marks=pytest.mark.exhaustive)]
+)
+def test_a_variable_that_follows_is_right_within_steps(method, device):
+    """A. Prothero, A. Robinson, Math. Comp. 28, 145 (1974): steps are as long as the cosine."""
+    times = np.linspace(0.0, 10.0, 31)
+    found = solve(FOLLOWED, times=times, method=method, device=device, **FOLLOWING)
+    exact = np.broadcast_to(np.cos(times), (3, times.size))
+    np.testing.assert_allclose(found["state"].squeeze(), exact, atol=1e-6)
+    # A step ends at the next time at the latest where it would be wrong there.
+    assert (found["step_count"] < 250).all()
+    plain = solve(FOLLOWED, times=times[[0, -1]], method=method, device=device, **FOLLOWING)
+    assert (plain["step_count"] < 80).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "kvaerno5",
+        pytest.param("rodas5p", marks=pytest.mark.exhaustive),
+        pytest.param("rosenbrock23", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_what_watches_a_variable_that_follows_is_right(method, device):
+    tolerances = {"rtol": 1e-5, "atol": 1e-6} if method == "rosenbrock23" else {}
+    allowed = 1e-4 if tolerances else 1e-6
+    found = solve(
+        FOLLOWED, times=[0.0, 20.0], method=method, device=device, dense_output=True, record=6,
+        events=[ZeroCrossing(first, name="zero")],
+        observables=[Maximum("x"), Minimum("x"), Mean("x")], **FOLLOWING | tolerances,
+    )  # fmt: skip
+    at = np.broadcast_to(np.pi * (np.arange(6) + 0.5), (3, 6))
+    np.testing.assert_allclose(found["event_time"].squeeze(), at, atol=allowed)
+    seen = np.broadcast_to([1.0, -1.0, math.sin(20.0) / 20.0], (3, 3))
+    np.testing.assert_allclose(found["observed"], seen, atol=allowed)
+    times = np.linspace(0.0, 20.0, 101)
+    exact = np.broadcast_to(np.cos(times), (3, times.size))
+    inside = found.ergode.solution(times).squeeze()
+    np.testing.assert_allclose(inside, exact, atol=allowed)

@@ -39,7 +39,15 @@ from ergode.trajectories.steppers.inside_step import (
 )
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
 from ergode.trajectories.steppers.observing import keep_observing
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBE, SEARCHED, STIFF, completed, step
+from ergode.trajectories.steppers.stepper import (
+    ADAPTS,
+    DENSE,
+    PROBES,
+    SEARCHED,
+    STIFF,
+    completed,
+    step,
+)
 
 _TOGETHER = 64.0  # machine epsilons; events closer than this are simultaneous
 
@@ -88,7 +96,7 @@ def _noisy_step(t, goal, y, f, history, p, noise):
 
 
 def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
-    if PROBE > 0.0 and not SEARCHED:
+    if len(PROBES) > 0 and not SEARCHED:
         goal = min(goal, soonest) if wary & (soonest > t) else goal
     left = goal - t
     # A remainder too small to advance the time is merged into this step.
@@ -97,7 +105,7 @@ def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
     size = end - t  # the time that passes: far from zero, times are coarse
     y1, f1, k, error, correction = step(t, size, y, f, history, p)
     log_error = error_size(error, correction, y, y1, rtol, atol) if ADAPTS else real(-1.0)
-    if PROBE > 0.0 and ADAPTS:
+    if len(PROBES) > 0 and ADAPTS:
         missed = error_size(correction, (), y, y1, rtol, atol)
         log_error = max(log_error, missed) if SEARCHED or end > soonest else log_error
     return size, end, y1, f1, k, log_error
@@ -212,7 +220,7 @@ def retried(h, t, t1, soonest, kept):
 
     The end of the step may have been right, and the states within wrong.
     """
-    if PROBE > 0.0 and not SEARCHED:
+    if len(PROBES) > 0 and not SEARCHED:
         return h if kept | (t1 <= soonest) else max(h, soonest - t)
     else:  # these are options: only one branch is compiled
         return h

@@ -50,7 +50,7 @@ from ergode.trajectories.steppers import rosenbrock
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER
 from ergode.trajectories.steppers.rosenbrock import GAMMA
-from ergode.trajectories.steppers.stepper import PROBE
+from ergode.trajectories.steppers.stepper import PROBES
 
 __all__ = ["bindings_of", "rows_of", "table_of", "take_stages"]
 
@@ -96,16 +96,18 @@ def take_stages(group, t, h, t1, looked, p, run, w):
     if error < INFINITY:
         end_of_step(group, h, t1, p, run, w)
         missed = real(0.0)
-        if PROBE > 0.0 and looked:
-            row = STAGES + 2  # of the time derivative, which has served
-            defect_inside(group, row, t, h, p, run, w)
+        row = STAGES + 2  # of the time derivative, which has served
+        for q in range(len(PROBES) if looked else 0):
+            defect_inside(group, q, row, t, h, p, run, w)
             allowed = real(ROUGH) / (h * real(GAMMA))
-            left = _solve(
+            left, filled, following = _solve(
                 group, row - 1, t, h, move, allowed, filled, following, p, run, w
-            )[0]
+            )
+            total = real(0.0)
             for i in share(group, w.y.size):
-                missed += square_of_error(h * w.k[row, i], i, run, w)
-            missed = totals(group, missed, missed, w)[0] if left < INFINITY else left
+                total += square_of_error(h * w.k[row, i], i, run, w)
+            total = totals(group, total, total, w)[0] if left < INFINITY else left
+            missed = missed if total <= missed else total
         return error, missed
     for i in share(group, w.y.size):
         w.stage[END, i] = real(NOT_A_NUMBER)

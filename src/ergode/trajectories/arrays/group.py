@@ -61,7 +61,7 @@ from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER, dense_weights
 from ergode.trajectories.steppers.noise import SCHEME
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBE, SEARCHED, absolute
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBES, SEARCHED, absolute
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -391,7 +391,7 @@ def _chosen_steps(me, group, p, run, out, w):
                 h = limit / radius if h * radius > limit else h
             soonest = run.times[cursor] if cursor < run.times.size else real(INFINITY)
             until = goal
-            if PROBE > 0.0 and not SEARCHED and last_step_rejected and soonest > t:
+            if len(PROBES) > 0 and not SEARCHED and last_step_rejected and soonest > t:
                 until = min(goal, soonest)
             left = until - t
             # A remainder too small to advance the time is merged into this step.
@@ -416,7 +416,7 @@ def _chosen_steps(me, group, p, run, out, w):
                 fine = _with_linear(fine, linear, real(n))
                 longest = longest if linear < INFINITY else 0.5 * size
             log_error = size_of_sums(fine, coarse, 1.0 / real(n))
-            if PROBE > 0.0:
+            if len(PROBES) > 0:
                 log_error = max(log_error, size_of_sums(missed, missed, 1.0 / real(n)))
             kept = log_error <= 0.0
         t2 = t1

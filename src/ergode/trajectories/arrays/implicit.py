@@ -137,7 +137,7 @@ class ImplicitRunner:
         """Integrate one trajectory."""
         control, method, times = self.control, self._method, self._grid
         power = method[stepper.ERROR_ORDER]
-        probe = method[stepper.PROBE] if control.step is None else 0.0
+        probes = method[stepper.PROBES] if control.step is None else ()
         t, last, y = float(times[0]), float(times[-1]), self._field.first(me)
         f = self._slope(me, t, y)
         outcome.states[0, :, me] = y
@@ -160,7 +160,7 @@ class ImplicitRunner:
             elif h == 0.0:
                 h = min(self._first_step(me, t, goal - t, y, f), control.max_step)
             soonest = times[cursor]
-            if rejected and probe and not control.powers:
+            if rejected and probes and not control.powers:
                 goal = min(goal, soonest)
             whole = h * (1 + 64 * _EPSILON) < goal - t
             size = h if whole else goal - t
@@ -177,8 +177,9 @@ class ImplicitRunner:
                 estimate = root_mean_square(self._tableau[rosenbrock.ERROR] @ u / scale)
                 # As small as it was to be, an error of linear systems says nothing about steps.
                 error = estimate + error if error > 2 * LINEAR else estimate / (1 - error)
-                if probe and error <= 1.0 and (control.powers or soonest < t1):
-                    error = max(error, self._missed_inside(me, t, size, y, u, scale))
+                if error <= 1.0 and (control.powers or soonest < t1):
+                    missed = [self._missed_inside(x, me, t, size, y, u, scale) for x in probes]
+                    error = max([error, *missed])
                     astray = error > 1.0
             kept = fresh = error <= 1.0 or (count > 0 and u is not None)
             if kept and u is not None:
@@ -208,11 +209,12 @@ class ImplicitRunner:
             _keep(log, me, outcome)
 
     def _missed_inside(
-        self, me: int, t: float, h: float, y: np.ndarray, u: np.ndarray, scale: np.ndarray
-    ) -> float:
-        """Error of the dense output of a step (see `stepper`) [tolerances]."""
+        self, x: float, me: int, t: float, h: float, y: np.ndarray, u: np.ndarray,
+        scale: np.ndarray,
+    ) -> float:  # fmt: skip
+        """Error of the dense output of a step at its fraction `x` (see `stepper`) [tolerances]."""
         method = self._method
-        x, weights = method[stepper.PROBE], np.array(method[stepper.DENSE])
+        weights = np.array(method[stepper.DENSE])
         powers = np.arange(1, weights.shape[1] + 1)
         state = y + (weights @ x**powers) @ u
         slope = (weights @ (powers * x ** (powers - 1))) @ u / h

@@ -110,7 +110,7 @@ def bindings_of(method: Mapping[Any, Any]) -> dict[Any, Any]:
     return {
         STAGES: _COUNT, GAMMA: kvaerno.GAMMA, C: (0.0,) * (_COUNT + 1),
         explicit.ERROR: (*(0.0,) * _COUNT, 1.0), stepper.DENSE: method[stepper.DENSE],
-        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER], stepper.PROBE: method[stepper.PROBE],
+        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER], stepper.PROBES: method[stepper.PROBES],
     }  # fmt: skip
 
 

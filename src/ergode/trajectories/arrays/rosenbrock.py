@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, fma, option, real
+from ergode.core.compiler.language import ByTarget, fma, option, real, unroll
 from ergode.core.compiler.source import Precision
 from ergode.trajectories.arrays.equations import evaluate, share
 from ergode.trajectories.arrays.group import END
@@ -30,7 +30,7 @@ from ergode.trajectories.steppers.equations import EPSILON
 from ergode.trajectories.steppers.explicit import C
 from ergode.trajectories.steppers.inside_step import dense_weights, slope_weights
 from ergode.trajectories.steppers.rosenbrock import GAMMA
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBE, absolute
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBES, absolute
 
 STAGES = option(8)
 
@@ -74,23 +74,27 @@ def take_stages(group, t, h, t1, looked, p, run, w):
 
 def missed_inside(group, t, h, looked, p, run, w):
     """Sum of the squares of the dense output's error (see `stepper`); 0 if not `looked` into."""
-    total = real(0.0)
-    if PROBE > 0.0 and looked:
-        b, row = w.stage[1], STAGES + 3
-        defect_inside(group, row, t, h, p, run, w)
+    worst = real(0.0)
+    b, row = w.stage[1], STAGES + 3
+    for q in range(len(PROBES) if looked else 0):
+        defect_inside(group, q, row, t, h, p, run, w)
         for i in share(group, w.y.size):
             b[run.stage_begins[PLACES + i]] = w.k[row, i]
         barrier(group.size, w.words)
         solve(group, b, run, w)
+        total = real(0.0)
         for i in share(group, w.y.size):
             total += square_of_error(b[run.stage_begins[PLACES + i]], i, run, w)
         total = totals(group, total, total, w)[0]
-    return total
+        worst = worst if total <= worst else total  # which may be no number
+    return worst
 
 
-def defect_inside(group, row, t, h, p, run, w):
-    """Set a row of slopes to u' - f of the dense output u at its PROBE."""
-    x = real(PROBE)
+def defect_inside(group, q, row, t, h, p, run, w):
+    """Set a row of slopes to u' - f of the dense output u at one of the PROBES."""
+    x = real(0.0)
+    for each in unroll(range(len(PROBES))):
+        x = real(PROBES[each]) if q == each else x
     weights, slopes = dense_weights(x), slope_weights(x)
     for i in share(group, w.y.size):
         moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
@@ -294,7 +298,7 @@ def bindings_of(method: Mapping[Any, Any]) -> dict[Any, Any]:
         STAGES: count, GAMMA: method[GAMMA], C: (0.0,) * (count + 1),
         explicit.ERROR: (0.0, *method[rosenbrock.ERROR]),
         stepper.DENSE: ((0.0,) * len(method[stepper.DENSE][0]), *method[stepper.DENSE]),
-        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER], stepper.PROBE: method[stepper.PROBE],
+        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER], stepper.PROBES: method[stepper.PROBES],
     }  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, is_finite, slope
-from ergode.trajectories.steppers.stepper import DENSE, PROBE
+from ergode.trajectories.steppers.linear import solved
+from ergode.trajectories.steppers.stepper import DENSE, PROBES
 
 EVENTS = option(0)
 DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
@@ -93,14 +94,27 @@ def slope_weights(x):
     )
 
 
-def defect_inside(t, h, y, k, history, p):
-    """How far the dense output at its PROBE is from the equations: (u' - f) h."""
-    x = real(PROBE)
+def missed_inside(t, h, y, k, history, p, factors, scale):
+    """Error of the dense output of a method with PROBES (see `stepper`).
+
+    `factors` are those of the matrix of the step, times `scale` over the step.
+    """
+    missed = tuple(real(0.0) for i in range(VARIABLES))
+    for q in unroll(range(len(PROBES))):
+        x = solved(factors, _defect(real(PROBES[q]), scale, t, h, y, k, history, p))
+        # What is no number is worst.
+        missed = tuple(missed[i] if abs(x[i]) <= missed[i] else abs(x[i]) for i in range(VARIABLES))
+    return missed
+
+
+def _defect(x, scale, t, h, y, k, history, p):
+    """How far the dense output is from the equations: (u' - f) scale."""
     time = fma(x, h, t)
     state = between(x, y, k)
     g = slope(time, state, delayed(time, state, history, p), p)
     moved = slopes_between(x, k)
-    return tuple(fma(-h, g[i], moved[i]) for i in range(VARIABLES))
+    per = scale / h
+    return tuple(fma(-scale, g[i], per * moved[i]) for i in range(VARIABLES))
 
 
 def gaps_at(x, inside):

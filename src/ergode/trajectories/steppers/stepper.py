@@ -6,9 +6,10 @@
 `f` and `f1` are the slopes at both ends.  `k` holds the stages for the dense output (see
 `inside_step.between`).  `error` and `correction` are error estimates; `correction` may be empty.
 
-A method with a PROBE gives as `correction` the error of its dense output at this fraction of the
-step.  Its stages lie off the solution where equations are stiff, so that the error at the end of a
-step says nothing about the states within.  With slopes u' of the dense output u, the error is
+A method with PROBES gives as `correction` the error of its dense output at these fractions of the
+step, of each variable the larger.  Stages lie off the solution where equations are stiff, so that
+the error at the end of a step says nothing about the states within.  With the slopes u' of the
+dense output u, the error is
 
     (1 / (h gamma) - J)^-1 (u' - f(t, u)),
 
@@ -32,7 +33,7 @@ DENSE = option(((1.0,), (0.0,)))  # for each stage, the coefficients of x, x^2, 
 ADAPTS = option(True)  # whether tolerances choose the steps; else all are of one size
 TOLERANCES = option(False)  # whether every variable has an absolute tolerance of its own
 STIFF = option(False)  # whether the method is implicit
-PROBE = option(0.0)  # fraction of a step at which the dense output is checked; 0 if it is not
+PROBES = option(())  # fractions of a step at which the dense output is checked
 SEARCHED = option(False)  # whether all steps are looked into, for events or observables
 ERROR_ORDER = option(5.0)  # the estimated error falls as step to this power
 
