@@ -195,6 +195,7 @@ class Runner:
         if method.stiff:
             table = implicit_of(method).table_of(method.bindings, precision)
             self._shared["stages"] = device.put(table)
+        if method.stiff and not method.matrix_free:
             self.keep_to(rosenbrock.full(field.size))
 
     def keep_to(self, band: np.ndarray) -> None:
