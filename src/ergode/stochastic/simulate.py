@@ -73,8 +73,9 @@ def simulate(
     network : ReactionNetwork
     times : array_like, shape [time_count]
         Ascending grid of at least two times [time]. Realizations begin at the first and end at
-        the last. The grid changes neither a realization nor the steps of approximate methods. One
-        exception: where a rate depends on time, its bounds depend on the last time.
+        the last. The grid does not change a realization of an exact method, except where a rate
+        depends on time: its bounds depend on the last time. Nor does it change the steps of
+        approximate methods; but they interpolate at random, which changes the realization.
     replicates : int or range
         Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
         those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
