@@ -28,7 +28,7 @@ from ergode.core.math import tables
 from ergode.models.fields.functions import check_form, check_function, check_parts
 from ergode.models.fields.interpolants import Interpolant
 
-_INDICES = ("i", "j", "k")
+_INDICES = ("i", "j", "k", "l")
 # Prefixes of generated names in compiled functions.
 _INTERPOLATED, _DOT = "ergode_interpolated", "ergode_dot"
 # Time limit of trying a function [s], and largest number of unknowns of a complete trial.
@@ -43,7 +43,7 @@ class ArrayField:
     ----------
     names : tuple of str
     shapes : tuple of tuple of int
-        Of each variable, one to three lengths.
+        Of each variable, one to four lengths.
     functions : tuple of function
         One for each variable, ``rate(i, ..., t, y, p)``, or with constants ``(..., p, c)``; or
         where `in_place` the only one, ``rhs(t, y, dy, p)``.  `y` is an array where `is_single`, and
@@ -294,9 +294,9 @@ def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
             raise ModelError(f"variables has {name!r}; expected Python identifiers")
         lengths = shape if isinstance(shape, tuple | list) else (shape,)
         whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in lengths]
-        if not all(whole) or not 1 <= len(lengths) <= 3 or any(n < 1 for n in lengths):
+        if not all(whole) or not 1 <= len(lengths) <= 4 or any(n < 1 for n in lengths):
             raise ModelError(
-                f"variable '{name}' has shape {shape!r}; expected one to three positive integers"
+                f"variable '{name}' has shape {shape!r}; expected one to four positive integers"
             )
         shapes[name] = tuple(int(n) for n in lengths)
     if not shapes:
