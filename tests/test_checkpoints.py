@@ -64,8 +64,8 @@ WATCHED = {
 }
 MEASURED = {
     "measurements": [
-        ergode.Measurement(1.0, first, [0.6], [[0.04]]),
-        ergode.Measurement(1.5, first, [1.4], [[0.04]]),  # in the tail
+        ergode.Measurement(1.0, first, [1.3], [[0.03]]),  # in the tail, as the next one
+        ergode.Measurement(1.5, first, [1.6], [[0.03]]),
     ],
     "maneuvers": [ergode.Maneuver(2.0, [0.1, 0.0], np.diag([0.01, 0.01]))],
 }
