@@ -119,7 +119,8 @@ def simulate(
         in each of `bins`; amounts at the last time; the first time at which `stop` holds; every
         firing.
     parameters, initial : mapping of str to float or array_like
-        Values that replace parameters, compartments and initial amounts of the network. Arrays of
+        Values that replace parameters, compartments and initial amounts of the network, or the
+        initial concentration of a species that is given by its concentration. Arrays of
         equal length are swept together along the dim ``point``; `ergode.grid` crosses all arrays,
         and each becomes a dim of its own.
     stop : str, optional

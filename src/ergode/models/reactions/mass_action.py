@@ -67,6 +67,11 @@ def law_of(
         members = [(species[name], count) for name, count in reaction.reactants.items()]
         powers, ways = _volumes(members), 1
         for member, count in members:
+            if not member.name.isidentifier():
+                raise ModelError(
+                    f"species '{member.name}' cannot be written in the formula of a rate; rename it "
+                    "with letters, digits and underscores"
+                )
             if count != int(count):
                 raise ModelError(
                     f"reaction '{_called(reaction)}' takes {count:g} '{member.name}'; mass action "
