@@ -79,8 +79,8 @@ def sensitivities(
     ----------
     field : VectorField
         The equations, without noise. SymPy must be able to derive them. With delays, the history
-        is constant and equals the initial values. Functions of arrays, of one or two dimensions and
-        without delays, are derived by rewriting them.
+        is constant and equals the initial values. Functions of arrays, of one to three dimensions
+        and without delays, are derived by rewriting them.
     times, initial, parameters
         As for `integrate`; sweeps become dims.
     with_respect_to : sequence of str

@@ -305,7 +305,7 @@ def shared_arguments(
 ) -> dict[str, Any]:  # fmt: skip
     """Kernel arguments shared by all chunks of a run, on the device."""
     put, real = device.put, np.dtype(precision).type
-    shapes = np.ones((len(arrays.shapes), 3), np.int64)
+    shapes = np.ones((len(arrays.shapes), 4), np.int64)
     for row, shape in zip(shapes, arrays.shapes, strict=True):
         row[: len(shape)] = shape
     widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
