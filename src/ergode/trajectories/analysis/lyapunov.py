@@ -214,7 +214,8 @@ def lyapunov_spectrum(
         status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(
             np.uint8
         )
-        exponents = np.where(failed[:, None], np.nan, exponents)
+        # Averages of a finite time are not in order where exponents are equal or nearly so.
+        exponents = np.where(failed[:, None], np.nan, -np.sort(-exponents, axis=1))
         attrs = results.provenance(
             stopwatch, engine="trajectories", method="tangents", device=place.name,
             transient=transient, duration=duration, model_digest=field.digest,

@@ -231,7 +231,7 @@ def _derivatives(
     except Exception as error:
         raise PlanError(
             f"sensitivities need symbolic derivatives, and SymPy cannot derive {what} ({error}); "
-            "write it without branches and loops that depend on the state"
+            "write it without branches, max, min and loops that depend on the state"
         ) from None
 
 
