@@ -69,8 +69,8 @@ def law_of(
         for member, count in members:
             if not member.name.isidentifier():
                 raise ModelError(
-                    f"species '{member.name}' cannot be written in the formula of a rate; rename it "
-                    "with letters, digits and underscores"
+                    f"species '{member.name}' cannot be written in the formula of a rate; rename "
+                    "it with letters, digits and underscores"
                 )
             if count != int(count):
                 raise ModelError(
