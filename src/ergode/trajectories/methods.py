@@ -262,6 +262,7 @@ def _rosenbrock(
         rosenbrock.ERROR: tableau.error,
         stepper.DENSE: tableau.dense,
         stepper.ERROR_ORDER: float(tableau.error_order),
+        stepper.PROBE: tableau.probe,
     }
     return Method(
         name, summary, use, tableau.order, True, True, bindings, needs_time_slopes=True, **more
@@ -281,6 +282,7 @@ def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more:
 
 _KVAERNO5 = {
     stepper.step: kvaerno.step, stepper.DENSE: kvaerno.DENSE, stepper.ERROR_ORDER: 5.0,
+    stepper.PROBE: kvaerno.PROBE,
 }  # fmt: skip
 
 METHODS = {

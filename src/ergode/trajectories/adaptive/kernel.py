@@ -57,6 +57,7 @@ from ergode.trajectories.adaptive.step import (
     log_step,
     observed_step,
     outcome_of,
+    retried,
     settle,
 )
 from ergode.trajectories.delays.history_ring import JUMPS
@@ -83,6 +84,7 @@ from ergode.trajectories.delays.segments import (
     turns,
 )
 from ergode.trajectories.steppers.equations import (
+    INFINITY,
     LOOKS_UP,
     PARAMETERS,
     PLACES,
@@ -320,14 +322,15 @@ def _one_step(at, goal, history, p, n, stored, run, out):
     else:
         number, cut = stored.whole[NUMBER, me], stored.whole[CUT, me]
     noise = (run.source, run.offset + me, number, cut)
+    soonest = run.times[cursor] if cursor < run.times.size else real(INFINITY)
     size, t1, y1, f1, k, log_error = attempt(
-        t, h, goal, y, f, history, p, run.rtol, run.atol, noise
+        t, h, goal, soonest, last_step_rejected, y, f, history, p, run.rtol, run.atol, noise
     )
     kept = log_error <= 0.0
     way, short = size, False
     if kept:
         g1 = gaps_here(t1, y1, history, p)
-        looked = cursor < run.times.size and t1 >= run.times[cursor]
+        looked = t1 >= soonest
         if EVENTS > 0:
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
             g = gaps_at_begin(g, inside)
@@ -346,7 +349,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
                 f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
         if SEEN > 0:
             s = (
-                observed_step(s, t, y, f, t2, y2, f2, p)
+                observed_step(s, t, y, f, t2, y2, f2, p, size, k)
                 if t >= run.since
                 else begin_observing(t2, y2, p)
             )
@@ -366,6 +369,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         h = next_size(
             h, size, log_error, previous, kept, last_step_rejected, way, short, run.largest
         )
+        h = retried(h, t, t1, soonest, kept)
         previous = max(log_error, real(SMALLEST)) if kept else previous
         last_step_rejected = not kept
     if outcome == DONE:

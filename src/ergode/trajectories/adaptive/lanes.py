@@ -26,6 +26,7 @@ from ergode.trajectories.adaptive.step import (
     log_step,
     observed_step,
     outcome_of,
+    retried,
     settle,
 )
 from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, slot_count
@@ -273,7 +274,8 @@ def try_steps(run, lanes):
         y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
         history = history_here(stored_in(lane, run, lanes))
         step_size, end, y_end, f_end, stages, error = attempt(
-            t[lane], h[lane], goal[lane], y0, f0, history, q, run.rtol, run.atol,
+            t[lane], h[lane], goal[lane], lanes.soonest[lane], lanes.last_step_rejected[lane] > 0.0,
+            y0, f0, history, q, run.rtol, run.atol,
             (run.source, run.offset + lanes.who[lane], whole[NUMBER, lane], whole[CUT, lane]),
         )  # fmt: skip
         found = end >= lanes.soonest[lane]
@@ -411,7 +413,7 @@ def _observe(lane, kept, run, lanes):
     y_end = state_in(lane, lanes.y2)
     after = observed_step(
         held, t[lane], state_in(lane, lanes.y), state_in(lane, lanes.f), t2[lane], y_end,
-        state_in(lane, lanes.f2), q,
+        state_in(lane, lanes.f2), q, lanes.size[lane], stages_in(lane, lanes),
     )  # fmt: skip
     fresh = begin_observing(t2[lane], y_end, q)
     late = t[lane] >= run.since
@@ -427,6 +429,7 @@ def _choose_step(lane, before, kept, active, run, lanes):
         h[lane], lanes.size[lane], log_error[lane], previous[lane], kept,
         last_step_rejected[lane] > 0, t2[lane] - before, t2[lane] < lanes.t1[lane], run.largest,
     )  # fmt: skip
+    following = retried(following, before, lanes.t1[lane], lanes.soonest[lane], kept)
     h[lane] = following if active else h[lane]
     previous[lane] = max(log_error[lane], real(SMALLEST)) if kept else previous[lane]
     last_step_rejected[lane] = (0.0 if kept else 1.0) if active else last_step_rejected[lane]

@@ -34,11 +34,12 @@ from ergode.trajectories.steppers.inside_step import (
     gaps_here,
     next_crossing,
     numbers_throughout,
+    slopes_between,
     touched,
 )
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
 from ergode.trajectories.steppers.observing import keep_observing
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed, step
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBE, SEARCHED, STIFF, completed, step
 
 _TOGETHER = 64.0  # machine epsilons; events closer than this are simultaneous
 
@@ -62,16 +63,18 @@ def is_interpolated_badly(error):
     return error > 1.0 if ADAPTS else error >= INFINITY
 
 
-def attempt(t, h, goal, y, f, history, p, rtol, atol, noise):
+def attempt(t, h, goal, soonest, wary, y, f, history, p, rtol, atol, noise):
     """Attempt a step that does not pass `goal`.
 
+    `soonest` is the next time to save.  A `wary` step, which follows a rejected one, does not pass
+    it either, unless the dense output is always right.
     `noise` is (source, trajectory, number of the step, how often events have truncated the step).
     Returns the step size, end time, state and slope at the end, stages, and logarithm of the error.
     """
     if SCHEME > 0:
         return _noisy_step(t, goal, y, f, history, p, noise)
     else:  # a stochastic method binds no `step`
-        return _smooth_step(t, h, goal, y, f, history, p, rtol, atol)
+        return _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol)
 
 
 def _noisy_step(t, goal, y, f, history, p, noise):
@@ -84,7 +87,9 @@ def _noisy_step(t, goal, y, f, history, p, noise):
     return left, goal, y1, f1, (tuple(y1[i] - y[i] for i in range(VARIABLES)),), real(-1.0)
 
 
-def _smooth_step(t, h, goal, y, f, history, p, rtol, atol):
+def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
+    if PROBE > 0.0 and not SEARCHED:
+        goal = min(goal, soonest) if wary & (soonest > t) else goal
     left = goal - t
     # A remainder too small to advance the time is merged into this step.
     whole = h * (1.0 + 64.0 * EPSILON) < left
@@ -92,6 +97,9 @@ def _smooth_step(t, h, goal, y, f, history, p, rtol, atol):
     size = end - t  # the time that passes: far from zero, times are coarse
     y1, f1, k, error, correction = step(t, size, y, f, history, p)
     log_error = error_size(error, correction, y, y1, rtol, atol) if ADAPTS else real(-1.0)
+    if PROBE > 0.0 and ADAPTS:
+        missed = error_size(correction, (), y, y1, rtol, atol)
+        log_error = max(log_error, missed) if SEARCHED or end > soonest else log_error
     return size, end, y1, f1, k, log_error
 
 
@@ -199,8 +207,28 @@ def outcome_of(t, h, y, taken, most):
     return TOO_MANY_STEPS if taken >= most else DONE
 
 
-def observed_step(s, t, y, f, t1, y1, f1, p):
-    """Update the accumulators of observables by one step; a stochastic step is a straight line."""
+def retried(h, t, t1, soonest, kept):
+    """The step after a rejected one: as far as the time to save that it has passed.
+
+    The end of the step may have been right, and the states within wrong.
+    """
+    if PROBE > 0.0 and not SEARCHED:
+        return h if kept | (t1 <= soonest) else max(h, soonest - t)
+    else:  # these are options: only one branch is compiled
+        return h
+
+
+def observed_step(s, t, y, f, t1, y1, f1, p, h, k):
+    """Update the accumulators of observables by one step, of size `h` and with stages `k`.
+
+    A stochastic step is a straight line.  Where equations are stiff, the slopes at a state have
+    large errors, and those of the dense output have not.
+    """
+    if STIFF:
+        per = 1.0 / h
+        begin, end = slopes_between(real(0.0), k), slopes_between((t1 - t) * per, k)
+        f = tuple(per * begin[i] for i in range(VARIABLES))
+        f1 = tuple(per * end[i] for i in range(VARIABLES))
     if SCHEME > 0:
         rate = 1.0 / (t1 - t)
         line = tuple(rate * (y1[i] - y[i]) for i in range(VARIABLES))

@@ -30,10 +30,12 @@ from ergode.trajectories.arrays.rosenbrock import (
     LEAST_SCALE,
     STAGES,
     bindings_of,
+    defect_inside,
     end_of_step,
     right_hand_side,
     set_tolerances,
     slopes_by_time,
+    square_of_error,
 )
 from ergode.trajectories.arrays.rosenbrock import table_of as couplings_of
 from ergode.trajectories.arrays.totals import (
@@ -48,6 +50,7 @@ from ergode.trajectories.steppers import rosenbrock
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER
 from ergode.trajectories.steppers.rosenbrock import GAMMA
+from ergode.trajectories.steppers.stepper import PROBE
 
 __all__ = ["bindings_of", "rows_of", "table_of", "take_stages"]
 
@@ -55,6 +58,7 @@ _BYTES = 2**29  # memory for directions
 _LEAST_KEPT, _USUAL_KEPT = 10, 40  # directions; few unknowns may have more
 _LIGHT = 2**20  # numbers in directions that cost next to nothing
 TURNS = 300  # directions of a stage, at most
+ROUGH = 0.1  # of the tolerance, to which the error of the dense output is known
 MOVED = 0.3  # tolerances that a difference is wide, at least
 EXHAUSTED = 1e-6  # part of an image that is new, below which it is rounding of a difference
 CARRIED = 1e-5  # of a right-hand side, that may be left of it
@@ -73,8 +77,8 @@ def kept_of(n: int) -> int:
     return min(n, TURNS, max(usual, _LIGHT // n))
 
 
-def take_stages(group, t, h, t1, p, run, w):
-    """All stages of a step, its end and the slope there; the error of the linear systems."""
+def take_stages(group, t, h, t1, looked, p, run, w):
+    """All stages of a step, its end and the slope there (see `group.implicit_stages`)."""
     table = run.stages
     slopes_by_time(group, t, h, p, run, w)
     size = set_tolerances(group, w.k[STAGES + _SCALE], run, w)
@@ -91,10 +95,21 @@ def take_stages(group, t, h, t1, p, run, w):
             error += weight * left
     if error < INFINITY:
         end_of_step(group, h, t1, p, run, w)
-        return error
+        missed = real(0.0)
+        if PROBE > 0.0 and looked:
+            row = STAGES + 2  # of the time derivative, which has served
+            defect_inside(group, row, t, h, p, run, w)
+            allowed = real(ROUGH) / (h * real(GAMMA))
+            left = _solve(
+                group, row - 1, t, h, move, allowed, filled, following, p, run, w
+            )[0]
+            for i in share(group, w.y.size):
+                missed += square_of_error(h * w.k[row, i], i, run, w)
+            missed = totals(group, missed, missed, w)[0] if left < INFINITY else left
+        return error, missed
     for i in share(group, w.y.size):
         w.stage[END, i] = real(NOT_A_NUMBER)
-    return real(INFINITY)
+    return real(INFINITY), real(INFINITY)
 
 
 def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):

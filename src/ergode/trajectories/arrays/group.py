@@ -36,7 +36,7 @@ from ergode.trajectories.adaptive.control import (
     size_of_sums,
     step_from_probe,
 )
-from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
+from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS, retried
 from ergode.trajectories.arrays.equations import (
     BLOCK,
     LATE,
@@ -61,7 +61,7 @@ from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER, dense_weights
 from ergode.trajectories.steppers.noise import SCHEME
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBE, SEARCHED, absolute
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -162,8 +162,9 @@ spectral_radius = option()  # spectral_radius(group, t, begins, p, run, w)
 chebyshev_stages = option()  # chebyshev_stages(group, t, h, t1, radius, p, run, w)
 IMPLICIT = option(False)  # whether stages solve linear systems (see `rosenbrock`)
 MATRIX_FREE = option(False)  # and without a matrix (see `conjugate_residuals`)
-# implicit_stages(group, t, h, t1, p, run, w) -> error that linear systems leave [tolerances];
-# infinite where they have no solution
+# implicit_stages(group, t, h, t1, looked, p, run, w) -> error that linear systems leave
+# [tolerances], infinite where they have no solution; and, of a step that is `looked` into, the sum
+# of the squares of the error of the dense output [tolerances^2]
 implicit_stages = option()
 
 step_with_noise = option()  # step_with_noise(me, group, step, t, h, t1, p, run, w)
@@ -313,7 +314,7 @@ def _equal_steps(me, group, p, run, out, w):
         if SCHEME > 0:
             step_with_noise(me, group, step, t, h, t1, p, run, w)
         else:
-            _take_stages(group, t, h, t1, radius, p, run, w)
+            _take_stages(group, t, h, t1, radius, False, p, run, w)
         while wanted == step:
             save(me, group, cursor, fraction, h, out, w)
             cursor += 1
@@ -343,6 +344,7 @@ def _chosen_steps(me, group, p, run, out, w):
     outcome = DONE
     radius, age = real(0.0), np.int64(RECENT)
     longest, linear = real(INFINITY), real(0.0)  # step that linear systems allow; their error
+    soonest, looked, missed = real(INFINITY), False, real(0.0)
     base, number, count = t, np.int64(0), run.counts[me]  # of steps of one size
     largest = largest_step(run.largest if ADAPTS else run.sizes[me], p) if LATE > 0 else run.largest
     limit_of_launch = np.int64(0)
@@ -387,10 +389,15 @@ def _chosen_steps(me, group, p, run, out, w):
             if STABILISED:
                 limit = run.limits[run.limits.size - 1]
                 h = limit / radius if h * radius > limit else h
-            left = goal - t
+            soonest = run.times[cursor] if cursor < run.times.size else real(INFINITY)
+            until = goal
+            if PROBE > 0.0 and not SEARCHED and last_step_rejected and soonest > t:
+                until = min(goal, soonest)
+            left = until - t
             # A remainder too small to advance the time is merged into this step.
             is_whole = h * (1.0 + 64.0 * EPSILON) < left
-            t1 = t + h if is_whole else goal
+            t1 = t + h if is_whole else until
+            looked = SEARCHED or t1 > soonest
             size = t1 - t  # the time that passes: far from zero, times are coarse
         elif LATE > 0:
             size = (goal - base) / real(count)
@@ -401,7 +408,7 @@ def _chosen_steps(me, group, p, run, out, w):
         if SCHEME > 0:
             step_with_noise(me, group, number, t, size, t1, p, run, w)
         else:
-            linear = _take_stages(group, t, size, t1, radius, p, run, w)
+            linear, missed = _take_stages(group, t, size, t1, radius, looked, p, run, w)
         kept, log_error = True, real(-1.0)
         if ADAPTS:
             fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
@@ -409,6 +416,8 @@ def _chosen_steps(me, group, p, run, out, w):
                 fine = _with_linear(fine, linear, real(n))
                 longest = longest if linear < INFINITY else 0.5 * size
             log_error = size_of_sums(fine, coarse, 1.0 / real(n))
+            if PROBE > 0.0:
+                log_error = max(log_error, size_of_sums(missed, missed, 1.0 / real(n)))
             kept = log_error <= 0.0
         t2 = t1
         if kept:
@@ -451,6 +460,7 @@ def _chosen_steps(me, group, p, run, out, w):
             h = next_size(
                 h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, most
             )
+            h = min(retried(h, t, t1, soonest, kept), most)
             if IMPLICIT:
                 longest = 1.2 * longest if kept else longest
             previous = max(log_error, real(SMALLEST)) if kept else previous
@@ -527,16 +537,16 @@ def _first_step(group, t, span, p, run, w):
     return step_from_probe(h, d1, math.sqrt(change * per), span)
 
 
-def _take_stages(group, t, h, t1, radius, p, run, w):
-    """All stages of a step, its end, and the slope there; the error of its linear systems."""
-    linear = real(0.0)
+def _take_stages(group, t, h, t1, radius, looked, p, run, w):
+    """All stages of a step, its end, and the slope there; errors as of `implicit_stages`."""
+    linear, missed = real(0.0), real(0.0)
     if STABILISED:
         chebyshev_stages(group, t, h, t1, radius, p, run, w)
     elif IMPLICIT:
-        linear = implicit_stages(group, t, h, t1, p, run, w)
+        linear, missed = implicit_stages(group, t, h, t1, looked, p, run, w)
     else:
         _tableau_stages(group, t, h, t1, p, run, w)
-    return linear
+    return linear, missed
 
 
 def _with_linear(total, linear, n):

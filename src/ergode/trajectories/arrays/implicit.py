@@ -19,7 +19,11 @@ from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
-from ergode.trajectories.arrays.conjugate_residuals import allowed_residuals, shares_of_stages
+from ergode.trajectories.arrays.conjugate_residuals import (
+    ROUGH,
+    allowed_residuals,
+    shares_of_stages,
+)
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.group import LINEAR
 from ergode.trajectories.arrays.krylov import Krylov, root_mean_square
@@ -133,6 +137,7 @@ class ImplicitRunner:
         """Integrate one trajectory."""
         control, method, times = self.control, self._method, self._grid
         power = method[stepper.ERROR_ORDER]
+        probe = method[stepper.PROBE] if control.step is None else 0.0
         t, last, y = float(times[0]), float(times[-1]), self._field.first(me)
         f = self._slope(me, t, y)
         outcome.states[0, :, me] = y
@@ -154,6 +159,9 @@ class ImplicitRunner:
                 h = goal - t
             elif h == 0.0:
                 h = min(self._first_step(me, t, goal - t, y, f), control.max_step)
+            soonest = times[cursor]
+            if rejected and probe and not control.powers:
+                goal = min(goal, soonest)
             whole = h * (1 + 64 * _EPSILON) < goal - t
             size = h if whole else goal - t
             t1 = t + size if whole else goal
@@ -162,12 +170,16 @@ class ImplicitRunner:
                 later = t + max(np.sqrt(_EPSILON) * size, min(size, 64 * _EPSILON * abs(t)))
                 by_time = (self._slope(me, later, y) - f) / (later - t)
             u, error = self._stages(me, t, size, y, f, by_time)
+            astray = False  # between the ends of the step
             if u is not None:
                 y1 = y + self._tableau[rosenbrock.M] @ u
                 scale = self._scale(np.maximum(np.abs(y), np.abs(y1)))
                 estimate = root_mean_square(self._tableau[rosenbrock.ERROR] @ u / scale)
                 # As small as it was to be, an error of linear systems says nothing about steps.
                 error = estimate + error if error > 2 * LINEAR else estimate / (1 - error)
+                if probe and error <= 1.0 and (control.powers or soonest < t1):
+                    error = max(error, self._missed_inside(me, t, size, y, u, scale))
+                    astray = error > 1.0
             kept = fresh = error <= 1.0 or (count > 0 and u is not None)
             if kept and u is not None:
                 cursor = self._save(cursor, me, (t, t1, y, y1, u), outcome)
@@ -185,6 +197,8 @@ class ImplicitRunner:
                     outcome.status[me] = Status.INACCURATE if bad else Status.NOT_FINITE
                 continue
             h = self._next(h, size, error, previous, rejected, power)
+            if astray and not control.powers:
+                h = max(h, soonest - t)  # where the step ends next
             previous, rejected = max(error, _SMALLEST) if kept else previous, not kept
             if t < last and not h > 4 * _EPSILON * abs(t):
                 outcome.status[me] = Status.STEP_TOO_SMALL
@@ -192,6 +206,21 @@ class ImplicitRunner:
                 outcome.status[me] = Status.TOO_MANY_STEPS
         if control.step_log:
             _keep(log, me, outcome)
+
+    def _missed_inside(
+        self, me: int, t: float, h: float, y: np.ndarray, u: np.ndarray, scale: np.ndarray
+    ) -> float:
+        """Error of the dense output of a step (see `stepper`) [tolerances]."""
+        method = self._method
+        x, weights = method[stepper.PROBE], np.array(method[stepper.DENSE])
+        powers = np.arange(1, weights.shape[1] + 1)
+        state = y + (weights @ x**powers) @ u
+        slope = (weights @ (powers * x ** (powers - 1))) @ u / h
+        defect = slope - self._slope(me, t + x * h, state)
+        if not np.isfinite(defect).all():
+            return np.inf
+        solution = self._linear.solve(defect, ROUGH / (h * method[rosenbrock.GAMMA]))
+        return np.inf if solution is None else root_mean_square(solution[0] / scale)
 
     def _slope(self, me: int, t: float, y: np.ndarray) -> np.ndarray:
         return self._field.slopes(me, np.array([t]), y[None])[0]

@@ -25,6 +25,7 @@ from ergode.trajectories.arrays.rosenbrock import (
     PLACES,
     STAGES,
     factorise,
+    missed_inside,
     set_tolerances,
     solve,
 )
@@ -40,8 +41,8 @@ _ENOUGH = 1e-3  # of the tolerances, below which a change says that Newton's met
 _TIME, _ERROR, _COUPLED = 0, 1, 2
 
 
-def take_stages(group, t, h, t1, p, run, w):
-    """All stages of a step, its end and the slope there; the error that Newton's method leaves."""
+def take_stages(group, t, h, t1, looked, p, run, w):
+    """All stages of a step, its end and the slope there (see `group.implicit_stages`)."""
     n, table, b, known = w.y.size, run.stages, w.stage[1], w.k[STAGES + 2]
     barrier(group.size, w.words)
     factorise(group, t, h, p, run, w)
@@ -69,7 +70,7 @@ def take_stages(group, t, h, t1, p, run, w):
         w.k[STAGES, i] = b[run.stage_begins[PLACES + i]] / h
         w.stage[END, i] = fma(h * real(GAMMA), w.k[STAGES - 1, i], known[i])
         w.k[len(C), i] = w.k[STAGES - 1, i]
-    return doubt
+    return doubt, missed_inside(group, t, h, looked, p, run, w)
 
 
 def _newton(group, s, t, h, p, run, w):
@@ -109,7 +110,7 @@ def bindings_of(method: Mapping[Any, Any]) -> dict[Any, Any]:
     return {
         STAGES: _COUNT, GAMMA: kvaerno.GAMMA, C: (0.0,) * (_COUNT + 1),
         explicit.ERROR: (*(0.0,) * _COUNT, 1.0), stepper.DENSE: method[stepper.DENSE],
-        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER],
+        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER], stepper.PROBE: method[stepper.PROBE],
     }  # fmt: skip
 
 

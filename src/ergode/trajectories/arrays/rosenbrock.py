@@ -28,8 +28,9 @@ from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.steppers import explicit, rosenbrock, stepper
 from ergode.trajectories.steppers.equations import EPSILON
 from ergode.trajectories.steppers.explicit import C
+from ergode.trajectories.steppers.inside_step import dense_weights, slope_weights
 from ergode.trajectories.steppers.rosenbrock import GAMMA
-from ergode.trajectories.steppers.stepper import ADAPTS, absolute
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBE, absolute
 
 STAGES = option(8)
 
@@ -53,8 +54,8 @@ portion = ByTarget(cpu=_from_cpu, cuda=_from_cuda)
 """``portion(group, first, stop)``: indices of a thread; on a CPU a group has one thread."""
 
 
-def take_stages(group, t, h, t1, p, run, w):
-    """All stages of a step, its end and the slope there."""
+def take_stages(group, t, h, t1, looked, p, run, w):
+    """All stages of a step, its end and the slope there (see `group.implicit_stages`)."""
     n, b = w.y.size, w.stage[1]
     slopes_by_time(group, t, h, p, run, w)
     factorise(group, t, h, p, run, w)
@@ -68,7 +69,42 @@ def take_stages(group, t, h, t1, p, run, w):
             w.k[1 + s, i] = b[run.stage_begins[PLACES + i]] / h
         barrier(group.size, w.words)
     end_of_step(group, h, t1, p, run, w)
-    return real(0.0)
+    return real(0.0), missed_inside(group, t, h, looked, p, run, w)
+
+
+def missed_inside(group, t, h, looked, p, run, w):
+    """Sum of the squares of the dense output's error (see `stepper`); 0 if not `looked` into."""
+    total = real(0.0)
+    if PROBE > 0.0 and looked:
+        b, row = w.stage[1], STAGES + 3
+        defect_inside(group, row, t, h, p, run, w)
+        for i in share(group, w.y.size):
+            b[run.stage_begins[PLACES + i]] = w.k[row, i]
+        barrier(group.size, w.words)
+        solve(group, b, run, w)
+        for i in share(group, w.y.size):
+            total += square_of_error(b[run.stage_begins[PLACES + i]], i, run, w)
+        total = totals(group, total, total, w)[0]
+    return total
+
+
+def defect_inside(group, row, t, h, p, run, w):
+    """Set a row of slopes to u' - f of the dense output u at its PROBE."""
+    x = real(PROBE)
+    weights, slopes = dense_weights(x), slope_weights(x)
+    for i in share(group, w.y.size):
+        moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
+        w.stage[0, i] = fma(h, moved, w.y[i])
+    barrier(group.size, w.words)
+    evaluate(group, fma(x, h, t), w.stage[0], p, run, w.k[row])
+    for i in share(group, w.y.size):
+        w.k[row, i] = sum(slopes[j] * w.k[j, i] for j in range(len(DENSE))) - w.k[row, i]
+
+
+def square_of_error(error, i, run, w):
+    """Square of an error of unknown `i` in a step, in tolerances."""
+    part = error / fma(run.rtol, max(abs(w.y[i]), abs(w.stage[END, i])), absolute(run.atol, i))
+    return part * part
 
 
 def slopes_by_time(group, t, h, p, run, w):
@@ -258,7 +294,7 @@ def bindings_of(method: Mapping[Any, Any]) -> dict[Any, Any]:
         STAGES: count, GAMMA: method[GAMMA], C: (0.0,) * (count + 1),
         explicit.ERROR: (0.0, *method[rosenbrock.ERROR]),
         stepper.DENSE: ((0.0,) * len(method[stepper.DENSE][0]), *method[stepper.DENSE]),
-        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER],
+        stepper.ERROR_ORDER: method[stepper.ERROR_ORDER], stepper.PROBE: method[stepper.PROBE],
     }  # fmt: skip
 
 

@@ -92,6 +92,7 @@ def bindings_of(
         **bindings_of_arrays(arrays, len(field.parameters)),
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: adapts,
+        stepper.SEARCHED: control.is_watched or control.powers > 0,
     }
     if control.step_log:
         bindings |= {LOGS_STEPS: True, LOGS_INSIDE: control.powers > 0}

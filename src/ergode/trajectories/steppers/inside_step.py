@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ergode.core.compiler.language import option, real, unroll
-from ergode.trajectories.steppers.equations import VARIABLES, delayed, is_finite
-from ergode.trajectories.steppers.stepper import DENSE
+from ergode.core.compiler.language import fma, option, real, unroll
+from ergode.trajectories.steppers.equations import VARIABLES, delayed, is_finite, slope
+from ergode.trajectories.steppers.stepper import DENSE, PROBE
 
 EVENTS = option(0)
 DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
@@ -74,6 +74,33 @@ def dense_weights(x):
         sum(DENSE[j][m] * powers[m] for m in range(len(DENSE[j])) if DENSE[j][m] != 0.0)
         for j in range(len(DENSE))
     )
+
+
+def slopes_between(x, k):
+    """Slope of the dense output at the fraction `x` of a step, times the step."""
+    weights = slope_weights(x)
+    return tuple(sum(weights[j] * k[j][i] for j in range(len(DENSE))) for i in range(VARIABLES))
+
+
+def slope_weights(x):
+    """Weights of the stages in `slopes_between`."""
+    powers = (real(1.0),)
+    for m in unroll(range(1, len(DENSE[0]))):
+        powers = powers + (powers[m - 1] * x,)  # noqa: RUF005
+    return tuple(
+        sum((m + 1.0) * DENSE[j][m] * powers[m] for m in range(len(DENSE[j])) if DENSE[j][m] != 0.0)
+        for j in range(len(DENSE))
+    )
+
+
+def defect_inside(t, h, y, k, history, p):
+    """How far the dense output at its PROBE is from the equations: (u' - f) h."""
+    x = real(PROBE)
+    time = fma(x, h, t)
+    state = between(x, y, k)
+    g = slope(time, state, delayed(time, state, history, p), p)
+    moved = slopes_between(x, k)
+    return tuple(fma(-h, g[i], moved[i]) for i in range(VARIABLES))
 
 
 def gaps_at(x, inside):

@@ -5,6 +5,15 @@
 
 `f` and `f1` are the slopes at both ends.  `k` holds the stages for the dense output (see
 `inside_step.between`).  `error` and `correction` are error estimates; `correction` may be empty.
+
+A method with a PROBE gives as `correction` the error of its dense output at this fraction of the
+step.  Its stages lie off the solution where equations are stiff, so that the error at the end of a
+step says nothing about the states within.  With slopes u' of the dense output u, the error is
+
+    (1 / (h gamma) - J)^-1 (u' - f(t, u)),
+
+in a stiff variable the distance from the values that it follows.  Only steps that are looked into
+are judged by it: those that pass a time to save, or all.
 """
 
 from __future__ import annotations
@@ -22,6 +31,9 @@ completed = option(whole)
 DENSE = option(((1.0,), (0.0,)))  # for each stage, the coefficients of x, x^2, ... of its weight
 ADAPTS = option(True)  # whether tolerances choose the steps; else all are of one size
 TOLERANCES = option(False)  # whether every variable has an absolute tolerance of its own
+STIFF = option(False)  # whether the method is implicit
+PROBE = option(0.0)  # fraction of a step at which the dense output is checked; 0 if it is not
+SEARCHED = option(False)  # whether all steps are looked into, for events or observables
 ERROR_ORDER = option(5.0)  # the estimated error falls as step to this power
 
 
