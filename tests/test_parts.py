@@ -250,6 +250,24 @@ def test_what_cannot_be_joined():
         ergode.concat([xarray.Dataset({"x": 1.0})])
 
 
+def test_members_with_random_numbers_of_their_own_are_not_joined():
+    network = ergode.ReactionNetwork(
+        {"X": 0}, [ergode.Reaction("0 -> X", rate_constant="a")], parameters={"a": 10.0}
+    )
+
+    def part(values, **options):
+        return ergode.stochastic.simulate(
+            network, times=[0, 2.0], replicates=4, parameters={"a": values}, device="cpu", **options
+        )
+
+    own = [part(values, common_random_numbers=False) for values in ([10.0], [20.0, 30.0])]
+    with pytest.raises(ergode.PlanError, match="members of different parts have equal random"):
+        ergode.concat(own, dim="point")
+    counted = [part(values, output="histogram") for values in ([1.0], [300.0])]
+    with pytest.raises(ergode.PlanError, match="part 1 has other values of 'bin' than part 0"):
+        ergode.concat(counted, dim="point")
+
+
 def test_attributes_of_the_whole():
     parts = [realizations(replicates=part, device="cpu") for part in PARTS]
     joined = ergode.concat(parts)

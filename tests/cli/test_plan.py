@@ -118,6 +118,14 @@ def test_a_script_is_no_run_file(tmp_path):
         assert "model.py: a Python script, and not a run file" in done.stderr
 
 
+def test_the_size_of_a_store_is_that_of_the_whole(run_file, tmp_path):
+    options = ("--device", "H200", "--set", "simulate.times=[0, 1]")
+    stored = ("--set", f'simulate.store="{tmp_path / "run.zarr"}"', "--set", "simulate.chunk=100")
+    whole, said = facts(run_file, *options), facts(run_file, *options, *stored)
+    assert said["store"] == whole["host memory"] + ", before it is compressed"
+    assert "host memory" not in said and not (tmp_path / "run.zarr").exists()
+
+
 SIZES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
 

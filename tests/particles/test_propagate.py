@@ -167,7 +167,7 @@ def test_a_comparison_tells_of_few_particles_too():
         )  # fmt: skip
     assert any("effective sample size" in str(one.message) for one in caught)
     assert float(found["effective_count"][-1]) < 10
-    assert (found["unreliable_from"] == 0.5).all()  # of the grid too
+    assert (found["unreliable_from"][:2] == 0.5).all()  # of the grid too
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_spacecraft_near_europa():
             threshold=1e-7, conserved=ergode.fields.planar_jacobi_constant, count=100_000,
             device="cpu",
         )  # fmt: skip
-    grid, cloud = found["deviation"].values[:, -1]
+    grid, cloud, _ = found["deviation"].values[:, -1]
     assert np.allclose(grid, cloud, rtol=0.04)  # standard error 0.2 %, the grid's own 1 to 3 %
     mean = found["mean"].values[:, -1]
     assert (np.abs(mean[0] - mean[1]) < 0.015 * cloud).all()

@@ -46,6 +46,8 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
         {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9,
          "trigger": trigger()},
     ]  # fmt: skip
+    if world.meetings is None:  # contacts last
+        world.measures[-2]["lookback"] = np.inf
     _add_effects(rng, world)
     for one in world.measures[1:-1]:
         if one["kind"] != "tracing" and rng.random() < 0.5:

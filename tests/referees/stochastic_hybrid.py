@@ -197,17 +197,23 @@ class SideBySide:
                 x[name][fires & (j == k)] += count
 
     def _happen(self, x, t, which):
-        """Events of the realizations `which`, in the order of the case, until none is due."""
+        """Events of the realizations `which`, in the order of the case, until none is due.
+
+        All that are due have their values from the moment before the first.
+        """
         for _ in range(10):
             held = self._held(x, t)
             due = held & ~self.armed & which
             self.armed = np.where(which, held, self.armed)
             if not due.any():
                 return
-            for e, effects in enumerate(self.effects):
-                values = {n: self._eval(code, x, t) for n, code in effects.items()}
-                for n, value in values.items():
-                    x[n][due[e]] = value[due[e]]
+            values = [
+                {n: self._eval(code, x, t) for n, code in effects.items()}
+                for effects in self.effects
+            ]
+            for now, assigned in zip(due, values, strict=True):
+                for n, value in assigned.items():
+                    x[n][now] = value[now]
 
 
 def _hermite(p, h, y, z, f, g):

@@ -85,11 +85,10 @@ class Truth:
     def _sigmas(self, cases: np.ndarray, t: int, sums: np.ndarray) -> np.ndarray:
         """By how many standard errors sums of groups [sum, group] are too large at a time."""
         here = cases[:, t] @ sums.T
-        error = here.var(axis=0) / len(here)
+        error = _squared_error(here)
         if self.counts is not None:
-            error = error + (self.sampled[:, t] @ sums.T).var(axis=0) / len(self.sampled)
-        gap = here.mean(axis=0) - self.cases[t] @ sums.T
-        return np.where(abs(gap) > 1e-6, gap / np.maximum(np.sqrt(error), 1e-9), 0.0)
+            error = error + _squared_error(self.sampled[:, t] @ sums.T)
+        return (here.mean(axis=0) - self.cases[t] @ sums.T) / np.sqrt(error)
 
     def is_near(self, mean: np.ndarray, error: np.ndarray, bias: float) -> list[str]:
         """Where means [time, compartment, group] are further away than their errors and a bias."""
@@ -101,6 +100,14 @@ class Truth:
             f"mean {mean[at]:.4f} for {self.mean[at]:.4f} at {at}"
             for at in zip(*far.nonzero(), strict=True)
         ]
+
+
+def _squared_error(sample: np.ndarray) -> np.ndarray:
+    """Squared standard error of the mean of some integers.
+
+    Rare ones may be missing: where 25 are expected, none comes with a probability of ALPHA.
+    """
+    return sample.var(axis=0) / len(sample) + (25 / SIGMAS / len(sample)) ** 2
 
 
 def _one_sample(seen: np.ndarray, law: np.ndarray) -> float:

@@ -252,20 +252,56 @@ def test_hybrid_networks_from_a_fresh_seed():
         k += 1
 
 
+GROWING = hybrid.HybridCase(
+    {"A": 20}, {"X": 5.0},
+    [
+        ({}, {"A": 1}, "rate", "20 * cell"),
+        ({"A": 1}, {}, "rate_constant", 0.5),
+        ({"A": 1}, {"A": 1, "X": 1}, "rate_constant", 0.5),
+        ({"X": 1}, {}, "rate_constant", 1.0),
+    ],
+    {"cell": "0.7 * cell"},
+    events=[("cell >= 2", {"cell": "cell / 2", "A": "binomial(A, 0.5)"})],
+)  # fmt: skip
+
+
+def _second_event_first(tables):
+    others = tables.interruptions
+    priorities = others.priorities.copy()
+    priorities[-1] = 0  # any program: without one, the priority is the lowest
+    return {"interruptions": others._replace(priorities=priorities)}
+
+
+def _a_rate_that_does_not_follow_the_cell(tables):
+    net, affected = tables.net, tables.net.affected.copy()
+    for variable in tables.flow.variables:
+        part = affected[slice(*net.affected_starts[variable : variable + 2])]
+        part[part == 0] = 1
+    return {"net": net._replace(affected=affected)}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "change", [None, _second_event_first, _a_rate_that_does_not_follow_the_cell]
+)
+def test_a_broken_hybrid_engine_is_noticed(change, monkeypatch):
+    case = replace(
+        GROWING,
+        events=[
+            *GROWING.events, ("time >= 1.1", {"A": "A + 6"}), ("time >= 1.1", {"A": "2 * A"}),
+        ],
+    )  # fmt: skip
+    if change:
+        _mutated(monkeypatch, change)
+    found = referee.Findings()
+    hybrid.examine(case, 3, found)
+    assert bool(found.wrong) == bool(change), found.wrong
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("wrong", ["rate", "rule", "division"])
 def test_a_hybrid_network_that_is_a_little_off_is_noticed(wrong, monkeypatch):
-    case = hybrid.HybridCase(
-        {"A": 20}, {"X": 5.0},
-        [
-            ({}, {"A": 1}, "rate", "20 * cell"),
-            ({"A": 1}, {}, "rate_constant", 0.5),
-            ({"A": 1}, {"A": 1, "X": 1}, "rate_constant", 0.5),
-            ({"X": 1}, {}, "rate_constant", 1.0),
-        ],
-        {"cell": "0.7 * cell"},
-        events=[("cell >= 2", {"cell": "cell / 2", "A": "binomial(A, 0.5)"})],
-    )  # fmt: skip
+    case = GROWING
     found = referee.Findings()
     hybrid.examine(case, 3, found, replicates=100_000, realizations=100_000)
     assert not found.wrong

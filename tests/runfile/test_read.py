@@ -383,6 +383,7 @@ kind = "capacity"
 compartment = "R"
 places = 5
 wait = true
+priority = "age"
 [[interventions]]
 kind = "layer-closure"
 start = { count = "I", fraction = 0.25, among = "age" }
@@ -403,7 +404,7 @@ rate = 0.5
     assert lines == [
         ergode.Testing({"I": 0.9}, capacity=table, priority="age"),
         ergode.Testing({"I": 0.9}, capacity=50, period=7, wait=False),
-        ergode.Capacity("R", 5, wait=True),
+        ergode.Capacity("R", 5, wait=True, priority="age"),
         ergode.LayerClosure(start=ergode.Trigger("I", fraction=0.25, among="age")),
     ]
     waning = (

@@ -48,7 +48,8 @@ def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
     with warnings_told():
         facts = asked.on(device).plan()
         if asked.store is not None and isinstance(device, Absent):
-            whole = asked.on(device, store=None, chunk=None, checkpoint=None).plan()
+            parts = {"store", "chunk", "checkpoint"} & asked.request.options.keys()
+            whole = asked.on(device, **dict.fromkeys(parts)).plan()
             facts["store"] = whole.get("host memory", "below 1 MB") + ", before it is compressed"
         if wanted.times:
             kind = "space" if isinstance(asked.request, SpaceRun) else asked.engine

@@ -43,6 +43,7 @@ _ABOUT = "about"
 _BETWEEN = 0.5  # seconds from one boundary to the next, where an engine can choose
 _FIRST_STEPS = 256
 _AT_END = 0.01  # of the time between two writes
+_UNREADABLE = OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error
 
 
 @dataclass
@@ -215,7 +216,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         with np.load(path, allow_pickle=False) as found:
             state = {name: found[name] for name in found.files}
         about = json.loads(state.pop(_ABOUT).tobytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except _UNREADABLE:
         return None
     return about, state
 
@@ -225,5 +226,5 @@ def share_of(path: Path) -> float:
     try:
         with np.load(path, allow_pickle=False) as found:
             return float(json.loads(found[_ABOUT].tobytes())["share"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except _UNREADABLE:
         return 0.0

@@ -274,7 +274,7 @@ class _Division:
         if self._merge is not None:
             return self._merge.join(datasets, len(self._axis.numbers))
         first, *others = datasets
-        return parts.concat([first, *others], self._axis.dim) if others else first
+        return parts.join([first, *others], self._axis.dim) if others else first
 
     def _tell(self) -> None:
         """Tell the parts; end a call that is only planned."""

@@ -32,19 +32,12 @@ _METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
 def new_file(
     path: str | os.PathLike[str],
     *,
-    overwrite: bool = False,
+    overwrite: bool = False,  # whether to replace an existing file
+    # ``written_here(path)`` tells whether this library wrote a file; others are not replaced.
+    # Without it, any file (never a folder) may be replaced.
     written_here: Callable[[Path], bool] | None = None,
 ) -> Iterator[Path]:
     """Write the file (or folder) `path` atomically, by way of a temporary path.
-
-    Parameters
-    ----------
-    path : path
-    overwrite : bool
-        Whether to replace an existing file.
-    written_here : function, optional
-        ``written_here(path)`` tells whether this library wrote a file; others are not replaced.
-        Without it, any file (never a folder) may be replaced.
 
     Yields
     ------
@@ -83,14 +76,9 @@ def check_new(
     *,
     overwrite: bool = False,
     written_here: Callable[[Path], bool] | None = None,
-    way: str = "pass overwrite=True",
+    way: str = "pass overwrite=True",  # how the user permits a replacement, for the message
 ) -> None:
     """Refuse a path that cannot or must not be written.
-
-    Parameters
-    ----------
-    way : str
-        How the user permits a replacement, for the message.
 
     Raises
     ------

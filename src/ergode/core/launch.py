@@ -88,38 +88,21 @@ _ALWAYS_FITS = 1 << 20  # bytes; querying the free memory is slower than allocat
 
 
 def run_chunks(
-    label: str,
-    total: int,
-    size: int,
+    label: str,  # label of the progress bar
+    total: int,  # number of items
+    size: int,  # largest chunk
+    # ``work(start, stop, report)`` processes a chunk; ``report(amount)`` adds to the progress.  It
+    # returns False if it was interrupted.
     work: Callable[[int, int, Callable[[int], None]], bool | None],
     *,
-    unit: str,
-    show: bool = False,
+    unit: str,  # name of the items, in the plural: ``"replicates"``
+    show: bool = False,  # show progress on standard error
+    # if given, chunks take about a second: the first has `least` items, the others a multiple
     least: int = 0,
+    # ``cut(start, stop)`` returns the last index up to `stop` at which a chunk may end
     cut: Callable[[int, int], int] | None = None,
 ) -> None:
-    """Do work chunk by chunk; an interruption (Ctrl-C) ends it.
-
-    Parameters
-    ----------
-    label : str
-        Label of the progress bar.
-    total : int
-        Number of items.
-    size : int
-        Largest chunk.
-    work : function
-        ``work(start, stop, report)`` processes a chunk; ``report(amount)`` adds to the
-        progress.  It returns False if it was interrupted.
-    unit : str
-        Name of the items, in the plural: ``"replicates"``.
-    show : bool
-        Show progress on standard error.
-    least : int
-        If given, chunks take about a second: the first has `least` items, the others a multiple.
-    cut : function, optional
-        ``cut(start, stop)`` returns the last index up to `stop` at which a chunk may end.
-    """
+    """Do work chunk by chunk; an interruption (Ctrl-C) ends it."""
     with deferred(), progress.track(label, total, unit=unit, show=show) as report:
         try:
             for start, stop in chunks(total, size, least, cut, unit):

@@ -51,8 +51,9 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     Raises
     ------
     PlanError
-        The parts belong to different ensembles, replicates are missing or present twice, or the
-        results are statistics over replicates, which do not determine those of the whole.
+        The parts belong to different ensembles, replicates are missing or present twice, the
+        results are statistics over replicates, which do not determine those of the whole, or
+        random numbers depend on the place in a call, because of ``common_random_numbers=False``.
 
     Examples
     --------
@@ -71,6 +72,18 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     found = list(parts)
     if not found or not all(isinstance(part, xarray.Dataset) for part in found):
         raise PlanError(f"parts is {parts!r:.80}; expected one or more results (Datasets)")
+    if dim != REPLICATE and not found[0].attrs.get("common_random_numbers", 1):
+        raise PlanError(
+            "the parts have common_random_numbers=False: members of different parts have equal "
+            "random numbers; compute them in one call, or join replicates"
+        )
+    return join(found, dim)
+
+
+def join(found: list[xarray.Dataset], dim: str) -> xarray.Dataset:
+    """Join parts, of which the random numbers are known to be those of one call."""
+    import xarray
+
     for number, part in enumerate(found[1:], 1):
         _check_same(found[0], part, number, dim)
     if dim == REPLICATE:
@@ -79,6 +92,10 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     if along not in found[0].dims:
         raise PlanError(f"the parts have no dim '{along}'; they have {_listed(found[0].dims)}")
     _refuse_statistics(found[0], along)
+    for number, part in enumerate(found[1:], 1):
+        for name, index in found[0].indexes.items():
+            if name != dim and not index.equals(part.indexes[name]):
+                raise PlanError(f"part {number} has other values of '{name}' than part 0")
     whole = xarray.concat(
         _padded(found, along), along, data_vars="minimal", coords="minimal", compat="equals",
         join="exact", combine_attrs="drop",

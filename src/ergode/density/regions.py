@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.arguments import number
 from ergode.core.errors import PlanError
 from ergode.density.views import cells_at, highest_density, marginal, widths_along
 
@@ -86,7 +87,7 @@ def credible_region(cells: xarray.Dataset, probability: float) -> xarray.Dataset
     PlanError
         The probability is not between 0 and 1.
     """
-    (least,) = highest_density(cells, float(probability))
+    (least,) = highest_density(cells, number("probability", probability))
     inside = cells.isel(cell=np.flatnonzero(cells["mass"].values >= least))
     one = float(np.prod(cells.attrs["width"]))
     return inside.assign_attrs(volume=one * inside.sizes["cell"], level=float(least) / one)
@@ -131,7 +132,7 @@ def surface(
         raise PlanError(f"variables is {variables!r}; expected three names")
     space = marginal(cells, names)
     mass = space.to_dataset(name="mass").stack(cell=names)
-    (level,) = highest_density(mass, float(probability))
+    (level,) = highest_density(mass, number("probability", probability))
     # A margin of zeros, so that the surface closes at the edge of the grid.
     padded = np.pad(space.values, 1)
     # The surface lies between the last cell inside and the next one outside.

@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core import parts, results
 from ergode.core.divide import Merge
 from ergode.core.statistics import CountStatistics
+from ergode.epidemics.outputs import values_of
 
 if TYPE_CHECKING:
     import xarray
@@ -41,26 +42,19 @@ def _statistics(
         if not each:
             sizes_of = (replicates, shape[0], columns, node_count)
             each = [CountStatistics(*sizes_of) for _ in range(int(np.prod(sizes, dtype=int)))]
-        values = counts.values.reshape(len(each), -1, shape[0], columns)
-        for statistics, own in zip(each, values, strict=True):
+        by_point = counts.values.reshape(len(each), -1, shape[0], columns)
+        for statistics, own in zip(each, by_point, strict=True):
             statistics.add(own)
         ended.append(part[["status"]].load())
     whole = ended[0] if len(ended) == 1 else parts.concat(ended)
-    values_of = {
-        "mean": np.array([one.mean() for one in each]).reshape(*sizes, *shape),
-        "variance": np.array([one.variance() for one in each]).reshape(*sizes, *shape),
-        "quantile": np.array([one.quantile(levels) for one in each]).reshape(
-            *sizes, len(levels), *shape
-        ),
-        "status": whole["status"].values,
-    }
+    values = values_of(each, levels, sizes, shape) | {"status": whole["status"].values}
     coords = {
         str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
         for name, one in (dict(counts.coords) | dict(whole.coords)).items()
         if name != parts.REPLICATE
     }
     return results.dataset(
-        "epidemics", "statistics", values_of, coords={**coords, "level": levels},
+        "epidemics", "statistics", values, coords={**coords, "level": levels},
         attrs=whole.attrs, swept=swept, has_warned=True,
         strata=[str(dim) for dim in counts.dims if dim == "stratum"],
     )  # fmt: skip

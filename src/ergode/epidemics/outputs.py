@@ -206,20 +206,28 @@ class _Statistics:
     ) -> xarray.Dataset:
         shape = self._shape.computed(done)
         grid = (coords["time"].size, *(len(coords[d]) for d in ("compartment", *_strata(coords))))
-        each, levels = self._of_point, self._quantiles
-        values = {
-            "mean": np.array([one.mean() for one in each]).reshape(*shape.points, *grid),
-            "variance": np.array([one.variance() for one in each]).reshape(*shape.points, *grid),
-            "quantile": np.array([one.quantile(levels) for one in each]).reshape(
-                *shape.points, len(levels), *grid
-            ),
-            "status": _status(done, shape),
-        }
-        coords = {**coords, "level": list(levels)}
+        levels = list(self._quantiles)
+        values = values_of(self._of_point, levels, shape.points, grid)
+        values["status"] = _status(done, shape)
+        coords = {**coords, "level": levels}
         return results.dataset(
             "epidemics", "statistics", values, coords=coords, attrs=attrs, swept=shape.swept,
             strata=_strata(coords),
         )  # fmt: skip
+
+
+def values_of(
+    each: Sequence[CountStatistics], levels: list[float], points: tuple[int, ...],
+    grid: tuple[int, ...],
+) -> dict[str, Any]:  # fmt: skip
+    """Means, variances and quantiles of all points, in the shape of a result."""
+    return {
+        "mean": np.array([one.mean() for one in each]).reshape(*points, *grid),
+        "variance": np.array([one.variance() for one in each]).reshape(*points, *grid),
+        "quantile": np.array([one.quantile(levels) for one in each]).reshape(
+            *points, len(levels), *grid
+        ),
+    }
 
 
 class _LineList:

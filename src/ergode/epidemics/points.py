@@ -19,7 +19,7 @@ import numpy as np
 from ergode.core.columns import Column, PointsDifferError
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
-from ergode.epidemics.seeding import Initial
+from ergode.epidemics.seeding import Initial, has_ages, least_survival
 from ergode.epidemics.shared.sweep import ModelsTogether, PointGroup, numbers_of, rates_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -66,6 +66,16 @@ class Points:
         for number, row in enumerate(_bytes_of_rows(self._zeros)):
             first.setdefault(row, number)
         return list(first.values())
+
+    @cached_property
+    def least_survival(self) -> float:
+        """Smallest probability that a holding time exceeds the age of a seed."""
+        found = (
+            least_survival(self.models[k], one)
+            for k, one in enumerate(self.initials)
+            if isinstance(one, Mapping) and has_ages(one)
+        )
+        return min(found, default=1.0)
 
     @cached_property
     def _numbers(self) -> np.ndarray:

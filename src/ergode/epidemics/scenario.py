@@ -152,6 +152,10 @@ def scenario_of(
                 f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
                 "Isolation, ContactTracing, Testing or Capacity"
             )
+        if meetings is None and getattr(measure, "lookback", np.inf) < np.inf:
+            raise ModelError(
+                f"interventions[{k}]: lookback is for TemporalContacts; contacts of a network last"
+            )
     for k, one in enumerate(importations):
         if not isinstance(one, Importation):
             raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
@@ -162,7 +166,12 @@ def scenario_of(
         if not isinstance(strata, str) or strata not in network.attributes:
             known = ", ".join(network.attributes) or "none"
             raise ModelError(f"strata is '{strata}', but the network's attributes are {known}")
-        found, position = np.unique(network.attributes[strata], return_inverse=True)
+        try:
+            found, position = np.unique(network.attributes[strata], return_inverse=True)
+        except TypeError:
+            raise ModelError(
+                f"strata '{strata}' has values of several types, such as text and None"
+            ) from None
         if found.size > 1000:
             raise ModelError(
                 f"strata '{strata}' has {found.size:,} different values; group them into 1,000 or "

@@ -172,13 +172,25 @@ def has_ages(initial: Initial) -> bool:
     return any(isinstance(v, Seeds) and bool(np.any(v.age)) for v in initial.values())
 
 
+def least_survival(model: CompartmentModel, initial: Initial) -> float:
+    """Smallest probability that a holding time exceeds the age of a seed."""
+    least = 1.0
+    for name, value in initial.items():
+        oldest = float(np.max(value.age, initial=0.0)) if isinstance(value, Seeds) else 0.0
+        for progression in model.progressions:
+            if oldest > 0.0 and progression.compartment == name:
+                least = min(least, *(float(h.survival(oldest)) for h in progression.holding_times))
+    return least
+
+
 def _check_age(model: CompartmentModel, name: str, age: float) -> None:
     for progression in model.progressions:
         if progression.compartment == name and not all(
             one.survival(age) > 0.0 for one in progression.holding_times
         ):
             raise ModelError(
-                f"initial['{name}'] has the age {age:g}, which no holding time of '{name}' exceeds"
+                f"initial['{name}'] has the age {age:g}, which no holding time of '{name}' exceeds "
+                "with a probability above zero"
             )
 
 

@@ -259,7 +259,8 @@ def simulate(
             "use tau-leaping"
         )
     fastest = points.fastest
-    precision = precision_of(precision, plan.method.steps, fastest, grid)
+    rarest = points.least_survival
+    precision = precision_of(precision, plan.method.steps, fastest, grid, rarest)
     options = options_of(
         plan.method, step=step, tolerance=tolerance, transition=transition, pressure=pressure
     )
@@ -267,7 +268,7 @@ def simulate(
         points, plan.method, scenario, numbers, apart, listing, times=grid, seed=seed,
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
-    check_resolution(precision, plan.method.steps, fastest, grid)
+    check_resolution(precision, plan.method.steps, fastest, grid, rarest)
     log.tell_choice(plan.method.name, plan.reason, plan.device.name, plan.device.model)
     with launch.Interruptible("replicates") as run:
         done, counters = runs.run(collect, progress)

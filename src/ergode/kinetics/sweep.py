@@ -18,7 +18,6 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Trajectory, Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import CLOSED
 from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
@@ -186,10 +185,7 @@ def swept_zones(
             count=points * count,
             amounts=np.tile(zones.amounts, (points, 1)),
             history=history._replace(
-                temperature=np.tile(history.temperature, (points, 1)),
-                density=np.tile(history.density, (points, 1)),
-                inflow=np.tile(history.inflow, (points, 1)) if zones.flow != CLOSED else (),
-                sunlight=np.tile(history.sunlight, (points, 1)) if mechanism.has_sunlight else (),
+                **{name: np.tile(array, (points, 1)) for name, array in history.rows().items()}
             ),
         )
     factors = np.repeat(factors_of(network, mechanism, rows, points), count, axis=0)

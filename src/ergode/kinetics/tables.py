@@ -56,6 +56,15 @@ class ConditionHistory(NamedTuple):
     sunlight: Any = ()
     tolerances: Any = ()
 
+    def rows(self) -> dict[str, np.ndarray]:
+        """The arrays with a row for each zone, by name."""
+        every = self._asdict()
+        return {
+            name: array
+            for name, array in every.items()
+            if name != "times" and array is not UNSWEPT and not isinstance(array, tuple)
+        }
+
 
 class Outcome(NamedTuple):
     """The arrays that kernels fill.

@@ -90,31 +90,19 @@ class Layout:
 
 
 def lay_out(
+    # for each argument (``"initial"``, ``"parameters"``) the names it must have
     expected: Mapping[str, Sequence[str]],
-    given: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Mapping[str, Any]],  # the user's values for each argument
+    # other inputs that are paired with arrays of values: name for messages, and length
     beside: Sequence[tuple[str, int]] = (),
     *,
+    # names in the result (see `ergode.core.results.names`). Arrays of values label the result, and
+    # cannot have these names.
     reserved: Collection[str],
-    along: str = TRAJECTORY,
-    owner: str = "the vector field",
+    along: str = TRAJECTORY,  # dimension of paired values
+    owner: str = "the vector field",  # the model that has the names, for messages
 ) -> Layout:
     """Lay out paired or crossed values.
-
-    Parameters
-    ----------
-    expected : mapping of str to sequence of str
-        For each argument (``"initial"``, ``"parameters"``) the names it must have.
-    given : mapping of str to mapping
-        The user's values for each argument.
-    beside : sequence of (str, int), optional
-        Other inputs that are paired with arrays of values: name for messages, and length.
-    reserved : collection of str
-        Names in the result (see `ergode.core.results.names`). Arrays of values label the result,
-        and cannot have these names.
-    along : str
-        Dimension of paired values.
-    owner : str
-        The model that has the names, for messages.
 
     Raises
     ------

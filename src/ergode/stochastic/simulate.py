@@ -73,8 +73,9 @@ def simulate(
     network : ReactionNetwork
     times : array_like, shape [time_count]
         Ascending grid of at least two times [time]. Realizations begin at the first and end at
-        the last. The grid changes neither a realization nor the steps of approximate methods. One
-        exception: where a rate depends on time, its bounds depend on the last time.
+        the last. The grid does not change a realization of an exact method, except where a rate
+        depends on time: its bounds depend on the last time. Nor does it change the steps of
+        approximate methods; but they interpolate at random, which changes the realization.
     replicates : int or range
         Number of realizations of each point of a sweep; or their numbers: ``range(50, 100)`` gives
         those rows of ``replicates=100``, bit for bit. `ergode.concat` joins parts.
@@ -118,7 +119,8 @@ def simulate(
         in each of `bins`; amounts at the last time; the first time at which `stop` holds; every
         firing.
     parameters, initial : mapping of str to float or array_like
-        Values that replace parameters, compartments and initial amounts of the network. Arrays of
+        Values that replace parameters, compartments and initial amounts of the network, or the
+        initial concentration of a species that is given by its concentration. Arrays of
         equal length are swept together along the dim ``point``; `ergode.grid` crosses all arrays,
         and each becomes a dim of its own.
     stop : str, optional

@@ -273,6 +273,7 @@ def _gather_laws(
         net = net.tolil()
         held = network.held
         for k, delay in table.delays.items():
+            _check_delay(delay, naming, known, f"reaction '{table.name_of(k)}'")
             delays[k] = programs.add(delay, None)
             taken, given = np.zeros(held.size), np.zeros(held.size)
             for side, row in (("reactant", taken), ("product", given)):
@@ -329,6 +330,17 @@ def _coefficient(law: MassAction, known: Mapping[str, Any], name: str, count: in
             f"{f' at point {bad[0]} of the sweep' if count > 1 else ''}; expected 0 or more"
         )
     return row
+
+
+def _check_delay(
+    delay: float | Expression, naming: Naming, known: Mapping[str, Any], what: str
+) -> None:
+    """Refuse a delay that parameters make negative; the models refuse negative numbers."""
+    if not isinstance(delay, Expression) or not delay.names <= set(naming.parameters):
+        return
+    least = np.min(delay.evaluate(known))
+    if not least >= 0:
+        raise ModelError(f"the delay of {what} is {least:g}; expected 0 or more")
 
 
 def _law_reactants(
@@ -413,6 +425,7 @@ def _gather_events(
             triggers[-1] in programs.conditions
         ):
             watched.append(k)
+        _check_delay(event.delay, naming, known, f"event '{event.name or k}'")
         delays.append(programs.add(event.delay, None) if event.delay != 0.0 else NO_PROGRAM)
         priorities.append(programs.add(event.priority, None))
         flags.append(

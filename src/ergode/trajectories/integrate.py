@@ -235,7 +235,7 @@ def integrate(
         values alone. By default all are independent. Without noise it changes nothing.
     seed : int
         Seed of the noise. The noise depends only on the seed, the replicate and, without common
-        random numbers, the trajectory's index in the sweep.
+        random numbers, the trajectory's index in the sweep and the size of the sweep.
     noise_per_step : int
         Noise increments that are summed in a step, at most 64. A run with half the step and half
         this number has the same noise path.

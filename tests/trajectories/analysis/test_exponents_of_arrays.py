@@ -127,8 +127,22 @@ def late(i, t, y, yd, p):
     return -yd[0][i]
 
 
-def cubic(i, j, k, t, y, p):
-    return -y[i, j, k]
+def triangular(i, j, k, t, y, p):
+    """Rates -1 to -8, in a triangular matrix."""
+    other = y[i, j, 0] if k > 0 else 0.0
+    return p[0] * other - (1.0 + i + 2.0 * j + 4.0 * k) * y[i, j, k]
+
+
+@pytest.mark.exhaustive
+def test_an_array_of_three_dimensions_with_known_rates():
+    field = ergode.VectorField(component=triangular, variables=("x", (2, 2, 2)), parameters=["a"])
+    found = lyapunov_spectrum(field, initial={"x": 0.1}, parameters={"a": 0.7}, duration=40.0,
+                              transient=20.0, device="cpu")["exponent"]  # fmt: skip
+    np.testing.assert_allclose(found, -np.arange(1.0, 9.0), atol=1e-4)
+
+
+def of_four(i, j, k, l, t, y, p):  # noqa: E741
+    return -y[i, j, k, l]
 
 
 def test_refusals():
@@ -142,10 +156,10 @@ def test_refusals():
     )
     with pytest.raises(ergode.PlanError, match="of arrays is for fields without delays"):
         lyapunov_spectrum(field, initial={"x": 0.1}, parameters={"tau": 1.0}, **usual)
-    with pytest.raises(ergode.PlanError, match="one and two dimensions, and 'x' has 3"):
+    with pytest.raises(ergode.PlanError, match="one to three dimensions, and 'x' has 4"):
         lyapunov_spectrum(
-            ergode.VectorField(component=cubic, variables=("x", (2, 2, 2))), initial={"x": 0.1},
-            **usual,
+            ergode.VectorField(component=of_four, variables=("x", (2, 2, 2, 1))),
+            initial={"x": 0.1}, **usual,
         )  # fmt: skip
     with pytest.raises(ergode.ErgodeError, match="count is 9"):
         lyapunov_spectrum(ring(8), initial={"x": 0.1}, parameters={"F": 8.0}, count=9, **usual)

@@ -15,6 +15,10 @@ def in_space(i, j, k, t, y, p):
     return p[0] * y[i, j, k] + 0.0 * y[i, j - 1, k]
 
 
+def in_four(i, j, k, l, t, y, p):  # noqa: E741
+    return p[0] * y[i, j, k, l]
+
+
 def a_plane_in_place(t, y, dy, p):
     for i in range(y.shape[0]):
         for j in range(y.shape[1]):
@@ -28,6 +32,7 @@ def a_plane_in_place(t, y, dy, p):
         ({"component": in_a_plane}, (6, 7), "tsit5"),
         ({"component": in_space}, (2, 3, 4), "rk4"),
         ({"rhs": a_plane_in_place}, (6, 7), "tsit5"),
+        pytest.param({"component": in_four}, (2, 3, 1, 2), "rk4", marks=pytest.mark.exhaustive),
         ({"component": in_a_plane}, (8, 9), "rkc2"),
         ({"component": in_a_plane}, (8, 9), "rosenbrock23"),
     ],

@@ -53,31 +53,18 @@ _RESERVED = {
 
 
 def bundle(
+    # kernel bodies, or with ``loop=True`` bodies of loops, ``body(index, *args)``
     bodies: Sequence[Callable[..., Any]],
     *,
-    target: Target,
-    precision: Precision = "float64",
+    target: Target,  # target whose names the module imports
+    precision: Precision = "float64",  # type of `real`, of float literals and of float constants
+    # values of options, which specialise a method to a model.  A string key replaces all
+    # module-level names of that spelling.
     bindings: Mapping[Any, Any] | None = None,
-    loop: bool = False,
-    registers: int | None = None,
+    loop: bool = False,  # wrap each body in a loop over a range of indices
+    registers: int | None = None,  # largest number of registers of a CUDA thread
 ) -> Source:
     """Gather kernel bodies and everything they reach into the source of one module.
-
-    Parameters
-    ----------
-    bodies : sequence of function
-        Kernel bodies, or with ``loop=True`` bodies of loops, ``body(index, *args)``.
-    target : {"cpu", "cuda"}
-        Target whose names the module imports.
-    precision : {"float32", "float64"}
-        Type of `real`, of float literals and of float constants.
-    bindings : mapping of Option or str to object, optional
-        Values of options, which specialise a method to a model.  A string key replaces all
-        module-level names of that spelling.
-    loop : bool
-        Wrap each body in a loop over a range of indices.
-    registers : int, optional
-        Largest number of registers of a CUDA thread.
 
     Raises
     ------

@@ -6,7 +6,6 @@ import numpy as np
 
 from ergode.core.compiler.language import real
 from ergode.core.math.elementary import next_up
-from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import push
 from ergode.epidemics.event_driven.state import (
     DETECTION,
@@ -17,8 +16,8 @@ from ergode.epidemics.event_driven.state import (
     QUARANTINE,
 )
 from ergode.epidemics.shared.clock import at_moment
-from ergode.epidemics.shared.contacts import contact_entity, exposure
-from ergode.epidemics.shared.detection import next_detection
+from ergode.epidemics.shared.contacts import contact_entity
+from ergode.epidemics.shared.detection import is_traced, next_detection
 from ergode.epidemics.shared.lines import (
     admit,
     asks_for_test,
@@ -29,7 +28,6 @@ from ergode.epidemics.shared.lines import (
     may_join,
     next_period,
     next_tested,
-    spend,
     spent_from,
 )
 from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED
@@ -202,17 +200,14 @@ def _queue_quarantine(queue, tables, node, k, time, run):
 def _trace(queue, contacts, tables, node, k, stay, time, run):
     """Queue the quarantine of the contacts of a detected case that are traced."""
     offsets, targets, layers = contacts.offsets, contacts.targets, contacts.layer
-    meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
+    plan, layer_count = tables.interventions, tables.calendars.peak.size
     for arc in range(offsets[node], offsets[node + 1]):
         target = np.int64(targets[arc])
         layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
         entity = contact_entity(node, target, layer, offsets.size - 1, layer_count)
-        w0, w1, w2, w3 = draw_words(
-            run.seed, run.replicate, entity, TRACING,
-            np.uint32(k) | np.uint32(np.uint32(stay) << 8) | np.uint32(0x80000000),
-        )  # fmt: skip
-        met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
-        if met and uniform(w0, w1) <= plan.traced[k, 0]:
+        if is_traced(
+            plan, tables.meetings, k, arc, entity, stay, time, run.seed, run.replicate
+        ):  # fmt: skip
             _queue_quarantine(queue, tables, target, k, time + plan.traced[k, 1], run)
 
 
@@ -230,7 +225,7 @@ def ask_for_test(plan, nodes, node, stay, compartment, time, run):
             if time < starts[spent_from(plan, k)]:
                 state.left[_ONLY, line] -= np.int32(1)
                 if state.left[_ONLY, line] <= 0:
-                    spend(starts, plan, k, time)
+                    starts[spent_from(plan, k)] = next_up(real(time))
             elif may_join(plan, state, line, node, time):
                 state.since[line, node] = time
                 join(plan, state, _ONLY, line, _ONLY, node)

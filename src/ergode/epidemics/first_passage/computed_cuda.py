@@ -30,7 +30,7 @@ import numpy as np
 
 from ergode.core.compiler.language import ByPrecision, bits, cuda, fma, real, unroll
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
-from ergode.epidemics.first_passage.cuda import THREADS
+from ergode.epidemics.first_passage.cuda import THREADS, clear, note_earliest, reach_seeds
 from ergode.epidemics.first_passage.kernel import (
     NEVER,
     arrival,
@@ -39,7 +39,7 @@ from ergode.epidemics.first_passage.kernel import (
     time_of,
     word_of,
 )
-from ergode.epidemics.seeding import seed_node, seeding_of_row
+from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.arcs import first_arc
 from ergode.epidemics.shared.options import WEIGHTED
 from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
@@ -108,9 +108,9 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
     never = word_of(NEVER)
     first = cuda.grid(1)
     stride = cuda.gridsize(1)
-    _clear(words, earliest, again_count, work, first, stride)
+    clear(words, earliest, again_count, work, first, stride)
     grid.sync()
-    _reach_seeds(search, words, first, stride)
+    reach_seeds(search, words, np.int64(search.targets.domain.count), first, stride)
     grid.sync()
 
     few = np.int64(words.size >> _FEW)
@@ -184,45 +184,12 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
         work[1] = passes
 
 
-def _clear(words, earliest, again_count, work, first, stride):
-    """Mark all nodes as not reached."""
-    for v in range(first, words.size, stride):
-        words[v] = word_of(NEVER)
-    if first < 3:
-        earliest[first] = word_of(NEVER)
-        again_count[first] = 0
-    if first < 2:
-        work[first] = 0
-
-
-def _reach_seeds(search, words, first, stride):
-    """Seeds are reached at time zero."""
-    node_count = np.int64(search.targets.domain.count)
-    seed_count = np.int64(search.seed_count)
-    replicate_count = np.int64(words.size // node_count)
-    for s in range(first, seed_count * replicate_count, stride):
-        row = s // seed_count
-        index = s - row * seed_count
-        seeding = seeding_of_row(search.seeding, search.rows, row)
-        if index < seeding.named_count + seeding.drawn_count:
-            replicate = replicate_of(search.rows, row)
-            node = seed_node(seeding, index, node_count, search.seed, replicate)
-            words[row * node_count + node] = bits(0)
-
-
 def _note(left, expansions, lane, me, block_earliest, block_expansions, earliest, slot, work):
     """Lower the earliest pending word of a pass to that of a block, and add up its expansions."""
-    soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
-    for shift in (16, 8, 4, 2, 1):
-        soonest = min(soonest, cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift))
-    if lane == 0:
-        cuda.atomic.min(block_earliest, 0, word_of(soonest))
     cuda.atomic.add(block_expansions, 0, expansions)
-    cuda.syncthreads()
+    note_earliest(left, lane, me, block_earliest, earliest, slot)
     if me == 0:
         cuda.atomic.add(work, 0, np.int64(block_expansions[0]))
-        if block_earliest[0] < word_of(NEVER):
-            cuda.atomic.min(earliest, slot, block_earliest[0])
 
 
 def _scan(words, limit, tile, warp_count, queue, base, lane, position, queued, left):

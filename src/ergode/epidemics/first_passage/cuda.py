@@ -79,11 +79,11 @@ def search_cuda(
     never = word_of(NEVER)
     first = cuda.grid(1)
     stride = cuda.gridsize(1)
-    _clear(words, earliest, segment_count, work, first, stride)
+    clear(words, earliest, segment_count, work, first, stride)
     if me == 0:
         block_expansions[0] = 0
     grid.sync()
-    _reach_seeds(search, words, node_count, first, stride)
+    reach_seeds(search, words, np.int64(node_count), first, stride)
     grid.sync()
 
     expansions = np.int32(0)
@@ -138,7 +138,7 @@ def search_cuda(
                 left = _expand_warp(
                     v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
                 )
-            _note_earliest(left, lane, me, block_earliest, earliest, slot)
+            note_earliest(left, lane, me, block_earliest, earliest, slot)
             grid.sync()
             if not scanning or segment_count[slot] == 0:
                 break
@@ -147,32 +147,32 @@ def search_cuda(
     _note_work(expansions, passes, me, block_expansions, work, first)
 
 
-def _clear(words, earliest, segment_count, work, first, stride):
+def clear(words, earliest, queued, work, first, stride):
     """Mark all nodes as not reached."""
     for v in range(first, words.size, stride):
-        words[np.uint32(v)] = word_of(NEVER)
+        words[v] = word_of(NEVER)
     if first < 3:
         earliest[first] = word_of(NEVER)
-        segment_count[first] = 0
+        queued[first] = 0
     if first < 2:
         work[first] = 0
 
 
-def _reach_seeds(search, words, node_count, first, stride):
+def reach_seeds(search, words, node_count, first, stride):
     """Seeds are reached at time zero."""
     seed_count = np.int64(search.seed_count)
-    replicate_count = np.int64(words.size // np.int64(node_count))
+    replicate_count = np.int64(words.size // node_count)
     for s in range(first, seed_count * replicate_count, stride):
         row = s // seed_count
         index = s - row * seed_count
         seeding = seeding_of_row(search.seeding, search.rows, row)
         if index < seeding.named_count + seeding.drawn_count:
             replicate = replicate_of(search.rows, row)
-            node = seed_node(seeding, index, np.int64(node_count), search.seed, replicate)
-            words[row * np.int64(node_count) + node] = bits(0)
+            node = seed_node(seeding, index, node_count, search.seed, replicate)
+            words[row * node_count + node] = bits(0)
 
 
-def _note_earliest(left, lane, me, block_earliest, earliest, slot):
+def note_earliest(left, lane, me, block_earliest, earliest, slot):
     """Lower the earliest pending word of a pass to the minimum of a block."""
     soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
     for shift in (16, 8, 4, 2, 1):

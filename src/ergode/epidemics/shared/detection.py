@@ -1,4 +1,4 @@
-"""When nodes are detected: after they enter a compartment, or by tests at a rate."""
+"""When nodes are detected: after they enter a compartment, or by tests at a rate; and traced."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import numpy as np
 from ergode.core.compiler.language import real
 from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
 from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.contacts import exposure
 from ergode.epidemics.shared.options import HAS_LINES, HAS_SCREENING
 
 # The option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 _NEVER = float("inf")
+_CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
 _NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of the test
 
 
@@ -46,3 +48,13 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
     if uniform(w0, w1) <= positive:
         return real(at_moment(tables.moments, last + plan.delay[k]))
     return real(_NEVER)
+
+
+def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
+    """Whether the contact with key `entity` of a case detected at `moment` is traced."""
+    w0, w1, w2, w3 = draw_words(
+        seed, replicate, entity, TRACING,
+        np.uint32(k) | np.uint32(np.uint32(stay) << 8) | _CONTACTS,
+    )  # fmt: skip
+    met = exposure(meetings, arc, moment) > exposure(meetings, arc, moment - plan.traced[k, 3])
+    return met and uniform(w0, w1) <= plan.traced[k, 0]

@@ -23,7 +23,6 @@ import numpy as np
 from ergode.core.compiler.language import real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.elementary import next_up
 from ergode.core.math.random import TESTING, TRACING, draw_words, uniform
 from ergode.epidemics.shared.clock import ROUNDING
 from ergode.epidemics.shared.doses import urgency_of
@@ -178,11 +177,6 @@ def asks_for_test(plan, line, compartment, node, stay, seed, replicate):
     group = plan.group[k]
     if group >= 0 and plan.members[group, node] == 0:
         return False
-    return wants_test(plan, k, node, stay, seed, replicate)
-
-
-def wants_test(plan, k, node, stay, seed, replicate):
-    """Whether a node is among the fraction that asks for a test in a stay."""
     index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
     w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)
     return uniform(w2, w3) <= plan.fraction[k]
@@ -347,8 +341,3 @@ def may_join(plan, state, line, position, time):
     """Whether a node that finds no test joins the line; at time zero all do, until just after."""
     waits = plan.lines.waits[line] != 0 or time == 0.0
     return waits and state.since[line, position] < 0.0
-
-
-def spend(starts, plan, k, time):
-    """No test of a measure is left after a moment."""
-    starts[spent_from(plan, k)] = next_up(real(time))

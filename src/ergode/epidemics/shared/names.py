@@ -46,12 +46,18 @@ def members_of(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
     Raises
     ------
     ModelError
-        The network has no such attribute, or its values are neither truth values nor numbers.
+        The network has no such attribute, or its values are neither truth values nor numbers of
+        zero or more.
     """
     given = attribute(contacts, name, where)
     if given.dtype.kind not in "biuf" or not np.isfinite(given).all():
         raise ModelError(
             f"{where} is for nodes with a nonzero value of '{name}', whose values are no finite "
             "numbers; expected numbers or truth values"
+        )
+    if (given < 0).any():
+        raise ModelError(
+            f"{where} is for nodes with a nonzero value of '{name}', which has {given.min():g}; "
+            "expected 0 for the others"
         )
     return (given != 0).astype(np.uint8)

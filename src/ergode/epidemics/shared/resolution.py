@@ -21,15 +21,22 @@ from ergode.models.epidemic.compartments import CompartmentModel
 
 # Numbers below one are at most this far apart.
 _SPACING: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
+# Smallest tail of which the quantiles are still resolved.
+_RAREST: dict[Precision, float] = {"float32": 1e-28, "float64": 1e-290}
 _SPACING_MOST = 2.0**-9  # of the shortest stay: less than 5e-4 of its transmissions are lost
 
 
 def precision_of(
-    precision: Precision | Literal["auto"], steps: bool, model: CompartmentModel, grid: np.ndarray
+    precision: Precision | Literal["auto"],
+    steps: bool,
+    model: CompartmentModel,
+    grid: np.ndarray,
+    rarest: float,
 ) -> Precision:
     """The requested precision; for "auto" float64 if only that is fine enough, else float32.
 
-    `steps` says whether the method is tau-leaping, which counts steps and stores no times.
+    `steps` says whether the method is tau-leaping, which counts steps and stores no times. The
+    remaining stay of a seed with an age is drawn from a tail of the probability `rarest`.
 
     Raises
     ------
@@ -40,13 +47,13 @@ def precision_of(
     if precision != "auto":
         return precision
     fine = _spacing("float64", model, grid) <= _SPACING_MOST < _spacing("float32", model, grid)
-    return "float64" if fine and not steps else "float32"
+    return "float64" if (fine and not steps) or rarest < _RAREST["float32"] else "float32"
 
 
 def check_resolution(
-    precision: Precision, steps: bool, model: CompartmentModel, grid: np.ndarray
+    precision: Precision, steps: bool, model: CompartmentModel, grid: np.ndarray, rarest: float
 ) -> None:
-    """Refuse a precision that is too coarse for the shortest stay in a run of this length.
+    """Refuse a precision that is too coarse for the shortest stay, or for the tail of a stay.
 
     Methods that take `steps` count steps and store no times, so they are not checked.
 
@@ -55,6 +62,12 @@ def check_resolution(
     PlanError
         The precision is too coarse.
     """
+    if rarest < _RAREST[precision]:
+        instead = "precision='float64' or younger seeds"
+        raise PlanError(
+            f"the probability that a seed stays beyond its age is {rarest:.1g}, too small for "
+            f"{precision}; use {instead if precision == 'float32' else 'younger seeds'}"
+        )
     spacing = _spacing(precision, model, grid)
     if spacing > _SPACING_MOST and not steps:
         finer = precision == "float32" and _spacing("float64", model, grid) <= _SPACING_MOST

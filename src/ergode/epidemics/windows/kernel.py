@@ -1,12 +1,13 @@
 """The exact epidemic of any model, by windows of time: method ``"sellke"`` on CUDA.
 
 The draws equal those of `event_driven.kernel`, and determine the same history.  Here all nodes are
-processed in parallel, by the threads of a persistent grid; on the CPU one thread does the same, to
-validate it.  In a window of time, the path of every node - its compartments and the times
-of its moves - is computed from the known paths of its neighbours (`windows.path`).  When a path
-changes, the paths of neighbours at risk are recomputed.  A path depends only on earlier moments of
-other paths, so each round settles at least one more infection of every chain.  The rounds end when
-no path changes.
+processed in parallel, by the threads of a persistent grid.  On the CPU one thread does the same,
+which validates both.
+
+In a window of time, the path of every node - its compartments and the times of its moves - is
+computed from the known paths of its neighbours (`windows.path`).  When a path changes, the paths of
+neighbours at risk are recomputed.  A path depends only on earlier moments of other paths, so each
+round settles at least one more infection of every chain.  The rounds end when no path changes.
 
 A path has room for a few moves.  A window is cut short at the first move without room, and at the
 first move that may pull a trigger (`windows.triggers`).  So neither the width of a window nor the

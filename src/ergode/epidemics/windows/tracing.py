@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
-from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.shared.clock import at_moment
-from ergode.epidemics.shared.contacts import contact_entity, exposure
-from ergode.epidemics.shared.detection import next_detection
+from ergode.epidemics.shared.contacts import contact_entity
+from ergode.epidemics.shared.detection import is_traced, next_detection
 from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED, TEMPORAL
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects
@@ -31,7 +30,6 @@ from ergode.epidemics.windows.state import compartment_of, destination, is_wait,
 # ruff: noqa: SIM102
 
 _NEVER = float("inf")
-_CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
 _DETECTED = np.int32(1 << 30)  # in a mark
 _STAYS = np.int32((1 << 22) - 1)
 
@@ -47,16 +45,6 @@ class TracingState(NamedTuple):
     mark: Any
     count: Any  # int32 [place]
     room: Any  # room that is needed, int32 [1]
-
-
-def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
-    """Whether the contact with key `entity` of a case detected at `moment` is traced."""
-    w0, w1, w2, w3 = draw_words(
-        seed, replicate, entity, TRACING,
-        np.uint32(k) | np.uint32(np.uint32(stay) << 8) | _CONTACTS,
-    )  # fmt: skip
-    met = exposure(meetings, arc, moment) > exposure(meetings, arc, moment - plan.traced[k, 3])
-    return met and uniform(w0, w1) <= plan.traced[k, 0]
 
 
 def may_trace_before(tables, compartment, entered, stop):

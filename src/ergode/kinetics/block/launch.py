@@ -14,7 +14,7 @@ from ergode.core.launch import count_that_fits, run_chunks
 from ergode.core.resident import store
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.tables import CLOSED, UNSWEPT, ConditionHistory, Outcome
+from ergode.kinetics.tables import UNSWEPT, ConditionHistory, Outcome
 
 _MANY_ZONES_PER_CORE = 64
 """With this many zones or more, each thread of a CUDA device integrates a small network alone."""
@@ -203,31 +203,18 @@ def run_on_device(
 ) -> None:
     """Integrate all zones in chunks that fit the device, and fill `outcome`."""
     device, history = launch.device, zones.history
-    swept = history.factors is not UNSWEPT
-    each = grid.size * zones.amounts.shape[1] + 2 * history.times.size + 5
-    each += history.factors.shape[1] if swept else 0
-    flows = zones.flow != CLOSED
-    each += history.inflow.shape[1] if flows else 0
-    sunny = not isinstance(history.sunlight, tuple)
-    each += history.sunlight.shape[1] if sunny else 0
-    own = not isinstance(history.tolerances, tuple)
-    each += history.tolerances.shape[1] if own else 0
-    times, grid_there = device.put(history.times), device.put(grid)
+    rows = history.rows()
+    each = grid.size * zones.amounts.shape[1] + 5 + sum(one.shape[1] for one in rows.values())
+    common = {"times": device.put(history.times), "factors": device.put(UNSWEPT)}
+    grid_there = device.put(grid)
     begin = kernels.for_each(_begin)
 
     def integrate(first: int, last: int, report: Callable[[int], None]) -> None:
         part = slice(first, last)
         amounts = device.empty((last - first, *outcome.amounts.shape[1:]), np.float64)
         device.run(begin, last - first, device.put(zones.amounts[part]), amounts)
-        there = ConditionHistory(
-            times,
-            device.put(history.temperature[part]),
-            device.put(history.density[part]),
-            device.put(history.factors[part] if swept else history.factors),
-            device.put(history.inflow[part]) if flows else (),
-            device.put(history.sunlight[part]) if sunny else (),
-            device.put(history.tolerances[part]) if own else (),
-        )
+        own = {name: device.put(array[part]) for name, array in rows.items()}
+        there = ConditionHistory(**(common | own))
         found = launch.start(there, grid_there, amounts)
         store(device, amounts, outcome.amounts, part)
         for whole, array in zip(outcome[1:], found[1:], strict=True):

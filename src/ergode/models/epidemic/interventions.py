@@ -343,7 +343,7 @@ class ContactTracing(Intervention):
     reduction : float
         Fraction by which quarantine reduces transmission from and to a node.
     lookback : float
-        In a temporal network: contacts older than this are not traced [time].
+        With `TemporalContacts`: contacts older than this are not traced [time].
     duration : float
         Duration of the measure after its start [time].
     start, stop : float, date or Trigger, optional

@@ -28,7 +28,7 @@ from ergode.core.math import tables
 from ergode.models.fields.functions import check_form, check_function, check_parts
 from ergode.models.fields.interpolants import Interpolant
 
-_INDICES = ("i", "j", "k")
+_INDICES = ("i", "j", "k", "l")
 # Prefixes of generated names in compiled functions.
 _INTERPOLATED, _DOT = "ergode_interpolated", "ergode_dot"
 # Time limit of trying a function [s], and largest number of unknowns of a complete trial.
@@ -40,7 +40,7 @@ class ArrayField:
     """The array variables of a field, and the functions of their derivatives."""
 
     names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]  # of each variable, one to three lengths
+    shapes: tuple[tuple[int, ...], ...]  # of each variable, one to four lengths
     # one for each variable, ``rate(i, ..., t, y, p)``, or with constants ``(..., p, c)``; or where
     # `in_place` the only one, ``rhs(t, y, dy, p)``.  `y` is an array where `is_single`, and else a
     # tuple of arrays; `c` is a tuple.  With delays `yd`, a tuple of arrays, follows `y`.
@@ -273,9 +273,9 @@ def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
             raise ModelError(f"variables has {name!r}; expected Python identifiers")
         lengths = shape if isinstance(shape, tuple | list) else (shape,)
         whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in lengths]
-        if not all(whole) or not 1 <= len(lengths) <= 3 or any(n < 1 for n in lengths):
+        if not all(whole) or not 1 <= len(lengths) <= 4 or any(n < 1 for n in lengths):
             raise ModelError(
-                f"variable '{name}' has shape {shape!r}; expected one to three positive integers"
+                f"variable '{name}' has shape {shape!r}; expected one to four positive integers"
             )
         shapes[name] = tuple(int(n) for n in lengths)
     if not shapes:

@@ -39,27 +39,16 @@ _NOT_SCALAR = {
 
 
 def check_function(
-    function: Any,
+    function: Any,  # argument of the user
+    # arguments by name: None for a number, otherwise the length of a tuple
     arguments: Mapping[str, int | None],
+    # elements of the tuple that it returns; if not given, it returns a number
     variables: Sequence[str] | None,
-    what: str = "function",
+    what: str = "function",  # name of the function in messages
     *,
-    tries: bool = True,
+    tries: bool = True,  # whether to call it with tuples of numbers, to check what it returns
 ) -> None:
     """Refuse a function that cannot be compiled to one number for each variable.
-
-    Parameters
-    ----------
-    function : object
-        Argument of the user.
-    arguments : mapping of str to int or None
-        Arguments by name: None for a number, otherwise the length of a tuple.
-    variables : sequence of str, optional
-        Elements of the tuple that it returns; if not given, it returns a number.
-    what : str
-        Name of the function in messages.
-    tries : bool
-        Whether to call it with tuples of numbers, to check what it returns.
 
     Raises
     ------

@@ -24,7 +24,8 @@ class Event:
         New values by name of a species (in the sense of its `quantity`), a parameter or a
         compartment. Amounts do not follow the size of their compartment; concentrations do.
         All are computed before the first is assigned. A formula may draw random numbers:
-        ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``; every call is a new draw.
+        ``binomial(n, p)`` of a whole n, ``poisson(mean)``, ``uniform(low, high)``; every call is a
+        new draw.
     delay : float or str
         Time from the trigger to the assignments.
     priority : float or str, optional

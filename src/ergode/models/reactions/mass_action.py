@@ -67,6 +67,11 @@ def law_of(
         members = [(species[name], count) for name, count in reaction.reactants.items()]
         powers, ways = _volumes(members), 1
         for member, count in members:
+            if not member.name.isidentifier():
+                raise ModelError(
+                    f"species '{member.name}' cannot be written in the formula of a rate; rename "
+                    "it with letters, digits and underscores"
+                )
             if count != int(count):
                 raise ModelError(
                     f"reaction '{_called(reaction)}' takes {count:g} '{member.name}'; mass action "
@@ -92,29 +97,17 @@ def law_of(
 
 
 def recognise(
-    law: Expression,
+    law: Expression,  # rate [amount / time]
     reactants: Mapping[str, float],
     products: Mapping[str, float],
     species: Mapping[str, Species],
-    fixed: Collection[str],
+    fixed: Collection[str],  # names of parameters and compartments
     *,
+    # read the law as deterministic, of concentrations: ``S^2`` for two equal reactants
     powers: bool = False,
-    continuous: Collection[str] = (),
+    continuous: Collection[str] = (),  # names of species whose amounts are real numbers
 ) -> dict[str, float | Expression]:
     """Keyword argument of `Reaction` for a law: mass action if that is exact, otherwise ``rate``.
-
-    Parameters
-    ----------
-    law : Expression
-        Rate [amount / time].
-    reactants, products : mapping of str to float
-    species : mapping of str to Species
-    fixed : collection of str
-        Names of parameters and compartments.
-    powers : bool
-        Read the law as deterministic, of concentrations: ``S^2`` for two equal reactants.
-    continuous : collection of str
-        Names of species whose amounts are real numbers.
 
     Returns
     -------

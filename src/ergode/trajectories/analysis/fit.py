@@ -454,6 +454,8 @@ def _measured(
             ).all():
                 raise ModelError(f"deviation of '{name}' has a value that is not positive")
             weights[..., at] = 1.0 / content
+    if deviation and (others := [name for name in data if name not in deviation]):
+        raise ModelError(f"deviation has no {others[0]!r}; expected all that data has, or none")
     return values, weights
 
 

@@ -86,8 +86,8 @@ def lyapunov_spectrum(
     ----------
     field : VectorField
         SymPy derives its Jacobian; if it cannot, finite differences along the tangent vectors
-        replace it. Where variables are arrays, of one or two dimensions, without delays and noise,
-        the functions are derived by rewriting them (see the theory of trajectories).
+        replace it. Where variables are arrays, of one to three dimensions, without delays and
+        noise, the functions are derived by rewriting them (see the theory of trajectories).
     initial, parameters : mapping
         As for `integrate`; sweeps become dims.
     duration : float
@@ -120,7 +120,7 @@ def lyapunov_spectrum(
     PlanError
         There are fewer exponents than `count`, a time is not positive, or a delay depends on the
         state; with delays, `step` is missing or tolerances are given; without delays, `step` is
-        given. Arrays have delays, noise or three dimensions, or a function of them has a part
+        given. Arrays have delays, noise or four dimensions, or a function of them has a part
         whose derivative is not known.
 
     References
@@ -214,7 +214,8 @@ def lyapunov_spectrum(
         status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(
             np.uint8
         )
-        exponents = np.where(failed[:, None], np.nan, exponents)
+        # Averages of a finite time are not in order where exponents are equal or nearly so.
+        exponents = np.where(failed[:, None], np.nan, -np.sort(-exponents, axis=1))
         attrs = results.provenance(
             stopwatch, engine="trajectories", method="tangents", device=place.name,
             transient=transient, duration=duration, model_digest=field.digest,

@@ -79,8 +79,8 @@ def sensitivities(
     ----------
     field : VectorField
         The equations, without noise. SymPy must be able to derive them. With delays, the history
-        is constant and equals the initial values. Functions of arrays, of one or two dimensions and
-        without delays, are derived by rewriting them.
+        is constant and equals the initial values. Functions of arrays, of one to three dimensions
+        and without delays, are derived by rewriting them.
     times, initial, parameters
         As for `integrate`; sweeps become dims.
     with_respect_to : sequence of str
@@ -231,7 +231,7 @@ def _derivatives(
     except Exception as error:
         raise PlanError(
             f"sensitivities need symbolic derivatives, and SymPy cannot derive {what} ({error}); "
-            "write it without branches and loops that depend on the state"
+            "write it without branches, max, min and loops that depend on the state"
         ) from None
 
 

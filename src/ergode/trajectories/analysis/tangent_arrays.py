@@ -26,17 +26,17 @@ _INDICES = "ijk"
 def check_tangents(field: VectorField, what: str) -> None:
     """Refuse a field of arrays that has no tangent vectors here.
 
-    Raises a PlanError if it has delays or noise, or an array of three dimensions.
+    Raises a PlanError if it has delays or noise, or an array of four dimensions.
     """
     assert field.arrays is not None
     if field.delays or field.diffusion is not None:
         there = "delays" if field.delays else "noise"
         raise PlanError(f"{what} of arrays is for fields without {there}")
     for name, shape in field.arrays.by_name.items():
-        if len(shape) > 2:
+        if len(shape) > 3:
             raise PlanError(
-                f"{what} is for arrays of one and two dimensions, and '{name}' has {len(shape)}; "
-                "give it two"
+                f"{what} is for arrays of one to three dimensions, and '{name}' has {len(shape)}; "
+                "give it three"
             )
 
 
@@ -103,7 +103,7 @@ def renewal(field: VectorField, count: int) -> tuple[Any, Any]:
     assert field.arrays is not None
 
     def over(text: str, depth: int) -> str:
-        """Lines that loop over all elements; ``X[k]`` in `text` is an element of vector k."""
+        """Lines that loop over all elements; ``X[m]`` in `text` is an element of vector m."""
         lines = ""
         for name, shape in field.arrays.by_name.items():  # type: ignore[union-attr]
             indices = _INDICES[: len(shape)]
@@ -111,18 +111,18 @@ def renewal(field: VectorField, count: int) -> tuple[Any, Any]:
                 place = " " * 4 * (depth + axis)
                 lines += f"{place}for {index} in range({shape[axis]}):\n"
             element = f"y.{tangent_name(name)}[%s, {', '.join(indices)}]"
-            own = text.replace("X[k]", element % "k").replace("X[other]", element % "other")
+            own = text.replace("X[m]", element % "m").replace("X[other]", element % "other")
             lines += f"{' ' * 4 * (depth + len(indices))}{own}\n"
         return lines
 
     text = (
-        f"def orthonormal(t, y, p, c):\n    for k in range({count}):\n"
-        f"        before = 0.0\n{over('before += X[k] * X[k]', 2)}"
-        f"        for other in range(k):\n            part = 0.0\n"
-        f"{over('part += X[k] * X[other]', 3)}{over('X[k] -= part * X[other]', 3)}"
-        f"        square = 0.0\n{over('square += X[k] * X[k]', 2)}"
-        f"        length = math.sqrt(square)\n{over('X[k] /= length', 2)}"
-        f"        y.{GROWTH}[k] += {GROWN}\n"
+        f"def orthonormal(t, y, p, c):\n    for m in range({count}):\n"
+        f"        before = 0.0\n{over('before += X[m] * X[m]', 2)}"
+        f"        for other in range(m):\n            part = 0.0\n"
+        f"{over('part += X[m] * X[other]', 3)}{over('X[m] -= part * X[other]', 3)}"
+        f"        square = 0.0\n{over('square += X[m] * X[m]', 2)}"
+        f"        length = math.sqrt(square)\n{over('X[m] /= length', 2)}"
+        f"        y.{GROWTH}[m] += {GROWN}\n"
         f"    y.{RENEWAL}[0] += p[{len(field.parameters)}]\n"
     )
     due = f"def due(t, y, p, c):\n    return t - y.{RENEWAL}[0]\n"

@@ -263,10 +263,14 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
 
 
 def by_array(numbers: Sequence[int], call: Callable[[int, str], str]) -> str:
-    """Lines that return ``call(v, index)`` of array v, from ``row, j`` as one to three indices."""
+    """Lines that return ``call(v, index)`` of array v, from ``row, j`` as one to four indices."""
     text = ""
     for v, number in enumerate(numbers):
-        index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
+        s, r = f"shapes[{v}, 1]", f"shapes[{v}, 2]"
+        index = (
+            "j", "row, j", f"row // {s}, row % {s}, j",
+            f"row // ({s} * {r}), row // {r} % {s}, row % {r}, j",
+        )[number - 1]  # fmt: skip
         line = f"return {call(v, index)}\n"
         text += f"    {line}" if v == len(numbers) - 1 else f"    if v == {v}:\n        {line}"
     return text

@@ -196,6 +196,7 @@ class Runner:
         if method.stiff:
             table = implicit_of(method).table_of(method.bindings, precision)
             self._shared["stages"] = device.put(table)
+        if method.stiff and not method.matrix_free:
             self.keep_to(rosenbrock.full(field.size))
 
     def keep_to(self, band: np.ndarray) -> None:
@@ -305,7 +306,7 @@ def shared_arguments(
 ) -> dict[str, Any]:  # fmt: skip
     """Kernel arguments shared by all chunks of a run, on the device."""
     put, real = device.put, np.dtype(precision).type
-    shapes = np.ones((len(arrays.shapes), 3), np.int64)
+    shapes = np.ones((len(arrays.shapes), 4), np.int64)
     for row, shape in zip(shapes, arrays.shapes, strict=True):
         row[: len(shape)] = shape
     widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
