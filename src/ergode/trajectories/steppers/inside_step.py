@@ -89,7 +89,11 @@ def slope_weights(x):
     for m in unroll(range(1, len(DENSE[0]))):
         powers = powers + (powers[m - 1] * x,)  # noqa: RUF005
     return tuple(
-        sum((m + 1.0) * DENSE[j][m] * powers[m] for m in range(len(DENSE[j])) if DENSE[j][m] != 0.0)
+        sum(
+            real(m + 1) * DENSE[j][m] * powers[m]
+            for m in range(len(DENSE[j]))
+            if DENSE[j][m] != 0.0
+        )
         for j in range(len(DENSE))
     )
 
