@@ -38,7 +38,7 @@ class Slaved:
                 )
                 known.append(f"{a} * sin({w} * t + {at})")
                 slope.append(f"{a} * {w} * cos({w} * t + {at})")
-            if i >= slow:
+            if i >= slow > 0:
                 j, m = (int(v) for v in rng.integers(0, slow, 2))
                 c = f"{rng.uniform(-0.6, 0.6):.3f}"
                 read.append(f"{c} * x{j} * x{m}")
