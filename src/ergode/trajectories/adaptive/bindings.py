@@ -39,7 +39,6 @@ def bindings_of(
         equations.PARAMETERS: len(field.parameters),
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: control.step is None,
-        stepper.SEARCHED: control.is_watched or control.powers > 0,
         LOGS_STEPS: control.step_log > 0,
         LOGS_INSIDE: control.step_log > 0 and control.powers > 0,
         **bindings_of_events(control.events, field, control.recorded),
@@ -52,7 +51,10 @@ def bindings_of(
         bindings |= splitting.bindings_of(tableau.drifts, tableau.kicks, separated(field))
     if method.stiff:
         bindings |= bindings_of_derivatives(field, method.needs_time_slopes)
-        bindings[stepper.STIFF] = True
+        bindings |= {
+            stepper.STIFF: True,
+            stepper.SEARCHED: control.is_watched or control.powers > 0,
+        }
     if field.delays or method.scheme:
         bindings[segments.CELLS] = True
     if field.delays:

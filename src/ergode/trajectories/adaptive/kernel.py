@@ -330,7 +330,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
     way, short = size, False
     if kept:
         g1 = gaps_here(t1, y1, history, p)
-        looked = t1 >= soonest
+        looked = cursor < run.times.size and t1 >= run.times[cursor]
         if EVENTS > 0:
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
             g = gaps_at_begin(g, inside)

@@ -92,7 +92,6 @@ def bindings_of(
         **bindings_of_arrays(arrays, len(field.parameters)),
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: adapts,
-        stepper.SEARCHED: control.is_watched or control.powers > 0,
     }
     if control.step_log:
         bindings |= {LOGS_STEPS: True, LOGS_INSIDE: control.powers > 0}
@@ -104,6 +103,7 @@ def bindings_of(
         implicit = implicit_of(method)
         return bindings | implicit.bindings_of(method.bindings) | {
             IMPLICIT: True, implicit_stages: implicit.take_stages,
+            stepper.SEARCHED: control.is_watched or control.powers > 0,
         }  # fmt: skip
     if tableau is None:
         return bindings | dict(method.bindings) | {
