@@ -19,7 +19,7 @@ def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.nda
         return mean * rng.lognormal(-0.125, 0.5, count)
     if kind == "weibull":  # of shape two, and a scale
         return mean * rng.weibull(2.0, count)
-    return np.full(count, fixed_stay(mean))
+    return np.full(count, tidy(mean) if kind == "fixed" else fixed_stay(mean))
 
 
 def calendar_at(changes: list[float], factors: list[float], *period_and_time: Any) -> np.ndarray:

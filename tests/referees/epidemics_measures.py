@@ -133,8 +133,11 @@ def _add_capacity(rng: np.random.Generator, world: World) -> None:
         world.measures.insert(-1, two)
     if choices or free:
         # Stays that end together would differ by rounding: 1.2, and 0.4 + 0.8.
+        full = {one["compartment"] for one in world.measures if one["kind"] == "capacity"}
         changed = enumerate(list(world.progressions.items()))
         for k, (source, (to, (law, mean))) in changed:
+            if law == "deterministic" and full & {source, *to}:
+                law = "fixed"
             world.progressions[source] = (to, (law, mean + 0.00113 * 1.37**k))
 
 

@@ -469,7 +469,8 @@ _LAWS = {
     "gamma": lambda mean: ergode.Gamma(mean=mean, sd=0.5 * mean),
     "lognormal": lambda mean: ergode.LogNormal(mean=mean, median=mean * np.exp(-0.125)),
     "weibull": lambda scale: ergode.Weibull(shape=2.0, scale=scale),
-    "deterministic": lambda mean: ergode.Deterministic(fixed_stay(mean)),
+    "deterministic": lambda mean: ergode.Deterministic(fixed_stay(mean)),  # ends with meetings
+    "fixed": lambda mean: ergode.Deterministic(float(tidy(mean))),
 }
 
 

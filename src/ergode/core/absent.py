@@ -53,10 +53,7 @@ RECORDS = {
 def record_of(name: str) -> Record:
     """The record of a device.
 
-    Raises
-    ------
-    PlanError
-        There is none.
+    Raises a PlanError if it has none.
     """
     known = {one.lower(): one for one in RECORDS}
     if name.lower() not in known:

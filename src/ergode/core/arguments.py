@@ -25,10 +25,7 @@ def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
     times : array_like, shape [time_count]
         At least one finite time, each later than the one before.
 
-    Raises
-    ------
-    ModelError
-        A time is not finite or does not ascend; the message names the first one.
+    Raises a ModelError if a time is not finite or does not ascend; the message names the first one.
     """
     single = isinstance(times, int | float | np.number | np.ndarray) and np.ndim(times) == 0
     if single:
@@ -78,10 +75,7 @@ def count_of(times: Any) -> int:
 def check_apart(times: np.ndarray, precision: str) -> None:
     """Refuse consecutive times that are equal in this precision.
 
-    Raises
-    ------
-    PlanError
-        Two times are equal; the message names the first pair.
+    Raises a PlanError if two times are equal; the message names the first pair.
     """
     same = np.flatnonzero(np.diff(times.astype(precision)) <= 0)
     if same.size:
@@ -103,10 +97,7 @@ def _kind(values: Any) -> str:
 def integer(name: str, value: Any, least: int, most: int) -> int:
     """An integer argument within its bounds.
 
-    Raises
-    ------
-    PlanError
-        It is not an integer, or outside; the message names it.
+    Raises a PlanError if it is not an integer, or outside; the message names it.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise PlanError(f"{name} is {value!r}; expected an integer")
@@ -118,10 +109,7 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
 def replicate_numbers(value: Any, most: int) -> range:
     """The numbers of the replicates to simulate, from a count or a range of them.
 
-    Raises
-    ------
-    PlanError
-        It is neither, or it is empty, or a number is outside of 0 to ``most - 1``.
+    Raises a PlanError if it is neither, or empty, or a number is below 0 or not below `most`.
     """
     if not isinstance(value, range):
         return range(integer("replicates", value, 1, most))
@@ -173,10 +161,7 @@ def number(name: str, value: Any, *, least: float = -np.inf, above: float = -np.
 def sequence(name: str, value: Any, expected: str) -> list[Any]:
     """The members of a sequence.
 
-    Raises
-    ------
-    ModelError
-        It is not one; the message names it.
+    Raises a ModelError if it is not one; the message names it.
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ModelError(f"{name} is {value!r}; expected a sequence of {expected}")
@@ -186,10 +171,7 @@ def sequence(name: str, value: Any, expected: str) -> list[Any]:
 def by_name(name: str, value: Any, expected: str) -> dict[str, Any]:
     """A mapping of names, or None, as a dict.
 
-    Raises
-    ------
-    ModelError
-        It is neither; the message names it.
+    Raises a ModelError if it is neither; the message names it.
     """
     if value is not None and not isinstance(value, Mapping):
         shape = getattr(value, "shape", ())
@@ -244,10 +226,8 @@ _NAMES_MOST = 10_000
 def names_in(kind: str, wanted: str | Iterable[str] | None, known: Iterable[Any]) -> list[str]:
     """The names of a dataset that are wanted: one, several, or None for all.
 
-    Raises
-    ------
-    PlanError
-        The dataset has no such name; the message lists those of this kind that it has.
+    Raises a PlanError if the dataset has no such name; the message lists those of this kind that it
+    has.
     """
     own = [str(name) for name in known]
     chosen = own if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
@@ -263,10 +243,7 @@ def names_in(kind: str, wanted: str | Iterable[str] | None, known: Iterable[Any]
 def check_distinct(kind: str, names: Sequence[str]) -> None:
     """Refuse one name for two things.
 
-    Raises
-    ------
-    ModelError
-        Two have one name; the message tells it.
+    Raises a ModelError if two have one name; the message tells it.
     """
     for name in names:
         if names.count(name) > 1:
@@ -276,10 +253,7 @@ def check_distinct(kind: str, names: Sequence[str]) -> None:
 def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
     """Refuse numbers that overflow to infinity or underflow to zero in this precision.
 
-    Raises
-    ------
-    PlanError
-        A number is out of range; the message names the first one.
+    Raises a PlanError if a number is out of range; the message names the first one.
     """
     most = float(np.finfo(precision).max)
     for name, given in values.items():
@@ -307,10 +281,7 @@ def _without_repeats(rows: np.ndarray) -> np.ndarray:
 def check_switch(owner: str, name: str, value: Any) -> None:
     """Refuse anything but True and False: non-empty text, for example, would count as True.
 
-    Raises
-    ------
-    ModelError
-        It is not; the message names it.
+    Raises a ModelError if it is neither; the message names it.
     """
     if not isinstance(value, bool | np.bool_):
         raise ModelError(f"{owner}: {name} is {value!r}; expected True or False")
@@ -319,10 +290,7 @@ def check_switch(owner: str, name: str, value: Any) -> None:
 def check_text(owner: str, name: str, value: Any) -> None:
     """Refuse a name that is not text.
 
-    Raises
-    ------
-    ModelError
-        It is not; the message names it.
+    Raises a ModelError if it is not; the message names it.
     """
     if not isinstance(value, str):
         raise ModelError(f"{owner}: {name} is {value!r}; expected text")

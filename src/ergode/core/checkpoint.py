@@ -78,10 +78,7 @@ def is_asked() -> bool:
 def refuse_checkpoints(reason: str) -> None:
     """Refuse checkpoints of a run that has no boundaries.
 
-    Raises
-    ------
-    PlanError
-        The call that is running has checkpoints.
+    Raises a PlanError if the call that is running has checkpoints.
     """
     if is_asked():
         raise PlanError(f"checkpoint: {reason}, or leave checkpoint out")
@@ -149,10 +146,7 @@ class SingleRun:
             Fraction of the run that is done. At the end, one, the state is written even if little
             time has passed: another single run may follow.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            Ctrl-C came since the last boundary. The state is written.
+        Raises a KeyboardInterrupt if Ctrl-C came since the last boundary. The state is written.
         """
         if self._path is None:
             return

@@ -231,10 +231,7 @@ def run_together(
     is raised when all have ended.  A single call that `is_brief` runs in this thread: an
     interruption waits for it.
 
-    Raises
-    ------
-    Abandoned
-        The run was interrupted, and the calls did not end within a second.
+    Raises `Abandoned` if the run was interrupted, and the calls did not end within a second.
     """
     if count < 2 and (is_brief or current_thread() is not main_thread()):
         compiled(0, 1, *arguments)

@@ -78,10 +78,7 @@ def _solution_of(dataset: xarray.Dataset, t: ArrayLike, name: str) -> xarray.Dat
 def _times_within(dataset: xarray.Dataset, t: ArrayLike) -> np.ndarray:
     """Times of the run.
 
-    Raises
-    ------
-    ErgodeError
-        They are no numbers, or outside of it.
+    Raises an ErgodeError if they are no numbers, or outside of it.
     """
     times = as_numbers(t)
     if times is None or times.ndim > 1:

@@ -538,10 +538,7 @@ def resolve(device: str | Device = "auto") -> Device:
 def check_name(device: Any) -> tuple[str, str]:
     """Kind and number in the name of a device, which may be one of another machine.
 
-    Raises
-    ------
-    PlanError
-        It is not such a name.
+    Raises a PlanError if it is not such a name.
     """
     kind, _, number = (device.name if isinstance(device, Device) else str(device)).partition(":")
     malformed = bool(number) and (kind == "auto" or not number.isdecimal())

@@ -142,10 +142,7 @@ def _first_members(
 ) -> dict[str, Any]:
     """Arguments of a call for its first members; tells how many there are.
 
-    Raises
-    ------
-    PlanError
-        It has no members.
+    Raises a PlanError if it has no members.
     """
     axis = axis_of(arguments)
     if axis.dim == ALONE:
@@ -159,10 +156,7 @@ def _first_members(
 def _is_kept(owner: str, named: Mapping[str, Any], several: bool) -> bool:
     """Whether the result of a call stays on the device.
 
-    Raises
-    ------
-    PlanError
-        There are other options that bring the result to the host.
+    Raises a PlanError if there are other options that bring the result to the host.
     """
     check_switch(owner, KEEP, named[KEEP])
     if not named[KEEP]:
@@ -236,10 +230,7 @@ class _Division:
     def _check_rows(self, executor: Any) -> None:
         """Make one part of rows that are not divided.
 
-        Raises
-        ------
-        PlanError
-            More parts are asked for.
+        Raises a PlanError if more parts are asked for.
         """
         reason = self._decisions.pop(whole.UNDIVIDED, None)
         if reason is None or len(self._axis.numbers) < 2:
@@ -339,10 +330,8 @@ class _Division:
     ) -> None:
         """Compute what is missing, and keep it part by part.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            The run was interrupted. If there is a store, the message says how many members it has.
+        Raises a KeyboardInterrupt if the run was interrupted. If there is a store, the message says
+        how many members it has.
         """
         axis, missing = self._axis, self._missing(kept)
         total, done = len(axis.numbers), sum(stop - start for start, stop in kept)

@@ -80,11 +80,8 @@ def check_new(
 ) -> None:
     """Refuse a path that cannot or must not be written.
 
-    Raises
-    ------
-    PlanError
-        The folder does not exist; or a file of this name exists, and `overwrite` is false or this
-        library did not write it.
+    Raises a PlanError if the folder does not exist; or a file of this name exists, and `overwrite`
+    is false or this library did not write it.
     """
     if not path.parent.is_dir():
         raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")

@@ -16,10 +16,7 @@ from ergode.core.errors import ModelError
 def is_on_cuda(array: Any) -> bool:
     """Whether it is an array on a CUDA device.
 
-    Raises
-    ------
-    ModelError
-        It is, and does not show where: a tensor of PyTorch with gradients.
+    Raises a ModelError if it is, and does not show where: a tensor of PyTorch with gradients.
     """
     try:
         return hasattr(array, "__cuda_array_interface__")
@@ -31,10 +28,7 @@ def is_on_cuda(array: Any) -> bool:
 def holding(array: Any) -> Device:
     """The CUDA device that an array is on.
 
-    Raises
-    ------
-    PlanError
-        CUDA cannot be used here.
+    Raises a PlanError if CUDA cannot be used here.
     """
     resolve("cuda")
     from ergode.core import cuda
@@ -45,10 +39,7 @@ def holding(array: Any) -> Device:
 def fetched(array: Any) -> np.ndarray:
     """A copy in host memory of an array on a CUDA device; it waits for the stream that fills it.
 
-    Raises
-    ------
-    PlanError
-        CUDA cannot be used here.
+    Raises a PlanError if CUDA cannot be used here.
     """
     resolve("cuda")
     from ergode.core import cuda

@@ -46,10 +46,7 @@ def folders() -> Folders:
     ERGODE_CACHE_DIR if set, else the user's cache directory.  If that is read-only or full, a
     temporary folder, which is removed when the process ends.
 
-    Raises
-    ------
-    PlanError
-        Other users can write to the folder.
+    Raises a PlanError if other users can write to the folder.
     """
     wanted = os.environ.get("ERGODE_CACHE_DIR")
     if not wanted:

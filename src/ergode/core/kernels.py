@@ -209,10 +209,7 @@ def readable_errors(what: str = "a function of the model") -> Iterator[None]:
     what : str
         Name of the formula in the message.
 
-    Raises
-    ------
-    ModelError
-        The kernel did not compile.
+    Raises a ModelError if the kernel did not compile.
     """
     try:
         yield

@@ -34,10 +34,7 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
     remedy : str
         What a user can do: ``"use fewer times"``.
 
-    Raises
-    ------
-    PlanError
-        Not even one fits.
+    Raises a PlanError if not even one fits.
     """
     room = room_on(device)
     if bytes_each > room and release():  # kept networks are dropped; a later call copies them anew
@@ -71,10 +68,7 @@ def check_room(needed: int, what: str, remedy: str) -> None:
     what, remedy : str
         See `count_that_fits`; they name the options that determine the size.
 
-    Raises
-    ------
-    PlanError
-        The memory does not suffice.
+    Raises a PlanError if the memory does not suffice.
     """
     if needed <= _ALWAYS_FITS:
         return
@@ -219,10 +213,7 @@ class Interruptible:
     def ends_with(self, status: np.ndarray) -> None:
         """Record how each item ended. From now on only a second Ctrl-C is raised.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            The run was interrupted before any item was completed.
+        Raises a KeyboardInterrupt if the run was interrupted before any item was completed.
         """
         self._total = status.size
         self._done = int((status != Status.NOT_RUN).sum())

@@ -21,10 +21,7 @@ class Method:
     def refuse(self, why: str | None) -> None:
         """Raise an error if `why` is given; in the message, `why` follows the method's name.
 
-        Raises
-        ------
-        PlanError
-            `why` is not None.
+        Raises a PlanError if `why` is not None.
         """
         if why is not None:
             raise PlanError(f"method '{self.name}' {why}")

@@ -38,10 +38,7 @@ _device: ContextVar[Device | None] = ContextVar("ergode_staying", default=None)
 def staying(device: Any) -> Iterator[None]:
     """Within this block large results stay on the device.
 
-    Raises
-    ------
-    PlanError
-        The device is not present, or is a CUDA device and CuPy is not installed.
+    Raises a PlanError if the device is not present, or is a CUDA device and CuPy is not installed.
     """
     place = resolve(device)
     with place.libraries(), held(_device, place):

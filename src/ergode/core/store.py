@@ -54,10 +54,7 @@ class Store:
     path : path
         A folder that ends in ``.zarr``; made by `begin` if it does not exist.
 
-    Raises
-    ------
-    PlanError
-        The name is invalid, Zarr is not installed, or something else is there.
+    Raises a PlanError if the name is invalid, Zarr is not installed, or something else is there.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -79,10 +76,7 @@ class Store:
     def manifest(self) -> Manifest:
         """The call that the store belongs to.
 
-        Raises
-        ------
-        ReadError
-            There is no store, or it is damaged.
+        Raises a ReadError if there is no store, or it is damaged.
         """
         if not self.exists:
             raise ReadError(f"store '{self.path}' does not exist")
@@ -94,10 +88,8 @@ class Store:
     def begin(self, wanted: Manifest) -> None:
         """Make the store, or check that it belongs to this call.
 
-        Raises
-        ------
-        PlanError
-            It belongs to another call, or has members that this call does not have.
+        Raises a PlanError if it belongs to another call, or has members that this call does not
+        have.
         """
         if not self.exists:
             try:

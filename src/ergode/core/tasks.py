@@ -70,10 +70,7 @@ class Plan:
     def payload(self) -> bytes:
         """The plan as bytes, with the text of the user's functions in it.
 
-        Raises
-        ------
-        PlanError
-            An argument cannot be pickled.
+        Raises a PlanError if an argument cannot be pickled.
         """
         body, texts = _pickled((self.call, self.arguments, self.decisions, self.checkpoints))
         return pickle.dumps((self.version, texts, body))
@@ -115,10 +112,7 @@ _lock = Lock()
 def compute(key: str, payload: bytes | None, version: str, part: Part) -> Done | None:
     """Compute a part in a worker; None if the worker does not have the plan.
 
-    Raises
-    ------
-    PlanError
-        The worker has another version of this library.
+    Raises a PlanError if the worker has another version of this library.
     """
     import ergode
 

@@ -223,10 +223,8 @@ def plan_of(
     `aged` says whether seeds have ages in their compartment, `listing` whether a line list is
     requested.
 
-    Raises
-    ------
-    PlanError
-        The method is unknown, or cannot run this model under this scenario on this device.
+    Raises a PlanError if the method is unknown, or cannot run this model under this scenario on
+    this device.
     """
     choice("method", name, ("auto", *METHODS))
     if name == "auto":
@@ -329,10 +327,7 @@ def _refuse_network(method: Method, why: str, scenario: Scenario) -> NoReturn:
 def options_of(method: Method, **options: Any) -> dict[str, Any]:
     """The options of a tau-leaping method; none for the others.
 
-    Raises
-    ------
-    PlanError
-        An option of tau-leaping is given to an exact method.
+    Raises a PlanError if an option of tau-leaping is given to an exact method.
     """
     if method.steps:
         return options

@@ -289,11 +289,8 @@ def collector(
 ) -> Collector:
     """The collector of an output.
 
-    Raises
-    ------
-    PlanError
-        The output or a level is unknown, or memory is short, or the host makes the output and it
-        should stay on the device.
+    Raises a PlanError if the output or a level is unknown, or memory is short, or the host makes
+    the output and it should stay on the device.
     """
     contacts = scenario.contacts
     columns = compartment_count * len(scenario.strata)

@@ -179,11 +179,8 @@ def points_of(
 ) -> Points:
     """Call the user's functions at every point; parameters cannot have `reserved` names.
 
-    Raises
-    ------
-    ModelError
-        A name is unknown or missing, a function returns something else, or points differ in more
-        than numbers.
+    Raises a ModelError if a name is unknown or missing, a function returns something else, or
+    points differ in more than numbers.
     """
     if not isinstance(model, CompartmentModel) and not callable(model):
         raise ModelError(

@@ -124,10 +124,7 @@ def scenario_of(
 ) -> Scenario:
     """Check the user's arguments and combine them; dates become days since `origin`.
 
-    Raises
-    ------
-    ModelError
-        An argument has the wrong type, or an attribute does not exist.
+    Raises a ModelError if an argument has the wrong type, or an attribute does not exist.
     """
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts

@@ -74,11 +74,8 @@ def seeding_of(
 ) -> Seeding:
     """Check `initial` against a model and a network, and convert it to arrays.
 
-    Raises
-    ------
-    ModelError
-        An unknown compartment, a node id out of range or named twice, a count or fraction out of
-        range, more seeds than nodes, or an age that no holding time reaches.
+    Raises a ModelError if an unknown compartment, a node id out of range or named twice, a count or
+    fraction out of range, more seeds than nodes, or an age that no holding time reaches.
     """
     _check_names(model, initial)
     nodes: list[np.ndarray] = []

@@ -48,22 +48,15 @@ from ergode.models.reactions.network import ReactionNetwork
 def burn_on_device(
     network: ReactionNetwork,
     mechanism: Mechanism,
+    # Arrays of the device: temperature, density, mass_fraction, and perhaps rtol and atol.
     given: dict[str, Any],
     grid: np.ndarray,
     heating: int,
     options: Options,
     least: tuple[float, float],
-    asked: Tolerances,
+    asked: Tolerances,  # those that are not `given`
 ) -> Burned:
-    """Burn cells on a CUDA device; the result stays there.
-
-    Parameters
-    ----------
-    given : dict
-        Arrays of the device: temperature, density, mass_fraction, and perhaps rtol and atol.
-    asked : Tolerances
-        Those that are not `given`.
-    """
+    """Burn cells on a CUDA device; the result stays there."""
     cells = check_shapes(network, given)
     device = foreign.holding(given["temperature"])
     arrays = {}

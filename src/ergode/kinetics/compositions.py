@@ -27,10 +27,8 @@ def composition_of(
 ) -> dict[int, np.ndarray]:
     """Amounts by the index of a species, each one number or one for each zone.
 
-    Raises
-    ------
-    ModelError
-        A species is unknown or named twice, or an amount is no number of 0 or more.
+    Raises a ModelError if a species is unknown or named twice, or an amount is no number of 0 or
+    more.
     """
     if not isinstance(given, Mapping):
         raise ModelError(f"{what} is {given!r}; expected amounts by name of the species")

@@ -158,29 +158,17 @@ def tabulated(
 
 @dataclass(frozen=True, eq=False)
 class Zones:
-    """Checked conditions of all zones, as kernels take them.
-
-    Attributes
-    ----------
-    count : int
-    history : ConditionHistory
-    amounts : ndarray, shape [zone_count, variable_count]
-        Specific amounts at the start [mol/g], and the temperature where it is a variable.
-    heating : int
-    has_temperature : bool
-        Whether a temperature was given.
-    flow : int
-        `CLOSED`, `STIRRED` or `PLUG`.
-    isothermal : bool
-        Whether the temperature is constant, although `heating` is `PRESSURE`.
-    """
+    """Checked conditions of all zones, as kernels take them."""
 
     count: int
     history: ConditionHistory
+    # [zone_count, variable_count]: specific amounts at the start [mol/g], and the temperature where
+    # it is a variable.
     amounts: np.ndarray
     heating: int
-    has_temperature: bool
-    flow: int = CLOSED
+    has_temperature: bool  # whether a temperature was given
+    flow: int = CLOSED  # `CLOSED`, `STIRRED` or `PLUG`
+    # Whether the temperature is constant, although `heating` is `PRESSURE`.
     isothermal: bool = False
 
 
@@ -208,10 +196,8 @@ def zones_of(
     or one for each zone; initial amounts may depend on them. Without a `reactor` the zones are
     closed. `tolerance_sizes` has the number of values of each tolerance.
 
-    Raises
-    ------
-    ModelError
-        A value is missing, of the wrong shape or sign, or not finite; a species is unknown.
+    Raises a ModelError if a value is missing, of the wrong shape or sign, or not finite; a species
+    is unknown.
     """
     choice("heating", heating, (*HEATING, ISOTHERMAL), error=ModelError)
     isothermal = heating == ISOTHERMAL

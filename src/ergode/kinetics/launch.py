@@ -61,56 +61,29 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """How to integrate.
+    """How to integrate."""
 
-    Attributes
-    ----------
-    runner : Runner
-        Of the method.
-    rtol : float
-    atol : float, tuple of float or None
-        Of every amount, or of each species. Zones with tolerances of their own have neither.
-    reference_control : bool
-    max_steps : int
-    state : str or EquationOfState
-        Equation of state of nuclei that heat themselves.
-    neutrinos : bool
-        Whether neutrinos cool them.
-    """
-
-    runner: Runner
+    runner: Runner  # of the method
     rtol: float
+    # Of every amount, or of each species. Zones with tolerances of their own have neither.
     atol: float | tuple[float, ...] | None
     reference_control: bool
     max_steps: int
-    state: str | EquationOfState = "ideal"
-    neutrinos: bool = False
+    state: str | EquationOfState = "ideal"  # equation of state of nuclei that heat themselves
+    neutrinos: bool = False  # whether neutrinos cool them
 
 
 @dataclass(frozen=True)
 class Problem:
-    """All that determines a kernel and its tables, except the zones.
-
-    Attributes
-    ----------
-    mechanism : Mechanism
-    heating : int
-        `FIXED`, `VOLUME` or `PRESSURE`.
-    flow : int
-        `CLOSED`, `STIRRED` or `PLUG`.
-    bound, matter : tuple of pairs
-        Bindings of all kernels, and of those that may heat a zone.
-    absolute : tuple of float
-        Absolute tolerance of each variable.
-    options : Options
-    """
+    """All that determines a kernel and its tables, except the zones."""
 
     mechanism: Mechanism
-    heating: int
-    flow: int
+    heating: int  # `FIXED`, `VOLUME` or `PRESSURE`
+    flow: int  # `CLOSED`, `STIRRED` or `PLUG`
+    # Bindings of all kernels, and of those that may heat a zone.
     bound: tuple[tuple[Any, Any], ...]
     matter: tuple[tuple[Any, Any], ...]
-    absolute: tuple[float, ...]
+    absolute: tuple[float, ...]  # absolute tolerance of each variable
     options: Options
 
     @property

@@ -26,24 +26,13 @@ _PUBLISHED = "comparison with published codes"
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """One method of integration.
+    """One method of integration."""
 
-    Attributes
-    ----------
-    runner : Runner
-        Integrates zones on the CPU and on CUDA devices: every method runs on both.
-    implicit : bool
-        Whether the method is implicit: it follows `rtol` on stiff networks, and can heat zones.
-    needs_conserved_sum : bool
-        Whether step-size control uses a conserved sum of species.
-    max_steps : int
-        Default of the largest number of steps of a zone.
-    """
-
-    runner: Runner
+    runner: Runner  # integrates zones on the CPU and on CUDA devices: every method runs on both
+    # Whether the method is implicit: it follows `rtol` on stiff networks, and can heat zones.
     implicit: bool = False
-    needs_conserved_sum: bool = False
-    max_steps: int = _LARGEST_COUNT
+    needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
+    max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
 
     def why_unsupported(
         self, mechanism: Mechanism, heating: int, flow: int = CLOSED, *, by_zone: bool = False

@@ -37,19 +37,10 @@ from ergode.models.reactions.network import ReactionNetwork
 
 
 class Given(NamedTuple):
-    """What a reactor needs to know of its zones.
+    """What a reactor needs to know of its zones."""
 
-    Attributes
-    ----------
-    by_mass : bool
-        Whether amounts are given by mass.
-    heating : int
-        `FIXED`, `VOLUME` or `PRESSURE`.
-    isothermal : bool
-    """
-
-    by_mass: bool
-    heating: int
+    by_mass: bool  # whether amounts are given by mass
+    heating: int  # `FIXED`, `VOLUME` or `PRESSURE`
     isothermal: bool
 
 

@@ -35,10 +35,7 @@ def layout_of(
 
     `reserved` are names of the result, which a swept parameter must not have.
 
-    Raises
-    ------
-    ModelError
-        A name is not a parameter of the network, or a value is invalid.
+    Raises a ModelError if a name is not a parameter of the network, or a value is invalid.
     """
     amounts = initial if isinstance(initial, Grid) else {}
     if parameters is None and not amounts:
@@ -63,10 +60,8 @@ def layout_of(
 def axis_of(arguments: Mapping[str, Any]) -> Axis:
     """The slowest dim of a checked call: points of a sweep, or zones.
 
-    Raises
-    ------
-    PlanError
-        A condition is a function of time that differs between zones: its knots are common to all.
+    Raises a PlanError if a condition is a function of time that differs between zones: its knots
+    are common to all.
     """
     initial, parameters = arguments["initial"], arguments["parameters"]
     given = {"parameters": parameters, "initial": initial if isinstance(initial, Grid) else None}
@@ -135,20 +130,10 @@ def swept_zones(
     network: ReactionNetwork,
     mechanism: Mechanism,
     layout: Layout,
-    initial: Any,
-    conditions: Mapping[str, Any],
+    initial: Any,  # amounts, as the user gave them
+    conditions: Mapping[str, Any],  # other arguments of `zones_of`
 ) -> tuple[Zones, dict[str, np.ndarray]]:
     """Zones of all points, point by point, and the parameters of each zone.
-
-    Parameters
-    ----------
-    network : ReactionNetwork
-    mechanism : Mechanism
-    layout : Layout
-    initial : mapping or None
-        Amounts, as the user gave them.
-    conditions : mapping
-        Other arguments of `zones_of`.
 
     Raises
     ------
@@ -201,10 +186,7 @@ def factors_of(
 ) -> np.ndarray:
     """`Rates.prefactor` at every point, shape [point_count, set_count].
 
-    Raises
-    ------
-    ModelError
-        A rate constant is negative or not a finite number at some point.
+    Raises a ModelError if a rate constant is negative or not a finite number at some point.
     """
     rates = mechanism.rates
     found = np.tile(rates.prefactor, (points, 1))

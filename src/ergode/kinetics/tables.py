@@ -27,33 +27,28 @@ UNSWEPT = np.zeros((1, 1))
 
 
 class ConditionHistory(NamedTuple):
-    """Temperatures and densities of all zones over time, linear between knots.
+    """Temperatures and densities of all zones over time, linear between knots."""
 
-    Attributes
-    ----------
-    times : ndarray of float64, shape [knot_count]
-        From the first to the last time that is integrated; one number where nothing changes.
-    temperature, density : ndarray of float64, shape [zone_count, knot_count]
-        [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
-    factors : ndarray of float64, shape [zone_count, set_count]
-        `Rates.prefactor` of each zone where parameters are swept; otherwise `UNSWEPT`.
-    inflow : ndarray of float64, shape [zone_count, species_count + 2 + invariant_count]
-        Of stirred tanks: amounts of the inflow, of the mass in the zone; their enthalpy [erg]; one
-        over the residence time; conserved sums of the inflow. Of plug flow, shape [zone_count, 1]:
-        one over the velocity at the inlet. Otherwise ``()``.
-    sunlight : ndarray of float64, shape [zone_count, knot_count + 1]
-        Sunlight, then its largest value in the zone; ``()`` where no coefficient depends on it.
-    tolerances : ndarray of float64, shape [zone_count, variable_count + 1]
-        Absolute tolerance of each variable, then the relative one, where zones have their own;
-        otherwise ``()``.
-    """
-
+    # float64 [knot_count]: from the first to the last time that is integrated; one number where
+    # nothing changes.
     times: np.ndarray
+    # float64 [zone_count, knot_count]: [K], [g/cm3]; in zones at constant pressure `density` is the
+    # pressure [dyn/cm2].
     temperature: np.ndarray
     density: np.ndarray
+    # float64 [zone_count, set_count]: `Rates.prefactor` of each zone where parameters are swept;
+    # otherwise `UNSWEPT`.
     factors: np.ndarray = UNSWEPT
+    # float64 [zone_count, species_count + 2 + invariant_count]: of stirred tanks: amounts of the
+    # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
+    # sums of the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity at the inlet.
+    # Otherwise ``()``.
     inflow: Any = ()
+    # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
+    # where no coefficient depends on it.
     sunlight: Any = ()
+    # float64 [zone_count, variable_count + 1]: absolute tolerance of each variable, then the
+    # relative one, where zones have their own; otherwise ``()``.
     tolerances: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
@@ -67,28 +62,17 @@ class ConditionHistory(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The arrays that kernels fill.
+    """The arrays that kernels fill."""
 
-    Attributes
-    ----------
-    amounts : ndarray of float64, shape [zone_count, time_count, variable_count]
-        Specific amounts [mol/g], and the temperature [K] where it is a variable. They are on the
-        device where results stay.
-    status : ndarray of uint8, shape [zone_count]
-    taken, repeated : ndarray of int64, shape [zone_count]
-        Steps that were accepted, and steps that were repeated.
-    defect : ndarray of float64, shape [zone_count]
-        Relative error of conserved sums.
-    fastest_heating : ndarray of float64, shape [zone_count]
-        Time when the temperature rose fastest.
-    """
-
+    # float64 [zone_count, time_count, variable_count]: specific amounts [mol/g], and the
+    # temperature [K] where it is a variable. They are on the device where results stay.
     amounts: Any
-    status: np.ndarray
+    status: np.ndarray  # uint8 [zone_count]
+    # int64 [zone_count]: steps that were accepted, and steps that were repeated.
     taken: np.ndarray
     repeated: np.ndarray
-    defect: np.ndarray
-    fastest_heating: np.ndarray
+    defect: np.ndarray  # float64 [zone_count]: relative error of conserved sums
+    fastest_heating: np.ndarray  # float64 [zone_count]: time when the temperature rose fastest
 
     def on_host(self) -> Outcome:
         """The same, with the amounts on the host."""
@@ -104,15 +88,10 @@ class Outcome(NamedTuple):
 
 
 class Complexes(NamedTuple):
-    """The distinct left-hand sides.
+    """The distinct left-hand sides."""
 
-    Attributes
-    ----------
-    first, second, third : ndarray of uint32, shape [complex_count]
-        Reactants of each; an empty slot is the number of variables, where Y is one. Larger indices
-        are powers.
-    """
-
+    # uint32 [complex_count]: reactants of each; an empty slot is the number of variables, where Y
+    # is one. Larger indices are powers.
     first: np.ndarray
     second: np.ndarray
     third: np.ndarray
@@ -123,19 +102,11 @@ class Powers(NamedTuple):
 
     After the amounts and the variable that is one, the vector of amounts has the value of every
     power, then its derivative with respect to every factor.
-
-    Attributes
-    ----------
-    start : ndarray of uint32, shape [power_count + 1]
-        Where the factors of each begin.
-    species : ndarray of uint32, shape [factor_count]
-    order : ndarray of float64, shape [factor_count]
-        Exponents, none of them zero.
     """
 
-    start: np.ndarray
-    species: np.ndarray
-    order: np.ndarray
+    start: np.ndarray  # uint32 [power_count + 1]: where the factors of each begin
+    species: np.ndarray  # uint32 [factor_count]
+    order: np.ndarray  # float64 [factor_count]: exponents, none of them zero
 
     @property
     def power_count(self) -> int:
@@ -149,60 +120,32 @@ class Powers(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """A sparse matrix of species by complexes, and the terms of its values.
+    """A sparse matrix of species by complexes, and the terms of its values."""
 
-    Attributes
-    ----------
-    start : ndarray of uint32, shape [species_count + 1]
-        Where each species' entries begin.
-    complex : ndarray of uint32, shape [entry_count]
-        Which complex an entry multiplies.
-    source_start : ndarray of uint32, shape [entry_count + 1]
-        Where the terms of each entry begin.
-    source : ndarray of uint32, shape [term_count]
-        The coefficient of a term.
-    weight : ndarray of float64, shape [term_count]
-        Stoichiometric factor of a term.
-    """
-
-    start: np.ndarray
-    complex: np.ndarray
-    source_start: np.ndarray
-    source: np.ndarray
-    weight: np.ndarray
+    start: np.ndarray  # uint32 [species_count + 1]: where each species' entries begin
+    complex: np.ndarray  # uint32 [entry_count]: which complex an entry multiplies
+    source_start: np.ndarray  # uint32 [entry_count + 1]: where the terms of each entry begin
+    source: np.ndarray  # uint32 [term_count]: the coefficient of a term
+    weight: np.ndarray  # float64 [term_count]: stoichiometric factor of a term
 
 
 class Plasma(NamedTuple):
-    """Reactions that depend on electrons: screened ones, tabulated weak ones, and captures.
+    """Reactions that depend on electrons: screened ones, tabulated weak ones, and captures."""
 
-    Attributes
-    ----------
-    method : int
-        `NONE`, `WEAK` or `CHUGUNOV`.
-    pair : ndarray of float64, shape [8, group_count]
-        Z and A of the two nuclei of an encounter, and of a second encounter, or zeros.
-    group_start : ndarray of uint32, shape [group_count + 1]
-        Where the reactions of each group begin in `group_reaction`.
-    group_reaction : ndarray of uint32
-    weak_reaction : ndarray of uint32, shape [table_count]
-        Reactions with a table.
-    weak_shape : ndarray of uint32, shape [2, table_count]
-        Points of electron density, and of temperature.
-    weak_start : ndarray of uint32, shape [table_count + 1]
-    weak_number : ndarray of float64
-        For each table: both axes, then its values [ln], row by row.
-    capture : ndarray of uint32, shape [capture_count]
-        Reactions whose coefficients are multiplied by the density of electrons.
-    """
-
-    method: int
+    method: int  # `NONE`, `WEAK` or `CHUGUNOV`
+    # float64 [8, group_count]: z and A of the two nuclei of an encounter, and of a second
+    # encounter, or zeros.
     pair: np.ndarray
+    # uint32 [group_count + 1]: where the reactions of each group begin in `group_reaction`.
     group_start: np.ndarray
-    group_reaction: np.ndarray
-    weak_reaction: np.ndarray
+    group_reaction: np.ndarray  # uint32
+    weak_reaction: np.ndarray  # uint32 [table_count]: reactions with a table
+    # uint32 [2, table_count]: points of electron density, and of temperature.
     weak_shape: np.ndarray
-    weak_start: np.ndarray
-    weak_number: np.ndarray
+    weak_start: np.ndarray  # uint32 [table_count + 1]
+    weak_number: np.ndarray  # float64: for each table: both axes, then its values [ln], row by row
+    # uint32 [capture_count]: reactions whose coefficients are multiplied by the density of
+    # electrons.
     capture: np.ndarray
 
 
@@ -299,33 +242,20 @@ class Rates(NamedTuple):
 
 
 class Thermodynamics(NamedTuple):
-    """Thermodynamic data of species.
+    """Thermodynamic data of species."""
 
-    Attributes
-    ----------
-    polynomials : ndarray of float64, shape [10 range_count, species_count]
-        NASA: the highest temperature of each range [K], infinite for the last of a species, and its
-        nine coefficients. Zero for nuclei.
-    mass_excess : ndarray of float64, shape [species_count]
-        Of nuclei [erg/mol].
-    translation : ndarray of float64, shape [species_count]
-        Of nuclei: ln of q at 1 K without excitation and mass excess, spin included [mol/cm3].
-    grid : ndarray of float64, shape [point_count]
-        Temperatures of `partition` [K].
-    partition : ndarray of float64, shape [point_count, species_count]
-        ln of the normalised partition function of nuclei.
-    charge : ndarray of float64, shape [species_count]
-        Protons of nuclei.
-    electrons : ndarray of float64, two-dimensional
-        Free energy of electrons (see `electron_table`); ``()`` where no kernel reads it.
-    """
-
+    # float64 [10 range_count, species_count]: NASA: the highest temperature of each range [K],
+    # infinite for the last of a species, and its nine coefficients. Zero for nuclei.
     polynomials: np.ndarray
-    mass_excess: np.ndarray
+    mass_excess: np.ndarray  # float64 [species_count]: of nuclei [erg/mol]
+    # float64 [species_count]: of nuclei: ln of q at 1 K without excitation and mass excess, spin
+    # included [mol/cm3].
     translation: np.ndarray
-    grid: np.ndarray
+    grid: np.ndarray  # float64 [point_count]: temperatures of `partition` [K]
+    # float64 [point_count, species_count]: ln of the normalised partition function of nuclei.
     partition: np.ndarray
-    charge: np.ndarray
+    charge: np.ndarray  # float64 [species_count]: protons of nuclei
+    # float64: free energy of electrons (see `electron_table`); ``()`` where no kernel reads it.
     electrons: Any = ()
 
 
@@ -334,23 +264,13 @@ class Elimination(NamedTuple):
 
     Row k of the permuted matrix has its entries of L, its pivot, then its entries of U, each in
     order of columns.
-
-    Attributes
-    ----------
-    order : ndarray of uint32, shape [size]
-        Which variable is eliminated k-th.
-    start : ndarray of uint32, shape [size + 1]
-        Where each row begins.
-    column : ndarray of uint32, shape [entry_count]
-        Column of an entry, as the position of its variable in `order`.
-    pivot : ndarray of uint32, shape [size]
-        Where each row's pivot is.
     """
 
-    order: np.ndarray
-    start: np.ndarray
+    order: np.ndarray  # uint32 [size]: which variable is eliminated k-th
+    start: np.ndarray  # uint32 [size + 1]: where each row begins
+    # uint32 [entry_count]: column of an entry, as the position of its variable in `order`.
     column: np.ndarray
-    pivot: np.ndarray
+    pivot: np.ndarray  # uint32 [size]: where each row's pivot is
 
     @property
     def size(self) -> int:
@@ -376,108 +296,69 @@ class Elimination(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """How the Jacobian is assembled.
+    """How the Jacobian is assembled."""
 
-    Attributes
-    ----------
-    start : ndarray of uint32, shape [entry_count + 1]
-        Where the terms of each entry of the factors begin.
-    value : ndarray of uint32, shape [term_count]
-        Entry of the flows.
-    slope : ndarray of uint32, shape [term_count]
-        Derivative of a product: complex times `SLOTS`, plus the slot; or `SLOTS` times the number
-        of complexes, plus the factor of a power.
-    """
-
+    # uint32 [entry_count + 1]: where the terms of each entry of the factors begin.
     start: np.ndarray
-    value: np.ndarray
+    value: np.ndarray  # uint32 [term_count]: entry of the flows
+    # uint32 [term_count]: derivative of a product: complex times `SLOTS`, plus the slot; or `SLOTS`
+    # times the number of complexes, plus the factor of a power.
     slope: np.ndarray
 
 
 class System(NamedTuple):
-    """All tables of a network for implicit methods.
-
-    Attributes
-    ----------
-    invariants : ndarray of float64, shape [invariant_count, species_count]
-        Weights of sums that no reaction changes.
-    absolute : ndarray of float64, shape [variable_count]
-        Absolute tolerances.
-    place : ndarray of uint32, shape [variable_count, variable_count]
-        Index of the entry of a row and column of the factors; missing entries refer to one that
-        stays zero. Shape [1, 1] where it is not needed.
-    powers : Powers
-        ``()`` where no reaction has one.
-    """
+    """All tables of a network for implicit methods."""
 
     complexes: Complexes
     flows: Flows
     rates: Rates
     thermo: Thermodynamics
+    # float64 [invariant_count, species_count]: weights of sums that no reaction changes.
     invariants: np.ndarray
-    absolute: np.ndarray
+    absolute: np.ndarray  # float64 [variable_count]: absolute tolerances
+    # uint32 [variable_count, variable_count]: index of the entry of a row and column of the
+    # factors; missing entries refer to one that stays zero. Shape [1, 1] where it is not needed.
     place: np.ndarray
     plan: Elimination
     terms: Terms
-    powers: Any = ()
+    powers: Any = ()  # ``()`` where no reaction has one
 
 
 class Workspace(NamedTuple):
-    """Workspace of a zone's rates.
+    """Workspace of a zone's rates."""
 
-    Attributes
-    ----------
-    slots, slopes, saved, partners, volumes
-        Coefficients; d ln k / d ln M of those that have collision partners; coefficients at the
-        start of the step; concentrations of the partners of each kind; logarithms of partition
-        functions.
-    energies : ndarray, shape [species_count]
-        Internal energies, or enthalpies at constant pressure [erg/mol].
-    values, products, derivatives
-        Values of the entries of the flows; products of amounts, and their derivatives.
-    partial, reduced
-        Scratch memory of sums over threads.
-    """
-
+    # Coefficients; d ln k / d ln M of those that have collision partners; coefficients at the start
+    # of the step; concentrations of the partners of each kind; logarithms of partition functions.
     slots: np.ndarray
     slopes: np.ndarray
     saved: np.ndarray
     partners: np.ndarray
     volumes: np.ndarray
+    # [species_count]: internal energies, or enthalpies at constant pressure [erg/mol].
     energies: np.ndarray
+    # Values of the entries of the flows; products of amounts, and their derivatives.
     values: np.ndarray
     products: np.ndarray
     derivatives: np.ndarray
+    # Scratch memory of sums over threads.
     partial: np.ndarray
     reduced: np.ndarray
 
 
 class Segments(NamedTuple):
-    """Sums over rows for many threads.
+    """Sums over rows for many threads."""
 
-    Attributes
-    ----------
-    item : ndarray of int64, shape [width, segment_count]
-        The k-th term of every segment: indices of 16 bits each, the first in the lowest bits.
-        Segments fill whole warps.
-    target : ndarray of int32, shape [segment_count]
-        Row that begins with this segment; -1 if none does; or -2 - place, where the part of a row
-        that is too long for one warp is stored.
-    rest : ndarray of int32, shape [segment_count]
-        Number of following segments that belong to the same row.
-    joined : int
-        First segment from which every segment is a whole row.
-    row : ndarray of int32, shape [long_row_count]
-        Rows in several parts, the longest first.
-    start, stop : ndarray of int32, shape [long_row_count]
-        Where the places of each begin and end.
-    """
-
+    # int64 [width, segment_count]: the k-th term of every segment: indices of 16 bits each, the
+    # first in the lowest bits. Segments fill whole warps.
     item: np.ndarray
+    # int32 [segment_count]: row that begins with this segment; -1 if none does; or -2 - place,
+    # where the part of a row that is too long for one warp is stored.
     target: np.ndarray
+    # int32 [segment_count]: number of following segments that belong to the same row.
     rest: np.ndarray
-    joined: int
-    row: np.ndarray
+    joined: int  # first segment from which every segment is a whole row
+    row: np.ndarray  # int32 [long_row_count]: rows in several parts, the longest first
+    # int32 [long_row_count]: where the places of each begin and end.
     start: np.ndarray
     stop: np.ndarray
 
@@ -488,87 +369,53 @@ class Segments(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Rounds of items.
+    """Rounds of items."""
 
-    Attributes
-    ----------
-    item : ndarray of int64, shape [round_count + AHEAD, thread_count]
-        Four indices each, the first in the lowest bits; the last rounds do nothing.
-    level : ndarray of int32, shape [level_count + 2]
-        Where the rounds of each level begin; the last twice.
-    """
-
+    # int64 [round_count + AHEAD, thread_count]: four indices each, the first in the lowest bits;
+    # the last rounds do nothing.
     item: np.ndarray
+    # int32 [level_count + 2]: where the rounds of each level begin; the last twice.
     level: np.ndarray
 
 
 class BlockFlows(NamedTuple):
-    """Sums over the flows of a network: net changes, or gains and then losses.
+    """Sums over the flows of a network: net changes, or gains and then losses."""
 
-    Attributes
-    ----------
-    triple : ndarray of int64, shape [complex_count]
-        The amounts that make a complex.
-    sums : Segments
-        Value and complex of each term.
-    source_start, source, weight : ndarray
-        As in `Flows`, in the order of the values.
-    value_count : int
-        The last value is zero.
-    """
-
-    triple: np.ndarray
-    sums: Segments
+    triple: np.ndarray  # int64 [complex_count]: the amounts that make a complex
+    sums: Segments  # value and complex of each term
+    # As in `Flows`, in the order of the values.
     source_start: np.ndarray
     source: np.ndarray
     weight: np.ndarray
-    value_count: int
+    value_count: int  # the last value is zero
 
 
 class BlockSystem(NamedTuple):
-    """A network for implicit methods on blocks.
-
-    Attributes
-    ----------
-    flows : BlockFlows
-    rates, thermo, invariants, absolute, place, powers
-        As in `System`.
-    slopes : Segments
-        Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
-    pivots : Program
-        Pivots by level: variable, and place of its entry; -1 where a thread has none.
-    pivot : ndarray of int32, shape [variable_count]
-        Where the pivot of each variable is.
-    tail : ndarray of int32, shape [tail_of(variable_count)]
-        Variables of the tail; the number of variables where there are fewer.
-    tail_count : int
-        Their matrix is the last `tail_count` squared entries, by rows.
-    gather, scatter : Segments
-        Sums from the other variables to the tail (forward substitution), and from the tail to the
-        others (back substitution): entry and variable k of x_i -= sum of a_ik x_k / a_kk.
-    factorization : Program
-        Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
-    forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
-        Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
-    entry_count : int
-        Entries of the factors; the first is zero.
-    """
+    """A network for implicit methods on blocks."""
 
     flows: BlockFlows
+    # As in `System`.
     rates: Rates
     thermo: Thermodynamics
     invariants: np.ndarray
     absolute: np.ndarray
     place: np.ndarray
+    # Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
     slopes: Segments
-    pivots: Program
-    pivot: np.ndarray
+    pivots: Program  # pivots by level: variable, and place of its entry; -1 where a thread has none
+    pivot: np.ndarray  # int32 [variable_count]: where the pivot of each variable is
+    # int32 [tail_of(variable_count)]: variables of the tail; the number of variables where there
+    # are fewer.
     tail: np.ndarray
-    tail_count: int
+    tail_count: int  # their matrix is the last `tail_count` squared entries, by rows
+    # Sums from the other variables to the tail (forward substitution), and from the tail to the
+    # others (back substitution): entry and variable k of x_i -= sum of a_ik x_k / a_kk.
     gather: Segments
     scatter: Segments
+    # Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
     factorization: Program
+    # int64 [round_count + AHEAD, WARP]: variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
     forward: np.ndarray
     backward: np.ndarray
-    entry_count: int
+    entry_count: int  # entries of the factors; the first is zero
     powers: Any = ()

@@ -48,16 +48,10 @@ def positive(name: str, value: Any) -> float:
 
 
 class Tolerances(NamedTuple):
-    """Checked tolerances: of all zones, or one row for each.
+    """Checked tolerances: of all zones, or one row for each."""
 
-    Attributes
-    ----------
-    relative : ndarray, shape [1] or [zone_count]
-    absolute : ndarray, shape [1, species_count] or [zone_count, species_count]
-        Of mass fractions or concentrations; NaN where none is given.
-    """
-
-    relative: np.ndarray
+    relative: np.ndarray  # [1]
+    # [1, species_count]: of mass fractions or concentrations; NaN where none is given.
     absolute: np.ndarray
 
     @property
@@ -104,10 +98,8 @@ def tolerances_of(
     cells : tuple of int, optional
         Shape of the grid of zones; by default they have one axis.
 
-    Raises
-    ------
-    PlanError
-        One is not a number in its range, has the wrong shape, or names no species.
+    Raises a PlanError if one is not a number in its range, has the wrong shape, or names no
+    species.
     """
     names = species_index(network)
     count = len(network.species)
@@ -154,10 +146,7 @@ def tolerances_of(
 def _rows(name: str, value: Any, cells: tuple[int, ...] | None) -> np.ndarray:
     """One number, or one for each zone.
 
-    Raises
-    ------
-    PlanError
-        It is neither, or not finite and positive.
+    Raises a PlanError if it is neither, or not finite and positive.
     """
     if is_finite_number(value):
         return np.array([positive(name, value)])
@@ -180,10 +169,7 @@ def _rows(name: str, value: Any, cells: tuple[int, ...] | None) -> np.ndarray:
 def _table(atol: Any, count: int, cells: tuple[int, ...] | None) -> np.ndarray:
     """Numbers for each species, or for each zone and species.
 
-    Raises
-    ------
-    PlanError
-        The shape is neither.
+    Raises a PlanError if the shape is neither.
     """
     values = as_numbers(atol)
     if values is None or values.ndim == 0:

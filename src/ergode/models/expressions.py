@@ -195,10 +195,7 @@ def number_or_expression(
 ) -> float | Expression:
     """A user's value of a quantity: a finite number, or a formula of the given class.
 
-    Raises
-    ------
-    ModelError
-        It is neither; the message begins with `what`.
+    Raises a ModelError if it is neither; the message begins with `what`.
     """
     if isinstance(value, Expression):
         return value

@@ -104,13 +104,9 @@ def lay_out(
 ) -> Layout:
     """Lay out paired or crossed values.
 
-    Raises
-    ------
-    ModelError
-        A name is missing, unknown or reserved, a value is not a finite number or a list of them,
-        or paired arrays differ in length.
-    PlanError
-        The points do not fit into memory.
+    Raises a ModelError if a name is missing, unknown or reserved, a value is not a finite number or
+    a list of them, or paired arrays differ in length. Raises a PlanError if the points do not fit
+    into memory.
     """
     values: dict[str, np.ndarray] = {}
     dim_of: dict[str, str] = {}
@@ -189,10 +185,7 @@ def refuse_reserved(values: Any, reserved: Collection[str], *, numbers: bool = F
     numbers : bool
         Whether single numbers label the result too.
 
-    Raises
-    ------
-    ModelError
-        An array of values has such a name.
+    Raises a ModelError if an array of values has such a name.
     """
     for name, value in values.items() if isinstance(values, Mapping) else ():
         if name in reserved and (numbers or isinstance(value, Iterable) or np.ndim(value)):
@@ -229,10 +222,7 @@ def replicated(layout: Layout, numbers: range) -> Layout:
     Trajectories are numbered replicate by replicate, so that their number is the same in any range
     of replicates that begins at 0.
 
-    Raises
-    ------
-    PlanError
-        The trajectories do not fit into memory.
+    Raises a PlanError if the trajectories do not fit into memory.
     """
     count = len(numbers)
     dims, shape = (REPLICATE, *layout.dims), (count, *layout.shape)
@@ -252,10 +242,7 @@ def replicates_apart(replicates: range, point_count: int, common: bool) -> int:
     k of point j is replicate j * distance + k of a call for this point alone. This depends on
     nothing but the number of points.
 
-    Raises
-    ------
-    PlanError
-        A point has fewer numbers than replicates.
+    Raises a PlanError if a point has fewer numbers than replicates.
     """
     if common:
         return 0

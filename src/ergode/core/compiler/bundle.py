@@ -66,12 +66,8 @@ def bundle(
 ) -> Source:
     """Gather kernel bodies and everything they reach into the source of one module.
 
-    Raises
-    ------
-    ModelError
-        A function's source is not available, or it uses a value that cannot be compiled.
-    TypeError
-        A bound option is named nowhere, not even in dropped branches.
+    Raises a ModelError if a function's source is not available, or it uses a value that cannot be
+    compiled. Raises a TypeError if a bound option is named nowhere, not even in dropped branches.
     """
     collector = Collector(precision, dict(bindings or {}), target)
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"

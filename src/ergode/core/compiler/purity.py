@@ -56,10 +56,7 @@ def check_pure(
     own : set of str
         Names of its local variables.
 
-    Raises
-    ------
-    ModelError
-        The message names the function and what it uses.
+    Raises a ModelError that names the function and what it uses.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Global | ast.Nonlocal):

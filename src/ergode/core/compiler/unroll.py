@@ -33,10 +33,7 @@ def write_out(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) 
     lookup : function
         ``lookup(name)`` tells whether a name is defined outside of the function, and its value.
 
-    Raises
-    ------
-    ModelError
-        A loop is over something that is not a constant.
+    Raises a ModelError if a loop is over something that is not a constant.
     """
     done = _WriteOut(tree.name, lookup).visit(tree)
     assert isinstance(done, ast.FunctionDef)

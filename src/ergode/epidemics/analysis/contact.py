@@ -54,32 +54,21 @@ _QUANTILES = np.concatenate(
 
 @dataclass(frozen=True)
 class Stage:
-    """A compartment of infected nodes.
+    """A compartment of infected nodes."""
 
-    Attributes
-    ----------
-    holding_time : HoldingTime or None
-        None for ever.
-    changes, rates : ndarray, shape [piece_count]
-        From each age on, the rate of transmission across a contact of weight one [1 / time].
-    branches : ndarray, shape [stage_count]
-        Probability of each stage after this one.
-    """
-
-    holding_time: HoldingTime | None
+    holding_time: HoldingTime | None  # None for ever
+    # [piece_count]: from each age on, the rate of transmission across a contact of weight one [1 /
+    # time].
     changes: np.ndarray
     rates: np.ndarray
-    branches: np.ndarray
+    branches: np.ndarray  # [stage_count]: probability of each stage after this one
 
 
 def infected_of(model: CompartmentModel, infected: str | None) -> str:
     """The compartment that a contact enters: the one the model has, or the one that is named.
 
-    Raises
-    ------
-    ModelError
-        The model has several and none is named, or the named one is not among them; nodes leave the
-        susceptible compartment by themselves.
+    Raises a ModelError if the model has several and none is named, or the named one is not among
+    them; nodes leave the susceptible compartment by themselves.
     """
     susceptible = model.infections[0].susceptible
     entered = list(
@@ -110,10 +99,7 @@ def stages_of(
 
     `entry` tells, by `ByAttribute.division`, which entries of the model are the node's.
 
-    Raises
-    ------
-    ModelError
-        Such nodes also cause infections that lead elsewhere.
+    Raises a ModelError if such nodes also cause infections that lead elsewhere.
     """
 
     def own(given: Any) -> Any:

@@ -71,10 +71,7 @@ def final_size(
     ndarray, shape [block_count]
         The largest solution s of 1 - s_a = (1 - initial) exp(-T sum_b mean_degrees_ab s_b).
 
-    Raises
-    ------
-    ModelError
-        The matrix is not square, or a number is out of range.
+    Raises a ModelError if the matrix is not square, or a number is out of range.
 
     Examples
     --------

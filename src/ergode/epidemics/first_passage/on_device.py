@@ -28,27 +28,18 @@ _BRIEF = 2**18  # nodes and arcs, searched within some hundredths of a second
 
 
 class OnCPU:
-    """Each thread runs one replicate at a time.
-
-    Parameters
-    ----------
-    device : Device
-    search, count : Kernel
-        The two kernels.
-    contacts : ContactNetwork or ComputedNetwork
-    count_type : dtype
-        Type of counts of nodes.
-    """
+    """Each thread runs one replicate at a time."""
 
     width_factor = 1.0  # of the span of times expanded in one pass
 
     def __init__(
         self,
         device: Device,
+        # The two kernels.
         search: Kernel,
         count: Kernel,
         contacts: ContactNetwork | ComputedNetwork,
-        count_type: np.dtype[Any],
+        count_type: np.dtype[Any],  # type of counts of nodes
     ) -> None:
         self._device, self._search, self._count = device, search, count
         self._count_type = count_type

@@ -10,27 +10,14 @@ from ergode.models.networks.contact_network import ContactNetwork
 
 
 def arcs_of(
-    contacts: ContactNetwork,
-    weights: np.ndarray | None,
-    precision: Precision,
+    contacts: ContactNetwork,  # the network
+    weights: np.ndarray | None,  # [arc_count]: what multiplies the transmission rate along each arc
+    precision: Precision,  # type of the weights
     *,
-    layered: bool,
-    pushes: bool,
+    layered: bool,  # whether kernels distinguish layers
+    pushes: bool,  # whether kernels read only outgoing arcs
 ) -> tuple[Arcs, Arcs]:
     """Rows of arcs out of and into every node.
-
-    Parameters
-    ----------
-    contacts : ContactNetwork
-        The network.
-    weights : ndarray, shape [arc_count], optional
-        What multiplies the transmission rate along each arc.
-    precision : {"float32", "float64"}
-        Type of the weights.
-    layered : bool
-        Whether kernels distinguish layers.
-    pushes : bool
-        Whether kernels read only outgoing arcs.
 
     Returns
     -------

@@ -14,34 +14,19 @@ from ergode.epidemics.leap.step import LeapTables
 
 @dataclass(frozen=True)
 class Layout:
-    """Sizes, options and tables of a tau-leaping run.
+    """Sizes, options and tables of a tau-leaping run."""
 
-    Attributes
-    ----------
-    device, precision
-        As for `simulate`.
-    mode : int
-        How forces of infection are kept: `GATHER`, `PUSH` or `AUTO` of `leap.step`.
-    node_count, time_count, column_count, layer_count : int
-        Nodes, times of the grid, columns of counts, layers with a factor of their own.
-    channel_count : int
-        Forces of infection that are kept for a node: one for each infection and layer.
-    seed : uint64
-        Key of all randomness.
-    bindings : dict
-        Compile-time options of the kernels.
-    tables : LeapTables
-        On the device; the seeds are set for each chunk.
-    """
-
+    # As for `simulate`.
     device: Device
     precision: Precision
-    mode: int
+    mode: int  # how forces of infection are kept: `GATHER`, `PUSH` or `AUTO` of `leap.step`
+    # Nodes, times of the grid, columns of counts, layers with a factor of their own.
     node_count: int
     time_count: int
     column_count: int
     layer_count: int
+    # Forces of infection that are kept for a node: one for each infection and layer.
     channel_count: int
-    seed: np.uint64
-    bindings: dict[Any, Any]
-    tables: LeapTables
+    seed: np.uint64  # key of all randomness
+    bindings: dict[Any, Any]  # compile-time options of the kernels
+    tables: LeapTables  # on the device; the seeds are set for each chunk

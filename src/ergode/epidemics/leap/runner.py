@@ -49,10 +49,7 @@ def check_options(
 ) -> None:
     """Check the options of tau-leaping.
 
-    Raises
-    ------
-    PlanError
-        An option is invalid.
+    Raises a PlanError if an option is invalid.
     """
     for name, value in (("step", step), ("tolerance", tolerance)):
         if value is not None and not (
@@ -66,11 +63,8 @@ def check_options(
 def check_model(model: CompartmentModel, transition: str) -> None:
     """Check that tau-leaping supports a model.
 
-    Raises
-    ------
-    PlanError
-        It has too many compartments, infectious susceptible nodes, or a hazard that cannot be
-        frozen.
+    Raises a PlanError if it has too many compartments, infectious susceptible nodes, or a hazard
+    that cannot be frozen.
     """
     if len(model.compartments) > COMPARTMENTS_MOST:
         raise PlanError(
@@ -89,23 +83,6 @@ def check_model(model: CompartmentModel, transition: str) -> None:
 class LeapEnsemble(Ensemble):
     """Replicates of an epidemic by tau-leaping.
 
-    Parameters
-    ----------
-    model, scenario, initial
-        As for `simulate`, already checked.
-    times : ndarray, shape [time_count]
-        Ascending grid.
-    seed, device, precision
-        As for `simulate`.
-    step : float, optional
-        Longest step [time].
-    tolerance : float, optional
-        Adaptive steps: upper bound of the largest hazard times the step.
-    transition : {"conditional", "left-end", "sampled"}
-        How the probability of leaving a compartment is computed; see `leap.step`.
-    pressure : {"auto", "gather", "push"}
-        How forces of infection are summed; affects only the speed.
-
     Attributes
     ----------
     runs : CpuRuns or CudaRuns
@@ -120,14 +97,16 @@ class LeapEnsemble(Ensemble):
         scenario: Scenario,
         initial: Initial,
         *,
-        times: np.ndarray,
+        times: np.ndarray,  # [time_count]: ascending grid
         seed: int,
         device: Device,
         precision: Precision = "float32",
-        step: float | None = None,
+        step: float | None = None,  # longest step [time]
+        # Adaptive steps: upper bound of the largest hazard times the step.
         tolerance: float | None = None,
+        # How the probability of leaving a compartment is computed; see `leap.step`.
         transition: Transition = "conditional",
-        pressure: Pressure = "auto",
+        pressure: Pressure = "auto",  # how forces of infection are summed; affects only the speed
         rows: float = math.inf,
     ) -> None:
         check_options(step, tolerance, transition, pressure)

@@ -31,10 +31,7 @@ class Queue(NamedTuple):
 def queue_of(one: Vaccination, contacts: ContactNetwork, where: str) -> Queue:
     """The queue of a programme.
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute, or its values are no numbers.
+    Raises a ModelError if the network has no such attribute, or its values are no numbers.
     """
     eligible = np.arange(contacts.node_count)
     if one.among is not None:
@@ -55,10 +52,7 @@ def urgency_of(
 ) -> np.ndarray:
     """A number for each node; those with the largest come first.
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute, or its values are no numbers.
+    Raises a ModelError if the network has no such attribute, or its values are no numbers.
     """
     if priority is None:
         return np.zeros(contacts.node_count)

@@ -36,14 +36,9 @@ class Ensemble(ABC):
     A replicate does not depend on the chunk that it is run in.  Most methods count during the run:
     int32 [replicate, time, column].  Columns are compartments, and last cumulative cases, each by
     stratum.
-
-    Attributes
-    ----------
-    work_names : tuple of str
-        Names of the work counters that `run` returns.
     """
 
-    work_names: tuple[str, ...]
+    work_names: tuple[str, ...]  # names of the work counters that `run` returns
 
     def __init__(
         self,
@@ -162,10 +157,7 @@ class Ensemble(ABC):
 def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:
     """Number of replicates that fit on a device together.
 
-    Raises
-    ------
-    PlanError
-        Not even one fits.
+    Raises a PlanError if not even one fits.
     """
     return count_that_fits(
         device, bytes_each, f"one replicate of {node_count:,} nodes beside its network",

@@ -72,10 +72,8 @@ def importations_of(
 ) -> Importations:
     """The plans of a scenario, on a clock that is zero at `begin`, for a model or all of a group.
 
-    Raises
-    ------
-    ModelError
-        An importation is into an unknown compartment, or one that no infection leads to.
+    Raises a ModelError if an importation is into an unknown compartment, or one that no infection
+    leads to.
     """
     plans = scenario.importations
     models = [model] if group is None else group.models

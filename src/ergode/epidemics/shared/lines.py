@@ -80,10 +80,7 @@ def has_queue(one: Intervention) -> bool:
 def period_starts(one: Testing, begin: float, end: float) -> np.ndarray:
     """When the periods of a measure begin, from the one that holds `begin` on, before `end`.
 
-    Raises
-    ------
-    ModelError
-        There are too many.
+    Raises a ModelError if there are too many.
     """
     from_begin = one.start is None or isinstance(one.start, Trigger)
     start = begin if from_begin else float(one.start)  # type: ignore[arg-type]
@@ -109,10 +106,8 @@ def lines_of(
 ) -> Lines:
     """The lines of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
-    Raises
-    ------
-    ModelError
-        A name is unknown to the model or the network, or there are too many periods.
+    Raises a ModelError if a name is unknown to the model or the network, or there are too many
+    periods.
     """
     rows = [row for row, one in enumerate(interventions) if is_limited(one) or has_queue(one)]
     given = [interventions[row] for row in rows]

@@ -43,11 +43,8 @@ def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
 def members_of(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
     """Which nodes have a nonzero value of a node attribute, uint8 [node_count].
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute, or its values are neither truth values nor numbers of
-        zero or more.
+    Raises a ModelError if the network has no such attribute, or its values are neither truth values
+    nor numbers of zero or more.
     """
     given = attribute(contacts, name, where)
     if given.dtype.kind not in "biuf" or not np.isfinite(given).all():

@@ -54,11 +54,8 @@ ALL_ALIKE = Classes(1, np.zeros(1, np.uint16), {})
 def classes_of(model: CompartmentModel, contacts: Network) -> Classes:
     """The classes of a network's nodes under a model.
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute, a node's value has no entry, or there are too many
-        classes.
+    Raises a ModelError if the network has no such attribute, a node's value has no entry, or there
+    are too many classes.
     """
     divisions = model.divisions
     if not divisions:

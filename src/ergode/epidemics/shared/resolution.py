@@ -38,10 +38,7 @@ def precision_of(
     `steps` says whether the method is tau-leaping, which counts steps and stores no times. The
     remaining stay of a seed with an age is drawn from a tail of the probability `rarest`.
 
-    Raises
-    ------
-    PlanError
-        The precision is unknown.
+    Raises a PlanError if the precision is unknown.
     """
     choice("precision", precision, ("auto", *PRECISIONS))
     if precision != "auto":
@@ -57,10 +54,7 @@ def check_resolution(
 
     Methods that take `steps` count steps and store no times, so they are not checked.
 
-    Raises
-    ------
-    PlanError
-        The precision is too coarse.
+    Raises a PlanError if the precision is too coarse.
     """
     if rarest < _RAREST[precision]:
         instead = "precision='float64' or younger seeds"

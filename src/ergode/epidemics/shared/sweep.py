@@ -24,23 +24,13 @@ ROWS_MOST = 2**31
 
 
 class ModelsTogether(Sequence[CompartmentModel]):
-    """Models of points that were made by one call; a single one is made when it is asked for.
-
-    Parameters
-    ----------
-    together : CompartmentModel
-        Its numbers are columns of all points, or equal at all points.
-    make : function
-        ``make(point)`` returns the model of a point.
-    points : ndarray of int, shape [model_count]
-        The points whose models these are.
-    """
+    """Models of points that were made by one call; a single one is made when it is asked for."""
 
     def __init__(
         self,
-        together: CompartmentModel,
-        make: Callable[[int], CompartmentModel],
-        points: np.ndarray,
+        together: CompartmentModel,  # its numbers are columns of all points, or equal at all points
+        make: Callable[[int], CompartmentModel],  # ``make(point)`` returns the model of a point
+        points: np.ndarray,  # [model_count]: the points whose models these are
     ) -> None:
         self._together, self._make, self._points = together, make, points
 
@@ -91,22 +81,13 @@ def rates_of(model: CompartmentModel) -> list[float]:
 
 @dataclass(frozen=True)
 class PointGroup:
-    """Points that run in one launch: their tables differ in numbers, but in no size or index.
+    """Points that run in one launch: their tables differ in numbers, but in no size or index."""
 
-    Attributes
-    ----------
-    models, initials : sequence, length point_count
-        See `numbers_of` for what is asked of all models.
-    begins : ndarray of int64, shape [point_count]
-        Number of the first replicate of each point.
-    replicates : int
-        Replicates of each point.
-    """
-
+    # See `numbers_of` for what is asked of all models.
     models: Sequence[CompartmentModel]
     initials: Sequence[Mapping[str, Any]]
-    begins: np.ndarray
-    replicates: int
+    begins: np.ndarray  # int64 [point_count]: number of the first replicate of each point
+    replicates: int  # replicates of each point
 
     @property
     def has_own_seeds(self) -> bool:

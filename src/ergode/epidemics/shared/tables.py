@@ -98,10 +98,7 @@ def tables_of(
 ) -> Tables:
     """The tables of a model, or of a group, under a scenario, on a clock that is zero at `begin`.
 
-    Raises
-    ------
-    ModelError, PlanError
-        A name is unknown, or a limit of the methods is exceeded.
+    Raises a ModelError or PlanError if a name is unknown, or a limit of the methods is exceeded.
     """
     contacts = scenario.stored
     stages = progression.stages_of_group(model, group, precision, contacts)

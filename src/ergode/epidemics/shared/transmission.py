@@ -165,10 +165,7 @@ def calendars_of(
 ) -> Calendars:
     """Calendars of profiles and layers, on a clock that is zero at `begin`.
 
-    Raises
-    ------
-    ModelError
-        A factor is not a `Calendar`, or its layer is not in the network.
+    Raises a ModelError if a factor is not a `Calendar`, or its layer is not in the network.
     """
     layer_count = max(1, len(contacts.layers))
     layer = np.full(layer_count, -1, np.int32)
@@ -207,10 +204,8 @@ def interventions_of(
 ) -> Interventions:
     """The table of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
-    Raises
-    ------
-    ModelError
-        An item is not an intervention, or a name is unknown to the model or the network.
+    Raises a ModelError if an item is not an intervention, or a name is unknown to the model or the
+    network.
     """
     count = max(1, len(interventions))
     columns: dict[str, np.ndarray] = {

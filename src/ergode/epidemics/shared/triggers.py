@@ -62,10 +62,8 @@ def triggers_of(
 ) -> Triggers:  # fmt: skip
     """The triggers of a plan.
 
-    Raises
-    ------
-    ModelError
-        A compartment is unknown to the model, or an attribute or a value to the network.
+    Raises a ModelError if a compartment is unknown to the model, or an attribute or a value to the
+    network.
     """
     found: list[Trigger] = []
     rows = np.full((2, max(1, len(interventions))), -1, np.int32)

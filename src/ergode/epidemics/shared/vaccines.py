@@ -78,10 +78,7 @@ def vaccines_of(
 ) -> Vaccines:
     """The vaccinations of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
-    Raises
-    ------
-    ModelError
-        A name is unknown to the model or the network.
+    Raises a ModelError if a name is unknown to the model or the network.
     """
     given = {k: one for k, one in enumerate(interventions) if isinstance(one, Vaccination)}
     count = max(1, len(interventions))

@@ -185,10 +185,7 @@ def _results(device: Device, amounts: Any) -> tuple[Any, Outcome]:
 def zones_at_once(device: Device, numbers: int) -> int:
     """Number of zones that fit into the memory of a device, if each takes `numbers` numbers.
 
-    Raises
-    ------
-    PlanError
-        Not even one does.
+    Raises a PlanError if not even one does.
     """
     fits = count_that_fits(device, 16 * numbers, "one zone", "use fewer times")
     return min(_ZONES_AT_ONCE, fits)

@@ -30,28 +30,15 @@ MASS_TOLERANCE = 1e-7
 
 
 class Control(NamedTuple):
-    """Step-size control.
+    """Step-size control."""
 
-    Attributes
-    ----------
-    flux_fraction : float
-        Largest change of the amount of a species in a step.
-    mass_tolerance : float
-        Largest change of the sum of mass fractions in a step.
-    rtol : float
-        Allowed relative error of a quasi-steady-state step.
-    reference : bool
-        Whether the repeated step chooses the formula by the amount after the trial step, as the
-        reference code does, instead of the amount at the start.
-    fractions : bool
-        Whether amounts are mass fractions; other amounts are divided by their sum.
-    """
-
-    flux_fraction: float
-    mass_tolerance: float
-    rtol: float
+    flux_fraction: float  # largest change of the amount of a species in a step
+    mass_tolerance: float  # largest change of the sum of mass fractions in a step
+    rtol: float  # allowed relative error of a quasi-steady-state step
+    # Whether the repeated step chooses the formula by the amount after the trial step, as the
+    # reference code does, instead of the amount at the start.
     reference: bool
-    fractions: bool
+    fractions: bool  # whether amounts are mass fractions; other amounts are divided by their sum
 
 
 # --- device functions -----------------------------------------------------------------------------

@@ -24,68 +24,44 @@ HELD_ROUNDS = 2
 
 
 class ExplicitSystem(NamedTuple):
-    """Tables of a network for an explicit method.
-
-    Attributes
-    ----------
-    flows : Flows or BlockFlows
-        Rows are the gains of all species, then their losses.
-    groups : Groups
-        Reactions and their reverses.
-    weight : ndarray of float64, shape [species_count]
-        Weights of the conserved sum that controls steps: mass numbers of nuclei.
-    absolute : ndarray of float64, shape [species_count]
-        Absolute tolerances of amounts.
-    """
+    """Tables of a network for an explicit method."""
 
     complexes: Complexes
-    flows: Any
+    flows: Any  # rows are the gains of all species, then their losses
     rates: Rates
     thermo: Thermodynamics
-    groups: Groups
+    groups: Groups  # reactions and their reverses
+    # float64 [species_count]: weights of the conserved sum that controls steps: mass numbers of
+    # nuclei.
     weight: np.ndarray
-    absolute: np.ndarray
+    absolute: np.ndarray  # float64 [species_count]: absolute tolerances of amounts
 
 
 class ExplicitWorkspace(NamedTuple):
-    """Workspace of a zone.
+    """Workspace of a zone."""
 
-    Attributes
-    ----------
-    y : ndarray, shape [species_count + 1]
-        Amounts [mol/g], and one.
-    start, predicted : ndarray, shape [species_count]
-        Amounts at the start of the step, and predicted amounts.
-    flow, early : ndarray, shape [2 * species_count]
-        Gains, then losses, now and at the start of the step.
-    found : ndarray
-        Products of complexes.
-    partial, reduced : ndarray
-        Scratch memory of sums over threads.
-    slots, slopes, partners, volumes, values : ndarray
-        Coefficients, their derivatives and inputs, and the values of entries of the flows.
-    held_value, held_complex : ndarray
-        Entries that a CUDA thread keeps in registers.
-    forward, backward, active, extent, ahead, back : ndarray, shape [group_count]
-        Coefficients of groups; 1 if a group is equilibrated, else 0; its extent of reaction to
-        equilibrium; its flows.
-    """
-
-    y: np.ndarray
+    y: np.ndarray  # [species_count + 1]: amounts [mol/g], and one
+    # [species_count]: amounts at the start of the step, and predicted amounts.
     start: np.ndarray
     predicted: np.ndarray
+    # [2 * species_count]: gains, then losses, now and at the start of the step.
     flow: np.ndarray
     early: np.ndarray
-    found: np.ndarray
+    found: np.ndarray  # products of complexes
+    # Scratch memory of sums over threads.
     partial: np.ndarray
     reduced: np.ndarray
+    # Coefficients, their derivatives and inputs, and the values of entries of the flows.
     slots: np.ndarray
     slopes: np.ndarray
     partners: np.ndarray
     volumes: np.ndarray
     values: np.ndarray
+    # Entries that a CUDA thread keeps in registers.
     held_value: np.ndarray
     held_complex: np.ndarray
+    # [group_count]: coefficients of groups; 1 if a group is equilibrated, else 0; its extent of
+    # reaction to equilibrium; its flows.
     forward: np.ndarray
     backward: np.ndarray
     active: np.ndarray

@@ -35,36 +35,24 @@ SLOW = 0.5
 
 
 class Groups(NamedTuple):
-    """Reactions and their reverses.
+    """Reactions and their reverses."""
 
-    Attributes
-    ----------
-    left, right : ndarray of uint32, shape [3, group_count]
-        Reactants and products; empty slots refer to the variable that is one.
-    left_change, right_change : ndarray of float64, shape [3, group_count]
-        Net change of each of them by one forward reaction.
-    forward_start, backward_start : ndarray of uint32, shape [group_count + 1]
-    forward, backward : ndarray of uint32
-        Forward and reverse reactions.
-    member_start : ndarray of uint32, shape [species_count + 1]
-        First group of each species, in `group`.
-    group : ndarray of uint32
-        Groups of species.
-    change : ndarray of float64
-        Net change of the species in each of them.
-    """
-
+    # uint32 [3, group_count]: reactants and products; empty slots refer to the variable that is
+    # one.
     left: np.ndarray
     right: np.ndarray
+    # float64 [3, group_count]: net change of each of them by one forward reaction.
     left_change: np.ndarray
     right_change: np.ndarray
+    # uint32 [group_count + 1].
     forward_start: np.ndarray
+    # uint32: forward and reverse reactions.
     forward: np.ndarray
     backward_start: np.ndarray
     backward: np.ndarray
-    member_start: np.ndarray
-    group: np.ndarray
-    change: np.ndarray
+    member_start: np.ndarray  # uint32 [species_count + 1]: first group of each species, in `group`
+    group: np.ndarray  # uint32: groups of species
+    change: np.ndarray  # float64: net change of the species in each of them
 
 
 def groups_of(structure: Structure, wanted: bool = True) -> Groups:

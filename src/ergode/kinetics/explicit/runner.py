@@ -90,29 +90,16 @@ def _launch(runner: ExplicitRunner, problem: Problem, device: Device, few: bool)
 
 def block_launch(
     device: Device,
-    bindings: dict[Any, Any],
+    bindings: dict[Any, Any],  # options from `launch.bindings_of`, and options of the runner
     system: ExplicitSystem,
     control: Control,
     max_steps: int,
     *,
-    few: bool = False,
+    few: bool = False,  # whether each multiprocessor has at most one zone
+    # Threads of a block; the default depends on the size of the network.
     threads: int | None = None,
 ) -> BlockLaunch:
-    """A kernel with a block for every zone.
-
-    Parameters
-    ----------
-    device : Device
-    bindings : mapping
-        Options from `launch.bindings_of`, and options of the runner.
-    system : ExplicitSystem
-    control : Control
-    max_steps : int
-    few : bool
-        Whether each multiprocessor has at most one zone.
-    threads : int, optional
-        Threads of a block; the default depends on the size of the network.
-    """
+    """A kernel with a block for every zone."""
     usual, registers = shape_for(system.absolute.size, True, few)
     kernel = kernels.cuda_kernel(loop.explicit_block, bindings=bindings, registers=registers)
     tables = put_table(device, system), system.flows.sums.place_count, put_table(device, control)

@@ -103,41 +103,24 @@ _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
 
 class StepVectors(NamedTuple):
-    """Vectors of a zone.
+    """Vectors of a zone."""
 
-    Attributes
-    ----------
-    y, new : ndarray, shape [variable_count + 1 + power_size]
-        Amounts at the start of the step, and at the current stage; then one, then powers.
-    change : ndarray, shape [variable_count]
-        dy/dt at the start.
-    trial : ndarray, shape [variable_count + 1]
-        dy/dt at the current stage; right-hand side and solution.
-    in_time : ndarray, shape [variable_count]
-        Derivative of dy/dt with respect to time.
-    columns : ndarray, shape [3 * variable_count]
-        df/dE and df/dQ, then w; and df/d ln rho of nuclei, then W_0^-1 times it.
-    stages : ndarray, shape [stage_count * variable_count]
-    matrix : ndarray, shape [entry_count]
-        The negative Jacobian, then its factors.
-    row : ndarray, shape [variable_count + 1]
-        Workspace of the elimination.
-    gram : ndarray, shape [invariant_count + 3, invariant_count]
-        Workspace of the projection.
-    pivoting, tile : ndarray
-        Workspace of the elimination by a block.
-    """
-
+    # [variable_count + 1 + power_size]: amounts at the start of the step, and at the current stage;
+    # then one, then powers.
     y: np.ndarray
     new: np.ndarray
-    change: np.ndarray
+    change: np.ndarray  # [variable_count]: dy/dt at the start
+    # [variable_count + 1]: dy/dt at the current stage; right-hand side and solution.
     trial: np.ndarray
-    in_time: np.ndarray
+    in_time: np.ndarray  # [variable_count]: derivative of dy/dt with respect to time
+    # [3 * variable_count]: df/dE and df/dQ, then w; and df/d ln rho of nuclei, then W_0^-1 times
+    # it.
     columns: np.ndarray
-    stages: np.ndarray
-    matrix: np.ndarray
-    row: np.ndarray
-    gram: np.ndarray
+    stages: np.ndarray  # [stage_count * variable_count]
+    matrix: np.ndarray  # [entry_count]: the negative Jacobian, then its factors
+    row: np.ndarray  # [variable_count + 1]: workspace of the elimination
+    gram: np.ndarray  # [invariant_count + 3, invariant_count]: workspace of the projection
+    # Workspace of the elimination by a block.
     pivoting: np.ndarray
     tile: np.ndarray
 

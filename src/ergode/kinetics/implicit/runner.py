@@ -115,30 +115,16 @@ def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many:
 
 def block_launch(
     device: Device,
-    bindings: dict[Any, Any],
+    bindings: dict[Any, Any],  # as from `launch.bindings_of` and `launch.matter_bindings`
     system: BlockSystem,
     tableau: Tableau,
-    options: tuple[float, int],
+    options: tuple[float, int],  # rtol and max_steps
     *,
-    few: bool = False,
+    few: bool = False,  # whether each multiprocessor has at most one zone
+    # Threads of a block; the default depends on the size of the network.
     threads: int | None = None,
 ) -> BlockLaunch:
-    """A kernel with a block for every zone.
-
-    Parameters
-    ----------
-    device : Device
-    bindings : mapping
-        As from `launch.bindings_of` and `launch.matter_bindings`.
-    system : BlockSystem
-    tableau : Tableau
-    options : tuple
-        rtol and max_steps.
-    few : bool
-        Whether each multiprocessor has at most one zone.
-    threads : int, optional
-        Threads of a block; the default depends on the size of the network.
-    """
+    """A kernel with a block for every zone."""
     if max(system.entry_count, system.flows.value_count) >= INDEXABLE:
         raise PlanError(
             f"the factors of the Jacobian have {system.entry_count} entries; at most "

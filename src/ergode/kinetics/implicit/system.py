@@ -202,17 +202,10 @@ def temperature_of(times, temperatures, below, last, since, y, species_count):
 
 
 class Isobar(NamedTuple):
-    """Of nuclei at constant pressure; zeros for all others.
+    """Of nuclei at constant pressure; zeros for all others."""
 
-    Attributes
-    ----------
-    pressure : float
-        The pressure that the zone keeps [dyn/cm2].
-    density : float
-        Density at the start of the step, from which the search for another begins [g/cm3].
-    """
-
-    pressure: float
+    pressure: float  # the pressure that the zone keeps [dyn/cm2]
+    # Density at the start of the step, from which the search for another begins [g/cm3].
     density: float
 
 

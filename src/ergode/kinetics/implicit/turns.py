@@ -15,20 +15,13 @@ class Turns(NamedTuple):
 
     Turn 0 is the start of the step. Each turn before `warmer` perturbs one kind of collision
     partner. The last direction is stage zero.
-
-    Attributes
-    ----------
-    warmer, denser : int
-        Perturbed temperature, and perturbed density at constant pressure.
-    charged : int
-        Perturbed sum of charges; the next turn perturbs the sum of squared charges.
-    later, last : int
-        Perturbed time; the last direction.
     """
 
+    # Perturbed temperature, and perturbed density at constant pressure.
     warmer: int
     denser: int
-    charged: int
+    charged: int  # perturbed sum of charges; the next turn perturbs the sum of squared charges
+    # Perturbed time; the last direction.
     later: int
     last: int
 
@@ -43,21 +36,9 @@ def turns_of(rates):
 
 
 class StepTime(NamedTuple):
-    """The time span of a step.
+    """The time span of a step."""
 
-    Attributes
-    ----------
-    below : int
-        The knot before its start.
-    since : float
-        Time from that knot to its start.
-    last : int
-        The last segment of the conditions that it touches.
-    h : float
-        Its length.
-    """
-
-    below: int
-    since: float
-    last: int
-    h: float
+    below: int  # the knot before its start
+    since: float  # time from that knot to its start
+    last: int  # the last segment of the conditions that it touches
+    h: float  # its length

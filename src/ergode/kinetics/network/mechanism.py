@@ -29,26 +29,14 @@ from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows, Powers
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The reactions of a mechanism, without their coefficients.
-
-    Attributes
-    ----------
-    species_count : int
-    orders : tuple of mapping of int to float
-        Orders of each reaction in species.
-    net : tuple of mapping of int to float
-        Net change of species by each reaction.
-    complexes : Complexes
-    powers : Powers
-    net_flows, gain_flows, loss_flows : Flows
-        All changes; the positive ones; the negative ones, as positive numbers.
-    """
+    """The reactions of a mechanism, without their coefficients."""
 
     species_count: int
-    orders: tuple[Mapping[int, float], ...]
-    net: tuple[Mapping[int, float], ...]
+    orders: tuple[Mapping[int, float], ...]  # orders of each reaction in species
+    net: tuple[Mapping[int, float], ...]  # net change of species by each reaction
     complexes: Complexes
     powers: Powers
+    # All changes; the positive ones; the negative ones, as positive numbers.
     net_flows: Flows
     gain_flows: Flows
     loss_flows: Flows
@@ -65,19 +53,10 @@ def reactants_of(orders: Mapping[int, float]) -> tuple[int, ...] | None:
 
 def structure_of(
     species_count: int,
-    orders: Sequence[Mapping[int, float]],
-    net: Sequence[Mapping[int, float]],
+    orders: Sequence[Mapping[int, float]],  # orders of each reaction in species
+    net: Sequence[Mapping[int, float]],  # change of each species that changes
 ) -> Structure:
-    """Tables of reactions.
-
-    Parameters
-    ----------
-    species_count : int
-    orders : sequence of mapping of int to float
-        Orders of each reaction in species.
-    net : sequence of mapping of int to float
-        Change of each species that changes.
-    """
+    """Tables of reactions."""
     nothing = species_count  # the variable that is always one
     powers: dict[tuple[tuple[int, float], ...], int] = {}
     left: list[tuple[int, ...]] = []

@@ -70,28 +70,14 @@ class _Slots:
 
 
 def rates_of(
-    network: ReactionNetwork,
-    orders: Sequence[Mapping[int, float]],
-    net: Sequence[Mapping[int, float]],
-    screening: int,
+    network: ReactionNetwork,  # of deterministic mass action
+    orders: Sequence[Mapping[int, float]],  # orders of every reaction in species
+    net: Sequence[Mapping[int, float]],  # net change of species by each reaction
+    screening: int,  # `NONE`, `WEAK` or `CHUGUNOV`
 ) -> Rates:
     """Tables of the coefficients of a network.
 
-    Parameters
-    ----------
-    network : ReactionNetwork
-        Of deterministic mass action.
-    orders : sequence of mapping of int to float
-        Orders of every reaction in species.
-    net : sequence of mapping of int to float
-        Net change of species by each reaction.
-    screening : int
-        `NONE`, `WEAK` or `CHUGUNOV`.
-
-    Raises
-    ------
-    ModelError
-        A coefficient is not supported; the message names the reaction.
+    Raises a ModelError if a coefficient is not supported; the message names the reaction.
     """
     table = network.reactions
     values: dict[str, Any] = {}

@@ -25,34 +25,19 @@ _MEV_PER_MOLE = MEV * AVOGADRO  # erg/mol
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """A network lowered to tables.
+    """A network lowered to tables."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Species.
-    structure : Structure
-    rates : Rates
-    thermo : Thermodynamics
-    mass : ndarray of float64, shape [species_count]
-        Mass number of nuclei, or one: mass fraction, or concentration, over specific amount.
-    invariants : ndarray of float64, shape [invariant_count, species_count]
-        Weights of conserved sums, linearly independent.
-    nuclear : bool
-        Species are nuclei: amounts are mass fractions.
-    molecular : bool
-        Species have NASA polynomials.
-    digest : str
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # species
     structure: Structure
     rates: Rates
     thermo: Thermodynamics
+    # float64 [species_count]: mass number of nuclei, or one: mass fraction, or concentration, over
+    # specific amount.
     mass: np.ndarray
+    # float64 [invariant_count, species_count]: weights of conserved sums, linearly independent.
     invariants: np.ndarray
-    nuclear: bool
-    molecular: bool
+    nuclear: bool  # species are nuclei: amounts are mass fractions
+    molecular: bool  # species have NASA polynomials
     digest: str
 
     @property
@@ -124,12 +109,8 @@ _KEPT: dict[tuple[str, str | None], Mechanism] = {}
 def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
     """Tables of a network, cached for the next call.
 
-    Raises
-    ------
-    ModelError
-        Part of the network is not supported by this engine; the message names it.
-    PlanError
-        The screening is unknown.
+    Raises a ModelError if part of the network is not supported by this engine; the message names
+    it. Raises a PlanError if the screening is unknown.
     """
     choice("screening", screening, SCREENING)
     key = network.digest, screening

@@ -85,10 +85,7 @@ class EquationOfState(HoldsFunctions):
 def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
     """Bindings of kernels that need only the energy.
 
-    Raises
-    ------
-    ModelError
-        The equation of state is unknown.
+    Raises a ModelError if the equation of state is unknown.
     """
     if isinstance(state, EquationOfState):
         return {STATE: OTHER, other_energy: UserFunction(state.energy)}
@@ -104,10 +101,7 @@ def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
 def bindings_of_state(state: str | EquationOfState) -> dict[Any, Any]:
     """Bindings of kernels that need energy and pressure.
 
-    Raises
-    ------
-    ModelError
-        The equation of state is unknown.
+    Raises a ModelError if the equation of state is unknown.
     """
     own = {}
     if isinstance(state, EquationOfState):
@@ -128,10 +122,7 @@ def check_range(
 ) -> None:
     """Refuse conditions beyond the table of ``"helmholtz"``.
 
-    Raises
-    ------
-    ModelError
-        A temperature or an amount of electrons is not in the table.
+    Raises a ModelError if a temperature or an amount of electrons is not in the table.
     """
     if state != "helmholtz":
         return

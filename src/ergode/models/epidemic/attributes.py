@@ -136,10 +136,7 @@ def _plain(key: Any) -> Any:
 def factors_by(owner: str, name: str, given: Any) -> Any:
     """A checked factor of a node: the name of an attribute, or numbers by attribute.
 
-    Raises
-    ------
-    ModelError
-        It is neither, or a number is negative.
+    Raises a ModelError if it is neither, or a number is negative.
     """
     if given is None or isinstance(given, str):
         return given
@@ -163,10 +160,7 @@ def factors_by(owner: str, name: str, given: Any) -> Any:
 def priority_by(owner: str, given: Any) -> Any:
     """A checked priority: the name of an attribute, numbers by attribute, or None.
 
-    Raises
-    ------
-    ModelError
-        It is none of these, or a number is negative.
+    Raises a ModelError if it is none of these, or a number is negative.
     """
     if given is not None and not isinstance(given, ByAttribute):
         check_text(owner, "priority", given)
@@ -179,10 +173,7 @@ def priority_by(owner: str, given: Any) -> Any:
 def attribute_values(contacts: Network, name: str) -> np.ndarray:
     """A node attribute by name.
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute.
+    Raises a ModelError if the network has no such attribute.
     """
     if name not in contacts.attributes:
         if isinstance(contacts, ComputedNetwork):
@@ -201,10 +192,7 @@ def attribute_values(contacts: Network, name: str) -> np.ndarray:
 def entry_of_nodes(division: tuple[Any, ...], contacts: Network) -> np.ndarray:
     """Index of the entry of every node, shape [node_count].
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute, or a node's value has no entry.
+    Raises a ModelError if the network has no such attribute, or a node's value has no entry.
     """
     name, keys, edges = division
     values = attribute_values(contacts, name)
@@ -254,10 +242,8 @@ def _span(values: np.ndarray) -> tuple[int, np.ndarray] | None:
 def factor_of_nodes(given: str | ByAttribute, contacts: Network) -> np.ndarray:
     """A factor of every node, float32 [node_count].
 
-    Raises
-    ------
-    ModelError
-        The network has no such attribute, a node's value has no entry, or a factor is negative.
+    Raises a ModelError if the network has no such attribute, a node's value has no entry, or a
+    factor is negative.
     """
     if isinstance(given, ByAttribute):
         return np.asarray(given.entries, np.float32)[entry_of_nodes(given.division, contacts)]

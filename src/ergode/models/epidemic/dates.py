@@ -31,10 +31,7 @@ def dates_of(name: str, values: Any) -> np.ndarray | None:
     Dates are text such as ``"2026-03-01"`` or ``"2026-03-01 12:00"``, or those of `datetime`, NumPy
     or pandas.
 
-    Raises
-    ------
-    ModelError
-        A date does not exist, is missing, or has a time zone.
+    Raises a ModelError if a date does not exist, is missing, or has a time zone.
     """
     listed = isinstance(values, Iterable) and not isinstance(values, str)
     plain: Any = list(values) if listed and not hasattr(values, "__array__") else values
@@ -103,10 +100,7 @@ def as_tuple(moments: np.ndarray) -> tuple[Any, ...]:
 def origin_of(origin: Any, times: Any) -> Any:
     """The date of time zero: `origin`, or the earliest of `times` if these are dates.
 
-    Raises
-    ------
-    ModelError
-        `origin` is not a date.
+    Raises a ModelError if `origin` is not a date.
     """
     if origin is None:
         dates = dates_of("times", times)
@@ -122,10 +116,7 @@ def days_since(
 ) -> Any:
     """Dates as days since the origin; numbers as they are.
 
-    Raises
-    ------
-    ModelError
-        There is no origin, or a date lies before it.
+    Raises a ModelError if there is no origin, or a date lies before it.
     """
     dates = dates_of(name, values)
     if dates is None:

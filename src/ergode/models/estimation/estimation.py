@@ -60,10 +60,7 @@ class Estimation:
     def one_at_a_time(self, who: str) -> None:
         """Refuse several densities, because `who` takes one.
 
-        Raises
-        ------
-        ModelError
-            There are several densities.
+        Raises a ModelError if there are several densities.
         """
         if self.layout.dims:
             raise ModelError(
@@ -84,10 +81,7 @@ def estimation(
 ) -> Estimation:
     """Check the user's arguments; `reserved` are names in the result.
 
-    Raises
-    ------
-    ModelError
-        An argument is invalid, or does not suit the field.
+    Raises a ModelError if an argument is invalid, or does not suit the field.
     """
     check_field(field)
     field.refuse_arrays("a density")

@@ -143,10 +143,7 @@ class Maneuver:
 def in_order_of_time(maneuvers: Any, field: VectorField, times: np.ndarray) -> list[Maneuver]:
     """One maneuver for each time, as arrays, sorted by time, within the times of a run.
 
-    Raises
-    ------
-    ModelError
-        One is not a maneuver, or does not fit; the message says which.
+    Raises a ModelError if one is not a maneuver, or does not fit; the message says which.
     """
     if isinstance(maneuvers, Maneuver):
         maneuvers = [maneuvers]

@@ -241,10 +241,7 @@ class Measurement(HoldsFunctions):
 def in_order(measurements: Any, field: VectorField, times: np.ndarray) -> list[Measurement]:
     """Measurements sorted by time, each valid for a field and within the times of a run.
 
-    Raises
-    ------
-    ModelError
-        One is not a measurement, or does not fit; the message says which.
+    Raises a ModelError if one is not a measurement, or does not fit; the message says which.
     """
     if isinstance(measurements, Measurement):
         measurements = [measurements]

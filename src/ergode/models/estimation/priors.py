@@ -290,10 +290,8 @@ class Density(Prior):
 def side_by_side(prior: Any) -> tuple[list[Prior], bool]:
     """A list of priors, and whether the user gave several.
 
-    Raises
-    ------
-    ModelError
-        It is not a prior or a list of priors, or an element of the list is several priors.
+    Raises a ModelError if it is not a prior or a list of priors, or an element of the list is
+    several priors.
     """
     if isinstance(prior, Prior):
         several = prior.each
@@ -353,10 +351,7 @@ def covariance_of(
 
     If it `may_be_singular`, positive semi-definite.
 
-    Raises
-    ------
-    ModelError
-        It is not.
+    Raises a ModelError if it is not.
     """
     try:
         matrix = np.array(on_host(value), np.float64)

@@ -110,10 +110,7 @@ class ArrayField:
     def check_times(self, grid: np.ndarray) -> None:
         """Refuse a run that goes beyond a recorded table.
 
-        Raises
-        ------
-        ModelError
-            It does; the message names the table.
+        Raises a ModelError if it does; the message names the table.
         """
         for name, one in self.recorded.items():
             if one.times[0] > grid.min() or one.times[-1] < grid.max():
@@ -129,10 +126,7 @@ def array_field(
 ) -> ArrayField:  # fmt: skip
     """The array variables of a `VectorField`, checked.
 
-    Raises
-    ------
-    ModelError
-        A shape, a function or a constant is invalid.
+    Raises a ModelError if a shape, a function or a constant is invalid.
     """
     if component is not None and rhs is not None:
         raise ModelError("component and rhs are both given; expected one of them")
@@ -304,10 +298,7 @@ def by_variable(
 def constant(value: Any, arguments: Sequence[str], what: str) -> FunctionType:
     """A function that returns the number given in its place.
 
-    Raises
-    ------
-    ModelError
-        The number is not finite.
+    Raises a ModelError if the number is not finite.
     """
     if isinstance(value, bool) or not abs(value) <= sys.float_info.max:
         raise ModelError(f"{what} is {value!r}; expected a function or a finite number")

@@ -43,10 +43,7 @@ def check_crosses(function: Any) -> None:
 
     Other objects than functions are refused elsewhere.
 
-    Raises
-    ------
-    ModelError
-        It is a condition, or its values are zero and numbers of one sign.
+    Raises a ModelError if it is a condition, or its values are zero and numbers of one sign.
     """
     function = as_function(function)
     if not isinstance(function, FunctionType):

@@ -15,10 +15,7 @@ _ROUNDING = 1e-10
 def correlation_of(value: Any, size: int) -> Rows | None:
     """Correlations of `size` processes as rows; None if the processes are independent.
 
-    Raises
-    ------
-    ModelError
-        It is no correlation matrix.
+    Raises a ModelError if it is no correlation matrix.
     """
     try:
         matrix = np.array(value, np.float64)

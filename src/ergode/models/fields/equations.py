@@ -128,10 +128,8 @@ def function_of_state(expressions: Sequence[Any], field: VectorField, what: str)
     what : str
         Name of the argument, for messages.
 
-    Raises
-    ------
-    ModelError
-        An expression is not arithmetic, or uses a name that the field does not have.
+    Raises a ModelError if an expression is not arithmetic, or uses a name that the field does not
+    have.
     """
     trees = [_parsed(what, text) for text in expressions]
     delays: list[tuple[str, str]] = []

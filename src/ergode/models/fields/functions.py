@@ -50,10 +50,8 @@ def check_function(
 ) -> None:
     """Refuse a function that cannot be compiled to one number for each variable.
 
-    Raises
-    ------
-    ModelError
-        It is not a function, or has another form; the message explains it in one line.
+    Raises a ModelError if it is not a function, or has another form; the message explains it in one
+    line.
     """
     function, tree = check_form(function, arguments, what)
     name = function.__name__
@@ -80,10 +78,7 @@ def check_form(
 ) -> tuple[FunctionType, ast.FunctionDef]:
     """A user's function and its syntax tree.
 
-    Raises
-    ------
-    ModelError
-        It is not a function with these arguments.
+    Raises a ModelError if it is not a function with these arguments.
     """
     function = as_function(function)
     if not isinstance(function, FunctionType):
@@ -96,10 +91,7 @@ def check_form(
 def check_parts(function: FunctionType, tree: ast.FunctionDef) -> None:
     """Refuse a function that does not work on single numbers, or cannot be compiled.
 
-    Raises
-    ------
-    ModelError
-        It does not; the message names the unsupported syntax.
+    Raises a ModelError if it does not; the message names the unsupported syntax.
     """
     name = function.__name__
     for part in ast.walk(tree):

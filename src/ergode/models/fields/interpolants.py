@@ -19,18 +19,10 @@ _LEAST = {"linear": 2, "cubic": 4}
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """A function of one number that interpolates given points; made by `interpolant`.
+    """A function of one number that interpolates given points; made by `interpolant`."""
 
-    Attributes
-    ----------
-    times : ndarray, shape [point_count]
-        The knots.
-    values : ndarray, shape [point_count]
-    kind : {"linear", "cubic"}
-    """
-
-    times: np.ndarray
-    values: np.ndarray
+    times: np.ndarray  # [point_count]: the knots
+    values: np.ndarray  # [point_count]
     kind: Kind
 
     def __call__(self, t: float) -> float:

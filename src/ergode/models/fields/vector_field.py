@@ -286,10 +286,7 @@ class VectorField(HoldsFunctions):
 def check_field(field: Any) -> None:
     """Refuse anything but a vector field.
 
-    Raises
-    ------
-    ModelError
-        It is not a vector field.
+    Raises a ModelError if it is not a vector field.
     """
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")

@@ -175,10 +175,8 @@ def seed_word(seed: Any) -> np.uint64:
 def square_matrix(name: str, values: Any, size: int, members: str) -> np.ndarray:
     """A matrix with a non-negative number for each pair of `size` members.
 
-    Raises
-    ------
-    ModelError
-        It has another shape, or a number is negative or not finite; the message names the first.
+    Raises a ModelError if it has another shape, or a number is negative or not finite; the message
+    names the first.
     """
     found = as_numbers(values)
     if found is None or found.shape != (size, size):

@@ -34,11 +34,8 @@ def from_scipy(matrix: Any, directed: bool | None = None) -> ContactNetwork:
     -------
     ContactNetwork
 
-    Raises
-    ------
-    ModelError
-        The matrix is not square, an element is negative or not finite, or `directed` is False and
-        the matrix is not symmetric.
+    Raises a ModelError if the matrix is not square, an element is negative or not finite, or
+    `directed` is False and the matrix is not symmetric.
 
     Examples
     --------
@@ -109,10 +106,8 @@ def from_networkx(graph: networkx.Graph, weight: str | None = None) -> ContactNe
     -------
     ContactNetwork
 
-    Raises
-    ------
-    ModelError
-        The graph is empty, or an edge has no such attribute, or not a sound number there.
+    Raises a ModelError if the graph is empty, or an edge has no such attribute, or not a sound
+    number there.
 
     Examples
     --------
@@ -160,10 +155,8 @@ def from_igraph(graph: Any, weight: str | None = None) -> ContactNetwork:
     -------
     ContactNetwork
 
-    Raises
-    ------
-    ModelError
-        The graph is empty, or an edge has no such attribute, or not a sound number there.
+    Raises a ModelError if the graph is empty, or an edge has no such attribute, or not a sound
+    number there.
 
     Examples
     --------

@@ -39,25 +39,17 @@ def index_dtype(largest: int) -> type[np.signedinteger]:
 
 
 def build_rows(
+    # [edge_count]: node ids below `node_count`. Self-loops are dropped.
     source: np.ndarray,
     target: np.ndarray,
-    node_count: int,
+    node_count: int,  # number of rows
     *,
-    directed: bool,
+    directed: bool,  # whether an edge makes one arc, or one each way
+    # float32 [edge_count]: weights of edges; weights of duplicate arcs are added. Without weights,
+    # duplicates merge.
     weights: np.ndarray | None = None,
 ) -> Rows:
     """Compressed rows, sorted by target, of a list of checked edges.
-
-    Parameters
-    ----------
-    source, target : ndarray of int, shape [edge_count]
-        Node ids below `node_count`. Self-loops are dropped.
-    node_count : int
-        Number of rows.
-    directed : bool
-        Whether an edge makes one arc, or one each way.
-    weights : ndarray of float32, shape [edge_count], optional
-        Weights of edges; weights of duplicate arcs are added. Without weights, duplicates merge.
 
     Returns
     -------

@@ -26,10 +26,7 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
         Weights by index of the species, ascending, without common divisor; positive if a positive
         combination was found.
 
-    Raises
-    ------
-    ModelError
-        A stoichiometry is not a whole number.
+    Raises a ModelError if a stoichiometry is not a whole number.
     """
     matrix = stoichiometry.tocsr()
     if (matrix.data != np.rint(matrix.data)).any():

@@ -43,11 +43,8 @@ def law_of(
 
     Of species in `continuous`, whose amounts are real numbers, equal molecules count as n^2.
 
-    Raises
-    ------
-    ModelError
-        Its coefficient depends on conditions, a stoichiometry of mass action is not whole, or a
-        deterministic rate constant has reactants in different compartments.
+    Raises a ModelError if its coefficient depends on conditions, a stoichiometry of mass action is
+    not whole, or a deterministic rate constant has reactants in different compartments.
 
     Examples
     --------

@@ -91,10 +91,7 @@ def volume_power(network: ReactionNetwork, k: int) -> tuple[str | None, float]:
     A reaction of order m with the deterministic constant k has the propensity k V^(1 - m) times
     the number of ordered choices of its reactants.
 
-    Raises
-    ------
-    ModelError
-        Its reactants are in different compartments.
+    Raises a ModelError if its reactants are in different compartments.
     """
     table = network.reactions
     members, counts = reactants_of(network, k)

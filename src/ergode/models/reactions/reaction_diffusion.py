@@ -403,10 +403,7 @@ def _whole(name: str, values: np.ndarray, network: ReactionNetwork) -> np.ndarra
 def _in_voxel(network: ReactionNetwork, volume: float) -> ReactionNetwork:
     """The network of one voxel: all species are in a compartment of its volume.
 
-    Raises
-    ------
-    ModelError
-        The network has what a voxel cannot have.
+    Raises a ModelError if the network has what a voxel cannot have.
     """
     for what, found in (
         ("events", network.events),
