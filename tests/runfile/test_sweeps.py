@@ -101,6 +101,13 @@ def test_a_list_of_tolerances_of_kinetics_is_by_zone(tmp_path):
     path = tmp_path / "sweep.toml"
     path.write_text(KINETICS + "rtol = [1e-3, 1e-5]\n")
     np.testing.assert_array_equal(read(path).request.options["rtol"], [1e-3, 1e-5])
+    for written, expected in (
+        ("1e-9", 1e-9),
+        ("[1e-9, 1e-8]", [1e-9, 1e-8]),
+        ("{ A = 1e-9 }", {"A": 1e-9}),
+    ):
+        path.write_text(KINETICS + f"atol = {written}\n")
+        assert read(path).request.options["atol"] == expected
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,14 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot)
 
 
+def absolute(table: Table, key: str) -> float | list[float] | dict[str, float]:
+    """The absolute tolerance of a key: one, or one for each species, in order or by name."""
+    if not isinstance(table.values[key], dict):
+        return table.one_or_more(key)
+    part = table.table(key)
+    return {name: part.number(name) for name in part.values}
+
+
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
 NEEDED = ("network",)
@@ -48,7 +56,8 @@ READERS: Readers = {
     **dict.fromkeys(("parameters", "initial"), Table.swept),
     **dict.fromkeys(("temperature", "density", "pressure", "sunlight", "rtol"), Table.one_or_more),
     **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),
-    **dict.fromkeys(("atol", "conservation_tolerance"), Table.number),
+    "atol": absolute,
+    "conservation_tolerance": Table.number,
 }
 
 

@@ -75,6 +75,7 @@ _BY_READER: dict[Any, Schema] = {
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
+    kinetics.absolute: {**_SEVERAL, "type": ["number", "array", "object"]},
     kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
