@@ -86,7 +86,7 @@ def test_what_goes_between_layouts_compiles():
     code = np.ones(3, np.uint8)
     load = (0, 3, two, one, one, np.ones(2), 1, 1, 1.0, 1.0, np.ones((3, 1)), out, code)
     burned = Burned(two, one, code, one)
-    tolerances = (0, 3, one, two, np.ones(2), 1.0, 1, np.ones((3, 4)), out, code)
+    tolerances = (0, 3, one, two, np.ones(2), 1.0, 1, 1, np.ones((3, 4)), out, code)
     store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1.0, one)
     store += (np.ones((9, 9)), np.ones(2), burned)
     matter = (0, 3, two, one, one, one, one, np.ones(3), np.ones(3))

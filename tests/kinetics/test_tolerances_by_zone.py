@@ -147,7 +147,17 @@ def test_rows_of_a_device_are_those_of_the_host(kind):
         checked = np.zeros(5, np.uint8)
         usual = usual_of(mechanism, 1e-4, 10.0)
         resolve("cpu").run(
-            run, 5, relative, absolute, mechanism.mass, usual, complete, found, out, checked
+            run,
+            5,
+            relative,
+            absolute,
+            mechanism.mass,
+            usual,
+            int(mechanism.molecular),
+            complete,
+            found,
+            out,
+            checked,
         )
         np.testing.assert_array_equal(np.isnan(out[:, 0, 0]), checked == Status.INVALID_INPUT)
         return found, checked

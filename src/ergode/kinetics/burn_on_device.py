@@ -119,7 +119,7 @@ def burn_on_device(
             device.run(
                 own_tolerances, stop - start, relative[part] if relative.size > 1 else relative,
                 absolute[part] if absolute.shape[0] > 1 else absolute, mass, usual,
-                int("atol" in given), own, out, checked[part],
+                int(mechanism.molecular), int("atol" in given), own, out, checked[part],
             )  # fmt: skip
         history = ConditionHistory(times, hot[part].reshape(-1, 1), inside, unswept, tolerances=own)
         status = launch.start(history, grid_there, out).status
@@ -204,7 +204,7 @@ def _load(  # type: ignore[no-untyped-def]
 
 
 def _own_tolerances(  # type: ignore[no-untyped-def]
-    zone, relative, absolute, mass, usual, complete, rows, out, checked
+    zone, relative, absolute, mass, usual, molecular, complete, rows, out, checked
 ):
     """As `Tolerances.rows`, of one cell; not `complete`: NaN stands for the usual tolerance."""
     rtol = relative[zone if relative.size > 1 else 0]
@@ -219,7 +219,7 @@ def _own_tolerances(  # type: ignore[no-untyped-def]
             if complete:
                 sound = sound and value > 0.0 and value < INFINITY
             elif value != value:
-                value = usual * shrink
+                value = usual if molecular else usual * shrink
             value /= mass[i]
         rows[zone, i] = value
     rows[zone, width] = rtol

@@ -160,7 +160,8 @@ def integrate(
         The default for mass fractions is 1e-8. Otherwise the default is 1e-12 (1e-18 with NASA
         polynomials) times a power of ten: the one just below the largest initial amount of a
         reacting species, in the zone where this amount is smallest. For an rtol below 1e-4 the
-        default decreases in proportion to rtol. The attribute ``atol`` of the result records it.
+        default decreases in proportion to rtol, except with NASA polynomials. The attribute
+        ``atol`` of the result records it.
         With tolerances by zone, which the implicit methods have, the variables ``rtol`` and
         ``atol`` record them. Each zone is then bitwise equal to that of a separate call, if `atol`
         is given and no condition is a function of time.

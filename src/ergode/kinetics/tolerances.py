@@ -187,10 +187,15 @@ def _table(atol: Any, count: int, cells: tuple[int, ...] | None) -> np.ndarray:
 
 
 def usual_of(mechanism: Mechanism, rtol: Any, scale: float) -> Any:
-    """The absolute tolerance of amounts if none is given; it shrinks with `rtol`."""
-    # Traces of radicals determine the ignition delay, so they are resolved from tiny amounts.
-    kind = _MOLECULAR if mechanism.molecular else _RELATIVE
-    return np.minimum(1.0, rtol / USUAL_RTOL) * (_NUCLEAR if mechanism.nuclear else kind) * scale
+    """The absolute tolerance of amounts if none is given; that of molecules is always the same.
+
+    Traces of radicals determine the ignition delay, so they are resolved from tiny amounts. Below
+    those is nothing but rounding.
+    """
+    if mechanism.molecular:
+        return np.ones_like(rtol, float) * (_MOLECULAR * scale)
+    kind = _NUCLEAR if mechanism.nuclear else _RELATIVE
+    return np.minimum(1.0, rtol / USUAL_RTOL) * kind * scale
 
 
 def scale_of(mechanism: Mechanism, zones: Zones) -> float:

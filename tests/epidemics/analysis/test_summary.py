@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray
 
 import ergode
 from ergode import ModelError
@@ -26,6 +27,12 @@ def test_summary_and_incidence(counts, contacts):
     incidence = ergode.epidemics.incidence(counts)
     total = incidence.sum("interval") + 5
     np.testing.assert_allclose(total / contacts.node_count, found["attack_rate"])
+
+
+def test_of_counts_that_are_in_a_store(counts):
+    pytest.importorskip("dask")
+    for analysis in (summary, ergode.epidemics.incidence):
+        xarray.testing.assert_identical(analysis(counts.chunk()).compute(), analysis(counts))
 
 
 def test_peaks_of_any_compartment_and_of_all_strata_together(counts):

@@ -40,6 +40,21 @@ def test_a_titration_turns_where_the_acid_ends(method, errors, device):
         assert np.abs(found["concentration"][0, 1:] - exact).max() < errors * rtol + 3e-6
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+def test_species_of_an_order_below_one_end(method, device):
+    for order in (0.1, 0.5):
+        law = ergode.PowerLaw(1.0, {"A": order})
+        network = ergode.ReactionNetwork(
+            {"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant=law)]
+        )
+        found = integrate(network, times=[0, 0.5, 3], rtol=1e-6, method=method, device=device)
+        half = (1 - 0.5 * (1 - order)) ** (1 / (1 - order))
+        assert found["status"].item() == 0
+        assert found["concentration"][0, 1, 0] == pytest.approx(half, abs=1e-4)
+        assert found["concentration"][0, 2, 0] == 0.0
+
+
 NUCLEI = [
     "p", "n", "he4", "c12", "o16", "ne20", "na23", "mg23", "mg24", "al27", "si28", "p31", "s32",
 ]  # fmt: skip

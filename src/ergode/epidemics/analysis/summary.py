@@ -68,7 +68,7 @@ def summary(
     count = counts["count"]
     inside = count.sel(compartment=names).sum("compartment", skipna=False)
     run = inside.notnull().all("time")  # false for unfinished parts of a sweep
-    at = inside.fillna(-1).argmax("time")
+    at = inside.fillna(-1).argmax("time").compute()  # an index, also where counts are in a store
     population = count.isel(time=0, replicate=0, drop=True).sum("compartment", skipna=False)
     result = xarray.Dataset(
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
-from ergode.kinetics.kernel_options import TIMED
+from ergode.kinetics.kernel_options import POWERS, TIMED
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -71,7 +71,9 @@ def finish_step(method, absolute, rtol, vectors):
         new[i] = total
         relative = rtol * max(abs(y[i]), abs(total))
         ratio = abs(error) / (absolute[i] + relative)
-        below = (-total - ROUNDING * size) / (BELOW * absolute[i] + relative)
+        # A species of an order below one ends in a finite time: no steps lead there from above.
+        least = absolute[i] * (1.0 if POWERS else BELOW)
+        below = (-total - ROUNDING * size) / (least + relative)
         if below > ratio:
             ratio = below
         part += ratio * ratio
