@@ -303,6 +303,8 @@ def integrate(
         raise ModelError(
             "neutrino_losses is for nuclei that heat themselves; expected heating and nuclei"
         )
+    if equation_of_state != "ideal" and not mechanism.nuclear:
+        raise ModelError("equation_of_state is for nuclei, and the network has none")
     options = Options(
         chosen.runner, one_rtol, one_atol, reference_control, limit, equation_of_state,
         bool(neutrino_losses),

@@ -219,7 +219,7 @@ class Table:
     def tables(self, key: str) -> Iterator[Table]:
         """The tables in a key's list of tables."""
         for number, values in enumerate(self.items(key), 1):
-            name = f"{self.name}.{key} {number}"
+            name = f"{self.name}.{key} {number}".lstrip(".")
             if not isinstance(values, dict):
                 raise self.error(f"[{name}] is {short(values)}; expected a table")
             yield self._within(values, name)

@@ -35,6 +35,14 @@ def test_of_counts_that_are_in_a_store(counts):
         xarray.testing.assert_identical(analysis(counts.chunk()).compute(), analysis(counts))
 
 
+def test_line_lists_have_no_incidence(contacts, model):
+    cases = simulate(
+        model, contacts, initial={"I": 5}, times=[0, 5.0], output="line_list", device="cpu"
+    )
+    with pytest.raises(ModelError, match="expected a Dataset from simulate"):
+        ergode.epidemics.incidence(cases)
+
+
 def test_peaks_of_any_compartment_and_of_all_strata_together(counts):
     found = summary(counts, ["I", "R"])
     inside = counts["count"].sel(compartment=["I", "R"]).sum("compartment").values

@@ -254,6 +254,8 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
         The coordinate ``interval`` is the middle of each interval [time]; if the counts have dates,
         ``date(interval)`` is that of the middle.
     """
+    if "cases" not in counts:
+        raise ModelError("expected a Dataset from simulate(..., output='counts')")
     cases = counts["cases"].drop_vars("date", errors="ignore")
     time = counts["time"].values
     axis = cases.get_axis_num("time")
