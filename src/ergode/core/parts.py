@@ -81,7 +81,7 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
 
 
 def join(found: list[xarray.Dataset], dim: str) -> xarray.Dataset:
-    """Join parts, of which the random numbers are known to be those of one call."""
+    """Join parts whose random numbers are those of one call."""
     import xarray
 
     for number, part in enumerate(found[1:], 1):

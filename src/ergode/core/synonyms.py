@@ -63,7 +63,7 @@ _OTHERS = {
     # schemes of densities
     "split": "strang splitting dst3",
     "corner-transport": "ctu gbees upwind godunov",
-    # outputs, and what is kept
+    # outputs, and which times of them are kept
     "trajectories": "paths samplepaths timeseries full",
     "counts": "trajectories timeseries curves",
     "statistics": "moments mean means summary averages stats",

@@ -21,7 +21,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 
 # Numbers below one are at most this far apart.
 _SPACING: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
-# Smallest tail of which the quantiles are still resolved.
+# Below this probability of a tail, its quantiles are not resolved.
 _RAREST: dict[Precision, float] = {"float32": 1e-28, "float64": 1e-290}
 _SPACING_MOST = 2.0**-9  # of the shortest stay: less than 5e-4 of its transmissions are lost
 

@@ -117,8 +117,8 @@ def take_stages(group, t, h, t1, looked, p, run, w):
 def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
     """Solve for the right-hand side of stage `s`, which its row holds, divided by h.
 
-    The size of what is left, infinite if no solution was found; and the number of directions that
-    are kept, and where the next will be.
+    Returns the size of the residual, infinite if no solution was found, the number of kept
+    directions, and the place of the next one.
     """
     n, per = w.y.size, 1.0 / real(w.y.size)
     kept = (w.k.shape[0] - (STAGES + _KEPT)) // 2

@@ -554,7 +554,7 @@ def _with_linear(total, linear, n):
     if not linear > 0.0:
         return total
     error = math.sqrt(total / n)
-    # As small as it was to be, an error of linear systems says nothing about steps.
+    # An error of the linear systems within its limit does not make a step shorter.
     error = error + linear if linear > 2.0 * LINEAR else error / (1.0 - linear)
     return n * error * error
 

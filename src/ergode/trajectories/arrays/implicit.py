@@ -175,7 +175,7 @@ class ImplicitRunner:
                 y1 = y + self._tableau[rosenbrock.M] @ u
                 scale = self._scale(np.maximum(np.abs(y), np.abs(y1)))
                 estimate = root_mean_square(self._tableau[rosenbrock.ERROR] @ u / scale)
-                # As small as it was to be, an error of linear systems says nothing about steps.
+                # An error of the linear systems within its limit does not make a step shorter.
                 error = estimate + error if error > 2 * LINEAR else estimate / (1 - error)
                 if error <= 1.0 and (control.powers or soonest < t1):
                     missed = [self._missed_inside(x, me, t, size, y, u, scale) for x in probes]

@@ -5,8 +5,8 @@ derivatives.  The search directions p of a step, whose images A p are orthonorma
 later stage has in the span of the images is solved without an evaluation.  Only the newest
 directions are kept, which is the method Orthomin.  Unknowns and residuals are in units of the
 tolerance.  A stage is solved until its error is a small part of the tolerance (see
-`conjugate_residuals`, the same method in a kernel), and what is left is added to the error of the
-step.
+`conjugate_residuals`, the same method in a kernel).  The remaining residual counts in the error of
+the step.
 
 S. C. Eisenstat, H. C. Elman, M. H. Schultz, SIAM J. Numer. Anal. 20, 345 (1983), section 2
 (GCR and Orthomin); P. N. Brown, A. C. Hindmarsh, SIAM J. Numer. Anal. 23, 610 (1986) (differences

@@ -27,7 +27,7 @@ from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS, MOST, Method
 from ergode.trajectories.observables import Observable
 
-_ROOM = 100_000  # unknowns of which each thread of a CPU has room for directions
+_ROOM = 100_000  # most unknowns for which every CPU thread keeps directions of its own
 _SPARSE = 20_000  # unknowns up to which factors of a matrix that is no band have room
 
 
