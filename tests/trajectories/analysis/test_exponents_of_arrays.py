@@ -79,7 +79,8 @@ def test_a_short_run_is_that_of_numpy(form, device):
     )  # fmt: skip
     assert found["exponent"].dims == ("trajectory", "exponent_number")
     for x, force, exponents in zip(start, forces, found["exponent"].values, strict=True):
-        np.testing.assert_allclose(exponents, plain(x, force, 4, 0.3, 0.6, 1.5), atol=1e-5)
+        growth = plain(x, force, 4, 0.3, 0.6, 1.5)
+        np.testing.assert_allclose(exponents, np.sort(growth)[::-1], atol=1e-5)
 
 
 @pytest.mark.exhaustive
