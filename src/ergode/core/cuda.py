@@ -510,27 +510,6 @@ def resources(compiled: Any) -> dict[str, int]:
     }
 
 
-def elapsed(work: Any, repeats: int) -> list[float]:
-    """Device time of each of `repeats` calls of `work()`, measured with CUDA events [s]."""
-    times = []
-    for _ in range(repeats):
-        start, end = cuda.event(), cuda.event()
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(cuda.event_elapsed_time(start, end) / 1e3)
-    return times
-
-
-def copy_bandwidth(gigabytes: float = 4.0) -> float:
-    """Memory bandwidth of a large copy on the device [bytes/s]: an upper bound for any kernel."""
-    source = cuda.device_array(int(gigabytes * 2**30), np.uint8)
-    target = cuda.device_array_like(source)
-    seconds = elapsed(lambda: driver.device_to_device(target, source, source.nbytes), 7)
-    return 2 * source.nbytes / sorted(seconds)[len(seconds) // 2]
-
-
 @contextmanager
 def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
     """Let device functions compile for `capability` without a device."""
