@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 import ergode
 from ergode.core import checkpoint
 from ergode.trajectories import integrate
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers
 from ergode.trajectories.backward import reversed_field
 from ergode.trajectories.methods import METHODS
 
@@ -244,7 +244,7 @@ def test_lanes_threads_and_counts_change_no_bit(how, monkeypatch):
     for count in (1, 7, 8, 9, 64):
         one = integrate(LORENZ, initial={"x": first[:count]}, device="cpu:1", **common)["x"].values
         np.testing.assert_array_equal(one, found[:count])
-    monkeypatch.setattr(runners, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(followers, "_CACHE_BYTES", 0)
     alone = integrate(LORENZ, initial={"x": first}, device="cpu:2", **common)["x"].values
     np.testing.assert_array_equal(alone, found)
 

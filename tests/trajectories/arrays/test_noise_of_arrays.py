@@ -10,7 +10,7 @@ from scipy import stats
 
 import ergode
 from ergode.trajectories import integrate
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers
 from ergode.trajectories.steppers.noise import Paths
 
 
@@ -360,7 +360,7 @@ def test_lanes_threads_and_counts_change_no_bit(method, noise, monkeypatch):
     for count in (1, 9, 64):
         few = solve(field, replicates=count, **common, device="cpu:1")["x"].values
         np.testing.assert_array_equal(few, found[:count])
-    monkeypatch.setattr(runners, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(followers, "_CACHE_BYTES", 0)
     alone = solve(field, replicates=65, **common, device="cpu:2")["x"].values
     np.testing.assert_array_equal(alone, found)
     other = solve(field, replicates=1, **{**common, "seed": 5})["x"].values

@@ -18,7 +18,7 @@ from ergode.trajectories import (
     ZeroCrossing,
     integrate,
 )
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers
 from ergode.trajectories.steppers.noise import Paths
 
 
@@ -280,7 +280,7 @@ def test_lanes_threads_and_counts_change_no_bit(how, monkeypatch):
     assert lanes["event"].values.tolist() == ["third", "second_or_time", "very_high", "kick"]
     same(integrate(field_of(40), initial={"x": first[:8]}, device="cpu:1", **common),
          lanes.isel(trajectory=slice(8)))  # fmt: skip
-    monkeypatch.setattr(runners, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(followers, "_CACHE_BYTES", 0)
     same(integrate(field_of(40), initial={"x": first}, device="cpu:2", **common), lanes)
 
 
