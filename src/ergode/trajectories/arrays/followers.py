@@ -19,12 +19,10 @@ from ergode.core.devices import CPU
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.outcome import Outcome
 from ergode.trajectories.arrays import noisy
+from ergode.trajectories.arrays.arguments import Out, Run, Workspace
 from ergode.trajectories.arrays.equations import BLOCK
 from ergode.trajectories.arrays.group import (
     IN_SHARED,
-    Out,
-    Run,
-    Workspace,
     look,
     step_with_noise,
 )

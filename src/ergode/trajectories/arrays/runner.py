@@ -24,6 +24,7 @@ from ergode.trajectories.arrays import (
     rosenbrock,
     stabilised,
 )
+from ergode.trajectories.arrays.arguments import Run
 from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.delayed import Delayed
 from ergode.trajectories.arrays.equations import bindings_of_arrays
@@ -35,7 +36,6 @@ from ergode.trajectories.arrays.group import (
     RESUMES,
     ROWS,
     STABILISED,
-    Run,
     chebyshev_stages,
     implicit_stages,
     spectral_radius,
@@ -193,7 +193,7 @@ class Runner:
 
     @property
     def watched_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of `group.Workspace.g` and `s` of one trajectory."""
+        """Shapes of `arguments.Workspace.g` and `s` of one trajectory."""
         own = self.bindings
         nodes = own.get(INTERVALS, INTERVALS.default) + 1
         return (own.get(FUNCTIONS, FUNCTIONS.default), 3, nodes), (own.get(SEEN, 0) + 1,)
