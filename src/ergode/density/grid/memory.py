@@ -52,5 +52,5 @@ class Memory(NamedTuple):
         ]  # fmt: skip
         made = device.zeros_together([((count, *shape), kind) for shape, kind in (*grid, *masses)])
         first = Cells._fields.index("counters")
-        cells = Cells(*made[:first], counters, *made[first : len(grid)])
-        return cells, Masses(*made[len(grid) :])
+        own = [*made[:first], counters, *made[first : len(grid)]]
+        return Cells(*own), Masses(*made[len(grid) :])
