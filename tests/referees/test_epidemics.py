@@ -13,7 +13,6 @@ all worlds have is noticed too (`docs` of the power: see `Pool`).
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
 
 import epidemics_master
@@ -21,6 +20,7 @@ import epidemics_plain
 import numpy as np
 import pytest
 from epidemics_world import FAMILIES, World, contacts_of, draw, model_of, options_of
+from fresh import fresh_seeds
 from scipy.stats import chi2, norm
 
 import ergode
@@ -643,27 +643,20 @@ def test_tests_and_triggers_that_are_off_are_noticed(broken, monkeypatch):
 
 @pytest.mark.exhaustive
 def test_random_worlds_from_a_fresh_seed():
-    """As above, for `ERGODE_REFEREE_SECONDS`, from a seed that is printed."""
-    seconds = float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    fresh = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**32))
     device = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
-    print(f"ERGODE_REFEREE_SEED={fresh}")
     wrong: list[str] = []
     pool = Pool()
-    worlds, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        for family in FAMILIES:
-            seed = [worlds, fresh]
+    for fresh in fresh_seeds():
+        for number, family in enumerate(FAMILIES):
+            seed = [number, fresh]
             wrong += examine(family, seed, device=device, pool=pool)[0]
             wrong += examine_line_list(family, seed, device=device)
             if device == "cpu":
                 wrong += examine_windows(family, seed)
-            if family in _STEPPED and worlds % 4 == 0:
+            if family in _STEPPED and (number + fresh) % 4 == 0:
                 wrong += examine_leaps(seed, family, device=device)
-            worlds += 1
         wrong += pool.differs()
         assert not wrong, f"ERGODE_REFEREE_SEED={fresh}\n" + "\n".join(wrong)
-    print(f"{worlds} worlds")
 
 
 @pytest.mark.cuda

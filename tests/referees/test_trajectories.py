@@ -7,8 +7,6 @@ case whose event turns round within that of zero has no certain count, and is le
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +14,7 @@ import pytest
 import trajectories_arrays as array_fields
 import trajectories_plain as plain
 import trajectories_round as round_numbers
+from fresh import fresh_seeds
 from trajectories_models import (
     END,
     draw_model,
@@ -401,19 +400,16 @@ def test_random_fields(also, device):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, seed = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for fresh in fresh_seeds():
+        seed = 1000 * fresh
         rng = np.random.default_rng(seed)
         size = int(rng.integers(1, 7))
         some = tuple(rng.choice(list(ORDINARY), 3, replace=False))
         some += (str(rng.choice(list(SEPARABLE))),)
         for _ in range(3):  # of one structure, so that kernels are compiled once
-            wrong += check(seed, device, some, structure=seed - seed % 1000, size=size)
+            wrong += check(seed, device, some, structure=1000 * fresh, size=size)
             seed += 10
-        seed += 1000 - seed % 1000
     assert not wrong, "\n".join(wrong)
 
 
@@ -436,13 +432,9 @@ def test_round_numbers(device):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_round_numbers_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, seed = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for seed in fresh_seeds(0.2):
         wrong += round_numbers.compare(seed, device, *ROUND[seed % len(ROUND)])
-        seed += 1
     assert not wrong, "\n".join(wrong)
 
 
@@ -494,18 +486,6 @@ DELAYED_ARRAYS = {
 }  # fmt: skip
 
 
-def fresh_structures(share):
-    """Numbers of structures from a fresh seed on, for a share of the time that is asked for."""
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + share * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    structure = begin
-    while time.monotonic() < until:
-        yield structure
-        structure += 1
-    print(f"{structure - begin} structures")
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_delays_of_arrays(device):
@@ -518,7 +498,7 @@ def test_random_delays_of_arrays(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_delays_of_arrays_for_long(device):
     wrong = []
-    for structure in fresh_structures(0.3):
+    for structure in fresh_seeds(0.3):
         some = np.random.default_rng(structure).choice(list(DELAYED_ARRAYS), 2, replace=False)
         options = {name: DELAYED_ARRAYS[name] for name in some}
         for seed in range(structure, structure + 3):
@@ -575,7 +555,7 @@ def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_events_and_observables_of_arrays_for_long(device):
     wrong = []
-    for structure in fresh_structures(0.2):
+    for structure in fresh_seeds(0.2):
         some = np.random.default_rng(structure).choice(list(WATCHED_ARRAYS), 2, replace=False)
         for seed in range(structure, structure + 5):
             wrong += array_fields.compare_watched(
@@ -588,7 +568,7 @@ def test_random_events_and_observables_of_arrays_for_long(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_of_arrays_for_long(device):
     wrong = []
-    for structure in fresh_structures(0.2):
+    for structure in fresh_seeds(0.2):
         some = np.random.default_rng(structure).choice(list(ARRAYS), 3, replace=False)
         for seed in range(structure, structure + 6):
             wrong += array_fields.compare(
@@ -650,16 +630,11 @@ def test_a_broken_stiff_kernel_is_noticed(name, monkeypatch):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_stiff_systems_for_long(device):
-    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
-    print(f"ERGODE_REFEREE_SEED={begin}")
-    until = time.monotonic() + 0.1 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    wrong, seed = [], begin
-    while time.monotonic() < until:
+    wrong = []
+    for seed in fresh_seeds(0.1):
         wrong += array_fields.compare_stiff(seed, STIFF, device)
         if seed % 4 == 0:
             wrong += array_fields.compare_stiff(seed, NAMED, device, named=True)
-        seed += 1
-    print(f"{seed - begin} systems")
     assert not wrong, "\n".join(wrong)
 
 
