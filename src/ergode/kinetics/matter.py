@@ -139,10 +139,7 @@ class NeutrinoLosses(NamedTuple):
 
 
 def neutrino_losses(
-    temperature: ArrayLike,
-    density: ArrayLike,
-    mass_number: ArrayLike,
-    charge_number: ArrayLike,
+    temperature: ArrayLike, density: ArrayLike, mass_number: ArrayLike, charge_number: ArrayLike
 ) -> NeutrinoLosses:
     """Thermal neutrino losses of hot matter, by the fits of Itoh et al.
 

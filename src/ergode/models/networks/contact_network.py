@@ -234,9 +234,7 @@ class ContactNetwork:
 
     @classmethod
     def from_layers(
-        cls,
-        networks: Mapping[str, ContactNetwork],
-        factors: Mapping[str, float] | None = None,
+        cls, networks: Mapping[str, ContactNetwork], factors: Mapping[str, float] | None = None
     ) -> ContactNetwork:
         """One network of named layers; see `ergode.models.networks.layers.from_layers`.
 

@@ -21,11 +21,7 @@ from ergode.trajectories.adaptive.outcome import Outcome
 from ergode.trajectories.arrays import noisy
 from ergode.trajectories.arrays.arguments import Out, Run, Workspace
 from ergode.trajectories.arrays.equations import BLOCK
-from ergode.trajectories.arrays.group import (
-    IN_SHARED,
-    look,
-    step_with_noise,
-)
+from ergode.trajectories.arrays.group import IN_SHARED, look, step_with_noise
 from ergode.trajectories.arrays.kernels import (
     GROUPS,
     alone_cpu,

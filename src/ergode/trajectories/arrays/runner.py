@@ -17,13 +17,7 @@ from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
-from ergode.trajectories.arrays import (
-    conjugate_residuals,
-    kvaerno,
-    noisy,
-    rosenbrock,
-    stabilised,
-)
+from ergode.trajectories.arrays import conjugate_residuals, kvaerno, noisy, rosenbrock, stabilised
 from ergode.trajectories.arrays.arguments import Run
 from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.delayed import Delayed
