@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cuda_on_host import CASES, check_ptx, outcome_on_host, states_on_host
 from scipy.integrate import solve_ivp
+from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_numpy, lorenz_96_small
 
 import ergode
 from ergode.core import checkpoint
@@ -16,31 +17,6 @@ from ergode.trajectories.backward import reversed_field
 from ergode.trajectories.methods import METHODS
 
 EXPLICIT = ("euler", "rk4", "tsit5", "dopri5", "dop853")
-
-
-def lorenz_96(i, t, y, p):
-    n = len(y)
-    return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def lorenz_96_in_place(t, y, dy, p):
-    n = len(y)
-    for i in range(n):
-        dy[i] = (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def lorenz_96_small(t, y, p):
-    return (
-        (y[1] - y[3]) * y[4] - y[0] + p[0],
-        (y[2] - y[4]) * y[0] - y[1] + p[0],
-        (y[3] - y[0]) * y[1] - y[2] + p[0],
-        (y[4] - y[1]) * y[2] - y[3] + p[0],
-        (y[0] - y[2]) * y[3] - y[4] + p[0],
-    )
-
-
-def lorenz_96_numpy(t, y, forcing=8.0):
-    return (np.roll(y, -1) - np.roll(y, 2)) * np.roll(y, 1) - y + forcing
 
 
 def laplacian(x, i, j):
