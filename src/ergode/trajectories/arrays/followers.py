@@ -53,10 +53,7 @@ _SHARED_BYTES, _SHARED_MOST = 48 * 1024, 192 * 1024
 
 def out_of(outcome: Outcome) -> Out:
     """The arrays of an outcome as a kernel argument."""
-    return Out(
-        outcome.states, outcome.status, outcome.taken, outcome.rejected, outcome.hit_counts,
-        outcome.hits, outcome.observed, outcome.step_log,
-    )  # fmt: skip
+    return Out(*(getattr(outcome, name) for name in Out._fields))
 
 
 class CPUFollowers:
@@ -236,14 +233,9 @@ class CUDAFollowers:
             in_launches(device, chunk.start, *runner.kinds, run, out, w, launched)
         else:
             launched(w)
-        resident.store(device, out.states, outcome.states, (..., chunk))
-        outcome.status[chunk] = device.get(out.status)
-        outcome.taken[chunk] = device.get(out.taken)
-        outcome.rejected[chunk] = device.get(out.rejected)
-        for name in ("hit_counts", "hits", "observed", "step_log"):
-            kept = getattr(outcome, name)
-            if kept.size:
-                kept[..., chunk] = device.get(getattr(out, name))
+        for whole, part in zip(out_of(outcome), out, strict=True):
+            if whole.size:
+                resident.store(device, part, whole, (..., chunk))
         report(count)
 
     def _blocks(self, run: Run, out: Out, count: int) -> int:
