@@ -64,13 +64,27 @@ def arguments(
 def copy_bandwidth(device: str) -> float:
     """Bytes read and written a second by a large copy on one core, or on the GPU: a ceiling."""
     if device == "cuda":
-        from ergode.core import cuda
-
-        return cuda.copy_bandwidth()
+        return _bandwidth_of_a_gpu()
     source = np.zeros(2**27, np.uint8)
     target = np.ones_like(source)
     (found,) = timed([lambda: np.copyto(target, source)])
     return 2 * source.nbytes / found.processor
+
+
+def _bandwidth_of_a_gpu() -> float:
+    from numba import cuda
+
+    source = cuda.device_array(2**32, np.uint8)
+    target = cuda.device_array_like(source)
+    seconds = []
+    for _ in range(7):
+        begin, end = cuda.event(), cuda.event()
+        begin.record()
+        target.copy_to_device(source)
+        end.record()
+        end.synchronize()
+        seconds.append(cuda.event_elapsed_time(begin, end) / 1e3)
+    return 2 * source.nbytes / statistics.median(seconds)
 
 
 def processor_seconds() -> float:

@@ -17,7 +17,7 @@ export ERGODE_REFEREE_SECONDS="$seconds" ERGODE_THREADS=1
 
 referee() { # NAME DEVICE RUN
     local chosen="exhaustive and not cuda"
-    case "$2-$1" in cuda-kinetics | cuda-density | cuda-trajectories) chosen="exhaustive and cuda" ;; esac
+    case "$2-$1" in cuda-kinetics | cuda-density | cuda-trajectories*) chosen="exhaustive and cuda" ;; esac
     ERGODE_REFEREE_DEVICE="$2" ERGODE_REFEREE_SEED="$((1000 * RANDOM + $3))" \
         python3 -m pytest -q -s -m "$chosen" -p no:cacheprovider --tb=short \
         "tests/referees/test_$1.py" >"$out/$1-$2-$3.txt" 2>&1
@@ -26,7 +26,7 @@ referee() { # NAME DEVICE RUN
 run=0
 for device in "${devices[@]:-cpu}"; do
     run=$((run + 1))
-    for name in epidemics stochastic kinetics trajectories density; do
+    for name in epidemics stochastic kinetics trajectories trajectories_of_arrays density; do
         referee "$name" "$device" "$run" &
     done
     [ "$device" = cuda ] || referee user_functions "$device" "$run" &

@@ -15,6 +15,7 @@ import xarray
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_calls import CONTACTS, NETWORK, same_bits
+from well_known import ROBERTSON
 
 import ergode
 
@@ -31,15 +32,6 @@ def model(rate):
 
 SPRING = ergode.field_from_equations({"x": "y", "y": "-k * x"})
 OSCILLATOR = ergode.field_from_equations({"x": "y", "y": "-x / mass"})
-ROBERTSON = ergode.ReactionNetwork(
-    {"A": 1, "B": 0, "C": 0},
-    [
-        ergode.Reaction("A -> B", rate_constant="a"),
-        ergode.Reaction("2 B -> B + C", rate_constant=3e7),
-        ergode.Reaction("B + C -> A + C", rate_constant=1e4),
-    ],
-    parameters={"a": 0.04},
-)
 
 
 def epidemics(*, model=model, replicates=7, **options):

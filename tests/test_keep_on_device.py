@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from small_calls import CONTACTS, NETWORK, same_bits, sir
+from well_known import ROBERTSON
 
 import ergode
 from ergode.core import devices, foreign, launch, resident
@@ -42,15 +43,6 @@ NOISY = ergode.VectorField(
 )  # fmt: skip
 RING = ergode.VectorField(
     component=lambda i, t, y, p: -p[0] * y[i], variables=("x", 5), parameters=["rate"]
-)
-ROBERTSON = ergode.ReactionNetwork(
-    {"A": 1, "B": 0, "C": 0},
-    [
-        ergode.Reaction("A -> B", rate_constant="a"),
-        ergode.Reaction("2 B -> B + C", rate_constant=3e7),
-        ergode.Reaction("B + C -> A + C", rate_constant=1e4),
-    ],
-    parameters={"a": 0.04},
 )
 CARBON = ergode.ReactionNetwork(
     [

@@ -87,11 +87,7 @@ if TYPE_CHECKING:
     from ergode.models.reactions.reaction import Reaction, ReactionTable
     from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
     from ergode.models.reactions.species import Compartment, Species
-    from ergode.models.reactions.thermochemistry import (
-        Nasa9Polynomials,
-        NasaPolynomials,
-        Nucleus,
-    )
+    from ergode.models.reactions.thermochemistry import Nasa9Polynomials, NasaPolynomials, Nucleus
     from ergode.models.sweep import grid
     from ergode.readers.antimony import read_antimony
     from ergode.readers.bionetgen import read_bionetgen

@@ -5,7 +5,7 @@ import math
 import psutil
 import pytest
 
-from ergode.core import devices
+from ergode.core import devices, machine
 from ergode.core.container import memory_limit
 
 GIB = 1 << 30
@@ -47,9 +47,9 @@ def test_without_groups_there_is_no_limit(tmp_path):
 
 @pytest.mark.parametrize("room", [GIB // 4, math.inf])
 def test_a_plan_takes_no_more_than_the_group_has_room_for(monkeypatch, room):
-    monkeypatch.setattr(devices, "memory_limit", lambda: (room, room))
-    devices._free_memory.cache_clear()
+    monkeypatch.setattr(machine, "memory_limit", lambda: (room, room))
+    machine.free_memory.cache_clear()
     found = devices.resolve("cpu").available_bytes()
-    devices._free_memory.cache_clear()
+    machine.free_memory.cache_clear()
     assert found == int(0.8 * room) if room < math.inf else found > 0
     assert found <= psutil.virtual_memory().total

@@ -182,9 +182,9 @@ def test_a_device_says_what_it_is():
 
 
 @pytest.mark.cuda
-def test_arrays_are_zeroed_and_timed():
+def test_arrays_are_zeroed():
     array = cuda.put(np.ones((100, 7), np.int32))
-    assert len(cuda.elapsed(lambda: cuda.fill_zero(array), 3)) == 3
+    cuda.fill_zero(array)
     assert not cuda.get(array).any()
 
 

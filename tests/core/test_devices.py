@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from ergode.core import devices, foreign, kernels
+from ergode.core import devices, foreign, kernels, machine
 from ergode.core.errors import PlanError
 
 
@@ -16,7 +16,7 @@ def no_cuda(monkeypatch):
 
 
 def test_without_a_driver_numba_cuda_is_not_imported():
-    if devices._has_cuda_driver():
+    if machine.has_cuda_driver():
         pytest.skip("there is a driver")
     code = "import sys, ergode; ergode.Device(); print([n for n in sys.modules if 'cuda' in n])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,19 +2,12 @@
 
 import numpy as np
 import pytest
+from kernel_cases import ROBERTSON
 
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import integrate
 
-ROBERTSON = ergode.ReactionNetwork(
-    {"A": 1, "B": 0, "C": 0},
-    [
-        ergode.Reaction("A -> B", rate_constant=0.04),
-        ergode.Reaction("2 B -> B + C", rate_constant=3e7),
-        ergode.Reaction("B + C -> A + C", rate_constant=1e4),
-    ],
-)
 E5 = ergode.ReactionNetwork(
     {"y1": 1.76e-3, "y2": 0, "y3": 0, "y4": 0},
     [

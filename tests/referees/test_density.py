@@ -10,8 +10,6 @@ whatever is drawn (family-wise error below 1e-6).
 
 from __future__ import annotations
 
-import os
-import time as clock
 import warnings
 from collections import Counter
 
@@ -19,6 +17,7 @@ import density_cloud
 import density_linear
 import numpy as np
 import pytest
+from fresh import fresh_seeds
 
 import ergode
 from ergode.core.errors import ErgodeWarning
@@ -377,12 +376,10 @@ def test_polynomial_fields(device):
 @pytest.mark.exhaustive
 @DEVICES
 def test_for_as_long_as_is_asked(device, capsys):
-    """From a fresh seed, which is printed: whatever is found is reported at the end."""
-    seconds = float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    seed = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 10**9))
-    rng = np.random.default_rng(seed)
-    end, wrong, counts, number = clock.monotonic() + seconds, [], Counter(), 0
-    while clock.monotonic() < end:
+    """Whatever is found is reported at the end."""
+    wrong, counts = [], Counter()
+    for seed in fresh_seeds():
+        rng = np.random.default_rng(seed)
         one, kind = int(rng.integers(1 << 40)), rng.random()
         if kind < 0.7:
             kernel = KERNELS[rng.integers(len(KERNELS))]
@@ -397,9 +394,8 @@ def test_for_as_long_as_is_asked(device, capsys):
             )
         wrong += found
         counts += some
-        number += 1
     with capsys.disabled():
-        print(f"\nreferee of densities on {device}: seed {seed}, {number} cases, {dict(counts)}")
+        print(f"\nreferee of densities on {device}: {dict(counts)}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -6,14 +6,13 @@ Points have common random numbers, or each has its own: those of other replicate
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pytest
 from epidemics_world import FAMILIES, World, contacts_of, draw, model_of, options_of
+from fresh import fresh_seeds
 
 import ergode
 from ergode.epidemics import seeding, simulate
@@ -275,16 +274,8 @@ def test_each_point_is_its_own_call_on_a_device(family):
 
 @pytest.mark.exhaustive
 def test_random_sweeps_from_a_fresh_seed():
-    """As above, for `ERGODE_REFEREE_SECONDS`, from a seed that is printed."""
-    seconds = float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    fresh = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**32))
     device = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
-    print(f"ERGODE_REFEREE_SEED={fresh}")
-    worlds, until = 0, time.perf_counter() + seconds
-    for family in cycle((*FAMILIES, "once")):
-        wrong, _ = examine(family, [worlds, fresh], device, thorough=True)
-        assert not wrong, f"ERGODE_REFEREE_SEED={fresh}\n" + "\n".join(wrong)
-        worlds += 1
-        if time.perf_counter() > until:
-            break
-    print(f"{worlds} worlds")
+    families = (*FAMILIES, "once")
+    for seed in fresh_seeds():
+        wrong, _ = examine(families[seed % len(families)], [seed], device, thorough=True)
+        assert not wrong, f"ERGODE_REFEREE_SEED={seed}\n" + "\n".join(wrong)

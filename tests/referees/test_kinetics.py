@@ -5,14 +5,12 @@ state their error: it is at most three times their estimate, and at least a thir
 """
 
 import importlib
-import os
-import secrets
-import time
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from fresh import fresh_seeds
 from kinetics_cases import conditions_of, network_of, random_case
 from kinetics_reference import solve
 from kinetics_sweeps import sweep_and_own_calls, swept_case
@@ -163,20 +161,15 @@ def test_a_point_with_the_rate_constants_of_another_is_noticed(monkeypatch):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_all_methods_on_random_cases_for_long(device):
-    first = int(os.environ.get("ERGODE_REFEREE_SEED", secrets.randbelow(2**31)))
-    print(f"kinetics referee: first seed {first}")
-    until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    seed, wrong = first, []
-    while time.monotonic() < until:
+    wrong = []
+    for seed in fresh_seeds():
         for kind in KINDS:
             methods = IMPLICIT + (EXPLICIT if kind in ("plain", "nuclei") else ())
             wrong += findings(random_case(seed, kind), methods, device)
-            if (seed - first) % 5 == 0 and kind in KINDS[:4]:
+            if seed % 5 == 0 and kind in KINDS[:4]:
                 case, text, values = swept_case(seed, kind)
                 for method in methods:
                     wrong += unlike(case, text, values, method, device)
-        seed += 1
-    print(f"kinetics referee: {seed - first} seeds of each kind")
     assert not wrong, wrong
 
 

@@ -1,14 +1,13 @@
 """Mechanisms against Cantera: those that it ships, and random ones of everything a file may say."""
 
 import json
-import os
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fresh import fresh_seeds
 from mechanism_cases import mechanism
 
 import ergode
@@ -230,13 +229,8 @@ def test_what_is_read_wrongly_is_noticed(tmp_path, monkeypatch, mutate):
 
 @pytest.mark.exhaustive
 def test_many_random_mechanisms(tmp_path):
-    seed = first = int.from_bytes(os.urandom(4), "big")
-    print(f"first seed {first}")
-    until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
-    while time.monotonic() < until:
+    for seed in fresh_seeds():
         try:
             compare(write(mechanism(seed), tmp_path), "gas", seed)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
-        seed += 1
-    print(f"{seed - first} mechanisms")

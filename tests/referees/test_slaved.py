@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import trajectories_slaved as slaved
-from test_trajectories import DEVICES, fresh_structures
+from fresh import fresh_seeds
+from trajectories_options import DEVICES
 
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import stepper
@@ -38,7 +39,7 @@ def test_random_slaved_variables(watched, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_slaved_variables_for_long(device):
     wrong = []
-    for seed in fresh_structures(0.1):
+    for seed in fresh_seeds(0.1):
         name = str(np.random.default_rng(seed).choice(list(METHODS_OF_ARRAYS)))
         options = {name: METHODS_OF_ARRAYS[name]}
         sizes = {"slow": seed % 3, "fast": 1 + seed % 2, "watched": seed % 2 == 0}

@@ -3,13 +3,12 @@
 Each comparison has the level 1e-9.
 """
 
-import os
-import time
 from functools import reduce
 
 import numpy as np
 import pytest
 import space_plain as plain
+from fresh import fresh_seeds
 from scipy import stats
 from scipy.linalg import expm
 
@@ -77,17 +76,12 @@ def test_random_models_against_the_master_equation(seed):
 
 @pytest.mark.exhaustive
 def test_random_models_from_a_fresh_seed():
-    """As many as there is time for: ERGODE_REFEREE_SECONDS, ten minutes if it is not set."""
-    first = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**40))
-    ends = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", 600))
-    print(f"\nseeds from {first}")
-    done, wrong, k = 0, [], 0
-    while time.monotonic() < ends:
-        found = examine(first + k, 50_000)
+    done, wrong = 0, []
+    for seed in fresh_seeds():
+        found = examine(seed, 50_000)
         done += found is not None
         if found:
-            wrong.append(f"{first + k}: {plain.random_case(first + k)}\n" + "\n".join(found))
-        k += 1
+            wrong.append(f"{seed}: {plain.random_case(seed)}\n" + "\n".join(found))
     print(f"{done} cases")
     assert not wrong, "\n\n".join(wrong)
 

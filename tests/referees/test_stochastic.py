@@ -4,14 +4,13 @@ Each comparison has the level 1e-9, of which there are at most a thousand in the
 """
 
 import importlib
-import os
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import stochastic_compare as referee
 import stochastic_hybrid as hybrid
+from fresh import fresh_seeds
 from stochastic_cases import Case, EventCase, ReactionCase, network_of
 from stochastic_truth import master_equation
 
@@ -43,21 +42,16 @@ def test_random_networks(kind, seed):
 
 @pytest.mark.exhaustive
 def test_random_networks_from_a_fresh_seed():
-    """As many as there is time for: ERGODE_REFEREE_SECONDS, ten minutes if it is not set."""
-    first = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**40))
-    ends = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", 600))
-    print(f"\nseeds from {first}")
-    wrong, counts, k = [], {}, 0
-    while time.monotonic() < ends:
-        kind = KINDS[k % len(KINDS)]
-        found, case = referee.examine(kind, first + k)
+    wrong, counts = [], {}
+    for seed in fresh_seeds():
+        kind = KINDS[seed % len(KINDS)]
+        found, case = referee.examine(kind, seed)
         for name, number in found.counts.items():
             counts[name] = counts.get(name, 0) + number
         if found.wrong:
-            wrong.append(f"('{kind}', {first + k})\n{case.text}\n" + "\n".join(found.wrong[:12]))
+            wrong.append(f"('{kind}', {seed})\n{case.text}\n" + "\n".join(found.wrong[:12]))
             print(wrong[-1], flush=True)
-        k += 1
-    print(f"{k} cases: {counts}")
+    print(counts)
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -240,16 +234,11 @@ def test_hybrid_networks():
 
 @pytest.mark.exhaustive
 def test_hybrid_networks_from_a_fresh_seed():
-    """As many as there is time for."""
-    first = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**40))
-    ends = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", 600))
-    k = 0
-    while time.monotonic() < ends:
+    for seed in fresh_seeds():
         found = referee.Findings()
-        case = hybrid.hybrid(np.random.default_rng(first + k))
-        hybrid.examine(case, first + k, found)
-        assert not found.wrong, f"seed {first + k}\n{case}\n" + "\n".join(found.wrong[:12])
-        k += 1
+        case = hybrid.hybrid(np.random.default_rng(seed))
+        hybrid.examine(case, seed, found)
+        assert not found.wrong, f"seed {seed}\n{case}\n" + "\n".join(found.wrong[:12])
 
 
 GROWING = hybrid.HybridCase(

@@ -6,7 +6,7 @@ absent device counts the bytes that are put on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -116,34 +116,6 @@ class Absent(CUDA):
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
         """Nothing: compiling needs the device."""
-
-    def run(
-        self,
-        kernel: Kernel,
-        count: int,
-        *arguments: Any,
-        grain: int | None = None,
-        first: int = 0,
-        finished: Callable[[int, int], None] | None = None,
-        is_brief: bool = False,
-        piece: int = 0,
-    ) -> None:
-        self._refuse()
-
-    def launch(
-        self,
-        kernel: Kernel,
-        blocks: int | tuple[int, int],
-        threads: int,
-        *arguments: Any,
-        shared_bytes: int = 0,
-    ) -> None:
-        self._refuse()
-
-    def resident_blocks(
-        self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0
-    ) -> int:
-        self._refuse()
 
     @property
     def shared_bytes_most(self) -> int:

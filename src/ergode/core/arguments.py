@@ -181,11 +181,7 @@ def by_name(name: str, value: Any, expected: str) -> dict[str, Any]:
 
 
 def choice(
-    name: str,
-    value: Any,
-    known: Collection[str | None],
-    *,
-    error: type[ErgodeError] = PlanError,
+    name: str, value: Any, known: Collection[str | None], *, error: type[ErgodeError] = PlanError
 ) -> None:
     """Refuse an unknown value.
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from importlib import import_module
 from itertools import accumulate
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
@@ -266,7 +265,7 @@ def _memory(size: int) -> Any:
     return memory
 
 
-def _keep_no_block_of(array: Any) -> None:
+def keep_no_block_of(array: Any) -> None:
     """Free the block of an array with the array: users may read it in streams of their own."""
     finalizer = getattr(array.gpu_data, "_finalizer", None)
     if finalizer is not None and hasattr(array.gpu_data, "block"):
@@ -309,17 +308,6 @@ def copy_from(array: Any, target: np.ndarray) -> None:
         driver.device_to_host(target, array, array.nbytes)
 
 
-def sort_together(by: Any, *others: Any) -> None:
-    """Sort device arrays of one length by the first of them, in place."""
-    import cupy
-
-    first = cupy.asarray(by)
-    order = cupy.argsort(first)
-    for array in (by, *others):
-        view = cupy.asarray(array)
-        view[...] = view[order]
-
-
 def get(array: Any) -> np.ndarray:
     """Copy of a device array in host memory; waits for what computes it."""
     if not array.is_c_contiguous():
@@ -333,74 +321,6 @@ def get(array: Any) -> np.ndarray:
 def view(array: Any) -> Any:
     """Wrap another library's device array as a numba array on the same memory."""
     return cuda.as_cuda_array(array)
-
-
-def index_of(array: Any) -> int:
-    """Index of the device that another library's array is on."""
-    device = getattr(array, "device", None)
-    index = getattr(device, "id", getattr(device, "index", 0))  # CuPy's, PyTorch's
-    return index if isinstance(index, int) else 0
-
-
-def library() -> Any:
-    """CuPy.
-
-    Raises
-    ------
-    PlanError
-        It is not installed.
-    """
-    try:
-        return import_module("cupy")
-    except ImportError:
-        raise PlanError(
-            "keep_on_device on a CUDA device needs CuPy (pip install 'ergode[cuda]')"
-        ) from None
-
-
-@contextmanager
-def libraries(index: int) -> Iterator[None]:
-    """Within this block CuPy works on a device, in the stream of this module's kernels."""
-    select(index)
-    cupy = library()
-    with cupy.cuda.Device(index), cupy.cuda.Stream.null:
-        yield
-    select(index)
-
-
-def to_library(array: Any, copy: bool) -> Any:
-    """An array, of the host or the current device, as an array of CuPy; shared if on the device."""
-    if array.size == 0:
-        return library().empty(array.shape, array.dtype)
-    found = library().asarray(array)
-    if isinstance(array, np.ndarray):
-        synchronize()  # memory that is not pinned may still be on its way
-        return found
-    return found.copy() if copy else found
-
-
-def fetched(array: Any) -> np.ndarray:
-    """A copy in host memory of another library's array on any device."""
-    try:
-        cupy = import_module("cupy")
-    except ImportError:
-        return get(view(array))
-    with cupy.cuda.Device(index_of(array)):
-        found: np.ndarray = cupy.asnumpy(cupy.asarray(array))
-    return found
-
-
-def like(sample: Any, array: Any) -> Any:
-    """Wrap a numba array as an array of `sample`'s library on the same memory."""
-    _keep_no_block_of(array)
-    library = type(sample).__module__.partition(".")[0]
-    if library == "cupy":
-        import cupy
-
-        return cupy.asarray(array)
-    if library == "torch":
-        return import_module("torch").as_tensor(array, device=sample.device)
-    return array
 
 
 def synchronize() -> None:
@@ -588,27 +508,6 @@ def resources(compiled: Any) -> dict[str, int]:
         "local_bytes": int(code.local_mem_per_thread),
         "shared_bytes": int(code.shared_mem_per_block),
     }
-
-
-def elapsed(work: Any, repeats: int) -> list[float]:
-    """Device time of each of `repeats` calls of `work()`, measured with CUDA events [s]."""
-    times = []
-    for _ in range(repeats):
-        start, end = cuda.event(), cuda.event()
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(cuda.event_elapsed_time(start, end) / 1e3)
-    return times
-
-
-def copy_bandwidth(gigabytes: float = 4.0) -> float:
-    """Memory bandwidth of a large copy on the device [bytes/s]: an upper bound for any kernel."""
-    source = cuda.device_array(int(gigabytes * 2**30), np.uint8)
-    target = cuda.device_array_like(source)
-    seconds = elapsed(lambda: driver.device_to_device(target, source, source.nbytes), 7)
-    return 2 * source.nbytes / sorted(seconds)[len(seconds) // 2]
 
 
 @contextmanager

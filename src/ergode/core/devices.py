@@ -6,23 +6,19 @@ ranges of indices, and gets arrays back.  On the CPU, put and get do not copy.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from time import monotonic
 from typing import Any, NoReturn
 
 import numpy as np
-import psutil
 
+from ergode.core import machine
 from ergode.core.compiler.source import Target
-from ergode.core.container import memory_limit
 from ergode.core.errors import PlanError
 from ergode.core.interruption import apart, listening
 from ergode.core.kernels import Kernel
@@ -98,9 +94,9 @@ class Device(ABC):
         self.fill_zero(array)
         return array
 
-    @abstractmethod
     def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         """These arrays on this device, each contiguous."""
+        return [self.put(array) for array in arrays]
 
     @abstractmethod
     def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
@@ -243,12 +239,6 @@ class Device(ABC):
         raise TypeError(f"{self.name} runs ranges of indices; grids are for CUDA devices")
 
 
-@lru_cache(maxsize=1)
-def _free_memory(moment: int) -> int:
-    """Free memory of this machine, cached for a moment because the query is slow."""
-    return int(min(psutil.virtual_memory().available, memory_limit()[1]))
-
-
 class CPU(Device):
     """All cores of this machine, or the requested number of threads."""
 
@@ -258,7 +248,7 @@ class CPU(Device):
 
     def available_bytes(self) -> int:
         # A run that takes more would make this machine swap.
-        return int(0.8 * _free_memory(int(20 * monotonic())))
+        return int(0.8 * machine.free_memory(int(20 * monotonic())))
 
     def put(self, array: np.ndarray) -> np.ndarray:
         # Always read-only: numba compiles another form for writable arrays.
@@ -271,9 +261,6 @@ class CPU(Device):
 
     def fill_zero(self, array: Any) -> None:
         array.fill(0)
-
-    def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
-        return [self.put(array) for array in arrays]
 
     def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
         return [np.zeros(shape, dtype) for shape, dtype in layouts]
@@ -409,16 +396,18 @@ class CUDA(Device):
         return _door().view(array)
 
     def like(self, sample: Any, array: Any) -> Any:
-        return _door().like(sample, array)
+        return _libraries().like(sample, array)
 
     def libraries(self) -> AbstractContextManager[object]:
-        return _door().libraries(self.index)
+        return _libraries().working_on(self.index)
 
     def to_library(self, array: Any, *, copy: bool = False) -> Any:
-        return self._here.to_library(array, copy)
+        with self.libraries():
+            return _libraries().to_library(array, copy)
 
     def full(self, shape: tuple[int, ...], value: float, dtype: Any) -> Any:
-        return self._here.library().full(shape, value, dtype)
+        with self.libraries():
+            return _libraries().library().full(shape, value, dtype)
 
     def synchronize(self) -> None:
         self._here.synchronize()
@@ -427,7 +416,7 @@ class CUDA(Device):
         _door().copy_to(target, source)
 
     def sort_together(self, by: Any, *others: Any) -> None:
-        _door().sort_together(by, *others)
+        _libraries().sort_together(by, *others)
 
     def run(
         self,
@@ -471,8 +460,10 @@ class CUDA(Device):
     def resident_blocks(
         self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0
     ) -> int:
-        compiled = kernel.compiled("cuda")
-        return self._here.cooperative_block_count(compiled, threads, arguments, shared_bytes)
+        cuda = self._here
+        return cuda.cooperative_block_count(
+            kernel.compiled("cuda"), threads, arguments, shared_bytes
+        )
 
     def capture(self, kernel: Kernel, *arguments: Any) -> Any:
         return self._here.Prepared(kernel.compiled("cuda"), arguments)
@@ -494,6 +485,13 @@ def _door() -> Any:
     from ergode.core import cuda
 
     return cuda
+
+
+def _libraries() -> Any:
+    """The module `core.libraries`, imported on first use."""
+    from ergode.core import libraries
+
+    return libraries
 
 
 def spans(count: int, size: int) -> Iterator[tuple[int, int]]:
@@ -581,15 +579,10 @@ def _cpu(reason: str, threads: int | None = None) -> CPU:
         wanted = os.environ.get("ERGODE_THREADS")
         if wanted and not wanted.isdecimal():
             raise PlanError(f"ERGODE_THREADS is {wanted!r}; expected a number of threads")
-        threads = int(wanted) if wanted else _usable_cores()
+        threads = int(wanted) if wanted else machine.usable_cores()
     if threads < 1:
         raise PlanError(f"device 'cpu:{threads}' needs at least one thread")
-    return CPU("cpu", _processor_name(), threads, _memory_bytes(), reason)
-
-
-@lru_cache(maxsize=1)
-def _memory_bytes() -> int:
-    return int(min(psutil.virtual_memory().total, memory_limit()[0]))
+    return CPU("cpu", machine.processor_name(), threads, machine.memory_bytes(), reason)
 
 
 def _cuda(index: int, reason: str) -> CUDA:
@@ -602,34 +595,6 @@ def _cuda_problem() -> str:
     if find_spec("numba_cuda") is None:
         return "numba-cuda is not installed (pip install 'ergode[cuda]')"
     # Importing numba-cuda takes a third of a second; a missing driver is found without it.
-    if _has_cuda_driver() and _door().device_count():
+    if machine.has_cuda_driver() and _door().device_count():
         return ""
     return "no CUDA device or driver was found"
-
-
-@lru_cache(maxsize=1)
-def _has_cuda_driver() -> bool:
-    """Whether the CUDA driver is where numba-cuda looks for it."""
-    for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
-        for folder in ("", "/usr/lib/", "/usr/lib64/"):
-            with suppress(OSError):
-                ctypes.CDLL(folder + name)
-                return True
-    return False
-
-
-def _usable_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # only on Linux
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
-
-
-@lru_cache(maxsize=1)
-def _processor_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -16,17 +16,7 @@ from contextlib import nullcontext
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast
 
-from ergode.core import (
-    checkpoint,
-    devices,
-    errors,
-    log,
-    parts,
-    progress,
-    resident,
-    sample,
-    whole,
-)
+from ergode.core import checkpoint, devices, errors, log, parts, progress, resident, sample, whole
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
 from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError

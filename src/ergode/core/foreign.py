@@ -31,9 +31,9 @@ def holding(array: Any) -> Device:
     Raises a PlanError if CUDA cannot be used here.
     """
     resolve("cuda")
-    from ergode.core import cuda
+    from ergode.core import libraries
 
-    return resolve(f"cuda:{cuda.index_of(array)}")
+    return resolve(f"cuda:{libraries.index_of(array)}")
 
 
 def fetched(array: Any) -> np.ndarray:
@@ -42,9 +42,9 @@ def fetched(array: Any) -> np.ndarray:
     Raises a PlanError if CUDA cannot be used here.
     """
     resolve("cuda")
-    from ergode.core import cuda
+    from ergode.core import libraries
 
-    found: np.ndarray = cuda.fetched(array)
+    found: np.ndarray = libraries.fetched(array)
     return found
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ergode.core import checkpoint, kernels, resident
-from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
@@ -19,9 +18,10 @@ from ergode.core.launch import check_room, room_on
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import bayes, jump
-from ergode.density.grid import cells, pruning
+from ergode.density.grid import cells
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
+from ergode.density.grid.memory import Memory
 from ergode.density.methods import METHODS
 from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
@@ -44,7 +44,6 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _BYTES_READ = 48  # bytes per cell: keys, masses and their order, and copies of these
-_BARRIER_WORDS_MOST = 8  # threads per CPU core (one), or blocks per multiprocessor
 
 
 class EndedError(PlanError):
@@ -103,7 +102,9 @@ class Evolution:
         )  # fmt: skip
         self._local_noise = noise is not None and noise.function is not None
         keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
-        self._flux_rows = lattice.dimension if keeps_all else 1
+        self._memory = Memory(
+            lattice.dimension, precision, lattice.dimension if keeps_all else 1, self._local_noise
+        )
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         self._programs: dict[Precision, tuple[Any, ...]] = {}
         if when == "auto" and checkpoint.is_asked():
@@ -524,35 +525,12 @@ class Evolution:
         for target, array in zip(self._filled(which), (keys, mass), strict=True):
             self.device.copy(array, target)
 
-    def _layouts(self, capacity: int) -> tuple[list[Any], list[Any]]:
-        """Shapes and types of each density's arrays in `Cells` and `Masses`."""
-        dimension, real = self.lattice.dimension, self.precision
-        table = 1 << int(np.ceil(np.log2(2 * capacity)))
-        along = (dimension, capacity)
-        return [
-            ((capacity,), np.int64), (along, real), (along if self._local_noise else (1, 1), real),
-            (along, np.uint32), (along, np.uint32), ((capacity,), np.uint32),
-            ((2 * table,), np.int64), ((2,), real), ((pruning.RUNGS,), np.int64),
-            ((APART * (1 + _BARRIER_WORDS_MOST * self.device.core_count),), np.int64),
-        ], [
-            ((capacity,), real), ((capacity,), real), ((capacity,), real),
-            ((self._flux_rows, capacity), real), ((capacity,), np.int64), ((capacity,), np.uint8),
-        ]  # fmt: skip
-
-    def _bytes_per_cell(self) -> int:
-        word = np.dtype(self.precision).itemsize
-        dimension = self.lattice.dimension
-        # The table has two to four slots per cell, of 16 bytes each.
-        rates = 2 if self._local_noise else 1
-        values = rates * dimension + 3 + self._flux_rows
-        return 8 + 4 + 8 + 1 + values * word + 8 * dimension + 4 * 16
-
     def _allocate(self, count: int) -> None:
         """Allocate at least `count` cells for each density, and some spare cells."""
         if self._capacity > count + count // 2:
             return
         wanted = self._runner.room_for(count)
-        each = self._bytes_per_cell()
+        each = self._memory.bytes_per_cell
         room = room_on(self.device) // (each * self.count)
         limit = f"there is room for {room} on {self.device.name}"
         # The sentinel, cell 0, does not count.
@@ -569,14 +547,9 @@ class Evolution:
         self._make_arrays(min(wanted, room))
 
     def _make_arrays(self, capacity: int) -> None:
-        grid, masses = self._layouts(capacity)
-        arrays = self.device.zeros_together(
-            [((self.count, *shape), dtype) for shape, dtype in (*grid, *masses)]
+        self._cells, self._masses = self._memory.arrays(
+            self.device, self.count, capacity, self._device_counters
         )
-        first = Cells._fields.index("counters")
-        own = [*arrays[:first], self._device_counters, *arrays[first : len(grid)]]
-        self._cells = Cells(*own)
-        self._masses = Masses(*arrays[len(grid) :])
         self._capacity = capacity
         self._runner.forget()
 

@@ -14,12 +14,7 @@ from ergode.epidemics.analysis.line_list import (
 from ergode.epidemics.analysis.observation import observe
 from ergode.epidemics.analysis.reproduction import Reproduction, reproduction, scaled_to
 from ergode.epidemics.analysis.states import states
-from ergode.epidemics.analysis.summary import (
-    fatality_ratio,
-    incidence,
-    person_time,
-    summary,
-)
+from ergode.epidemics.analysis.summary import fatality_ratio, incidence, person_time, summary
 from ergode.epidemics.simulate import simulate
 
 __all__ = [

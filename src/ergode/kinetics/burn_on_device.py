@@ -11,13 +11,7 @@ from ergode.core import devices, foreign, kernels
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.kinetics.block.launch import zones_at_once
-from ergode.kinetics.cells import (
-    Burned,
-    check_shapes,
-    scales_of,
-    tolerance_rows,
-    zones_of_cells,
-)
+from ergode.kinetics.cells import Burned, check_shapes, scales_of, tolerance_rows, zones_of_cells
 from ergode.kinetics.kernel_options import HEATING as HEATING_OPTION
 from ergode.kinetics.kernel_options import NEUTRINOS
 from ergode.kinetics.launch import Options, problem_of

@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, log, resident, results
 from ergode.core.arguments import check_switch, integer, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
-from ergode.core.errors import (
-    Abandoned,
-    AccuracyWarning,
-    ModelError,
-)
+from ergode.core.errors import Abandoned, AccuracyWarning, ModelError
 from ergode.core.foreign import on_host
 from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
 from ergode.core.arguments import check_switch
+from ergode.core.compiler.language import unroll
 from ergode.core.errors import ModelError
 from ergode.kinetics.physics.electron_table import electron_table
 from ergode.kinetics.physics.equation_of_state import check_range
@@ -139,10 +140,7 @@ class NeutrinoLosses(NamedTuple):
 
 
 def neutrino_losses(
-    temperature: ArrayLike,
-    density: ArrayLike,
-    mass_number: ArrayLike,
-    charge_number: ArrayLike,
+    temperature: ArrayLike, density: ArrayLike, mass_number: ArrayLike, charge_number: ArrayLike
 ) -> NeutrinoLosses:
     """Thermal neutrino losses of hot matter, by the fits of Itoh et al.
 
@@ -229,11 +227,8 @@ def _kernel(body: Callable[..., Any]) -> kernels.Kernel:
 def _matter(at, table, temperature, density, mass, charge, interacts, found):  # type: ignore[no-untyped-def]
     n = 1.0 / mass[at]
     state = helmholtz(table, temperature[at], density[at], n, charge[at] * n, interacts)
-    found[0, at] = state[0]
-    found[1, at] = state[1]
-    found[2, at] = state[2]
-    found[3, at] = state[3]
-    found[4, at] = state[4]
+    for k in unroll(range(5)):
+        found[k, at] = state[k]
     found[5, at] = state[7]
     found[6, at] = state[8]
 
@@ -241,8 +236,5 @@ def _matter(at, table, temperature, density, mass, charge, interacts, found):  #
 def _neutrinos(at, temperature, density, mass, charge, found):  # type: ignore[no-untyped-def]
     n = 1.0 / mass[at]
     parts = neutrino_parts(temperature[at], density[at], n, charge[at] * n)  # type: ignore[no-untyped-call]
-    found[0, at] = parts[0]
-    found[1, at] = parts[1]
-    found[2, at] = parts[2]
-    found[3, at] = parts[3]
-    found[4, at] = parts[4]
+    for k in unroll(range(5)):
+        found[k, at] = parts[k]

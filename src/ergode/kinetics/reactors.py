@@ -105,11 +105,7 @@ class StirredTank:
         return StirredTank(inflow, cut(self.residence_time), cut(self.temperature))
 
     def rows(
-        self,
-        network: ReactionNetwork,
-        mechanism: Mechanism,
-        amounts: np.ndarray,
-        given: Given,
+        self, network: ReactionNetwork, mechanism: Mechanism, amounts: np.ndarray, given: Given
     ) -> np.ndarray:
         """What kernels know of the inflow (see `ConditionHistory.inflow`).
 
@@ -189,11 +185,7 @@ class PlugFlow:
         return PlugFlow(self.velocity[start:stop] if self.velocity.size > 1 else self.velocity)
 
     def rows(
-        self,
-        network: ReactionNetwork,
-        mechanism: Mechanism,
-        amounts: np.ndarray,
-        given: Given,
+        self, network: ReactionNetwork, mechanism: Mechanism, amounts: np.ndarray, given: Given
     ) -> np.ndarray:
         """What kernels know of the flow (see `ConditionHistory.inflow`).
 

@@ -179,10 +179,7 @@ def swept_zones(
 
 
 def factors_of(
-    network: ReactionNetwork,
-    mechanism: Mechanism,
-    rows: Mapping[str, np.ndarray],
-    points: int,
+    network: ReactionNetwork, mechanism: Mechanism, rows: Mapping[str, np.ndarray], points: int
 ) -> np.ndarray:
     """`Rates.prefactor` at every point, shape [point_count, set_count].
 

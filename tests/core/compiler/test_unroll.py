@@ -8,7 +8,7 @@ import pytest
 import ergode
 from ergode.core import kernels
 from ergode.core.compiler import bundle
-from ergode.core.compiler.language import UserFunction, unroll
+from ergode.core.compiler.language import ByPrecision, UserFunction, polynomial, unroll
 
 COUNT = 3
 WEIGHTS = ((), (0.5,), (0.0, 0.25))
@@ -39,6 +39,25 @@ def test_sizes_can_be_bound():
     assert "out[4 + 1]" in text and "out[4 + 2]" not in text
     assert "0.25 * y[1]" in text
     assert "no_such_name" not in text
+
+
+CUBIC = ByPrecision(float32=(0.5, -1.0, 2.0, 3.0), float64=(1.5, -1.0, 2.0, 3.0))
+KIND = ByPrecision(float32=np.int32, float64=np.int64)
+
+
+def of_precision(index, x, out):
+    y = x[index]
+    out[index] = polynomial(y, CUBIC) + KIND(CUBIC[3])
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_polynomials_and_constants_of_a_precision(precision):
+    x, out = np.array([0.25, -3.0], precision), np.zeros(2, precision)
+    ergode.Device("cpu:1").run(kernels.for_each(of_precision, precision=precision), 2, x, out)
+    own = getattr(CUBIC, precision)
+    np.testing.assert_array_equal(out, polynomial(x, own) + 3)
+    text = bundle.bundle([of_precision], target="cpu", precision=precision, loop=True).text
+    assert text.count("fma(y, ") == 3 and f"int{precision[-2:]}(" in text
 
 
 def over_unknown(index, x, out):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from well_known import lorenz_96, lorenz_96_in_place
 
 import ergode
 from ergode.trajectories import lyapunov_spectrum
@@ -13,19 +14,8 @@ from ergode.trajectories.analysis.tangent_arrays import first_vectors
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 
 
-def lorenz96(i, t, y, p):
-    n = len(y)
-    return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def lorenz96_in_place(t, y, dy, p):
-    n = len(y)
-    for i in range(n):
-        dy[i] = lorenz96(i, t, y, p)
-
-
 RINGS = {
-    "component": {"component": lorenz96}, "rhs": {"rhs": lorenz96_in_place},
+    "component": {"component": lorenz_96}, "rhs": {"rhs": lorenz_96_in_place},
 }  # fmt: skip
 
 

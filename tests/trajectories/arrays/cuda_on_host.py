@@ -11,9 +11,10 @@ import pytest
 from ergode.core import checkpoint, kernels
 from ergode.core.devices import resolve
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers as who_follows
+from ergode.trajectories.arrays.followers import CUDAFollowers
 from ergode.trajectories.arrays.group import IN_SHARED, OVER, STAGE
-from ergode.trajectories.arrays.runner import CUDAFollowers, Runner
+from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.methods import METHODS
 
@@ -32,7 +33,7 @@ def cuda_kernel(field, method, count, precision, **options):
     step = runner.control.step
     steps = None if step is None else plan_steps(1.0, step, 2, [], [])
     run = runner.arguments(*columns, steps, slice(0, 2))
-    out = runners.out_of(Outcome.empty(2, field.size, runner.control, 2, precision))
+    out = who_follows.out_of(Outcome.empty(2, field.size, runner.control, 2, precision))
     return followers, (run, out, followers.workspace(2, 2))
 
 
@@ -78,11 +79,11 @@ def outcome_on_host(
     """As `states_on_host`, everything that a run gives; in launches of up to `budget` steps."""
     group, count, n = case.partition(",")[0], initial.shape[0], field.size
     blocks, threads, in_shared = CASES[case]
-    monkeypatch.setattr(runners, "_FEW_CUDA", 100 if group == "thread" else 0)
-    monkeypatch.setattr(runners, "_MANY_CUDA", 0 if group == "grid" else 100)
+    monkeypatch.setattr(who_follows, "_FEW_CUDA", 100 if group == "thread" else 0)
+    monkeypatch.setattr(who_follows, "_MANY_CUDA", 0 if group == "grid" else 100)
     if case == "block":
-        monkeypatch.setattr(runners, "_SHARED_MOST", 0)
-        monkeypatch.setattr(runners, "_SHARED_BYTES", 0)
+        monkeypatch.setattr(who_follows, "_SHARED_MOST", 0)
+        monkeypatch.setattr(who_follows, "_SHARED_BYTES", 0)
     place = SimpleNamespace(put=np.asarray, empty=lambda *a: np.full(a[0], np.nan, a[1]),
                             zeros=np.zeros, target="cuda", core_count=2, name="cuda",
                             memory_bytes=2**36, available_bytes=lambda: 2**36)  # fmt: skip
@@ -99,7 +100,7 @@ def outcome_on_host(
     run = runner.arguments(initial.T, parameters, steps, slice(first, first + count))
     out = Outcome.empty(times.size, n, control, count, "float64")
     out.states[:] = -777.0  # on a GPU it is not set
-    given, w = (run, runners.out_of(out)), followers.workspace(blocks, count)
+    given, w = (run, who_follows.out_of(out)), followers.workspace(blocks, count)
     if budget is None:
         Machine(blocks, threads).run(followers.kernel, (*given, w))
         return out

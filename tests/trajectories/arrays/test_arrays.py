@@ -7,40 +7,16 @@ import numpy as np
 import pytest
 from cuda_on_host import CASES, check_ptx, outcome_on_host, states_on_host
 from scipy.integrate import solve_ivp
+from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_numpy, lorenz_96_small
 
 import ergode
 from ergode.core import checkpoint
 from ergode.trajectories import integrate
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers
 from ergode.trajectories.backward import reversed_field
 from ergode.trajectories.methods import METHODS
 
 EXPLICIT = ("euler", "rk4", "tsit5", "dopri5", "dop853")
-
-
-def lorenz_96(i, t, y, p):
-    n = len(y)
-    return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def lorenz_96_in_place(t, y, dy, p):
-    n = len(y)
-    for i in range(n):
-        dy[i] = (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def lorenz_96_small(t, y, p):
-    return (
-        (y[1] - y[3]) * y[4] - y[0] + p[0],
-        (y[2] - y[4]) * y[0] - y[1] + p[0],
-        (y[3] - y[0]) * y[1] - y[2] + p[0],
-        (y[4] - y[1]) * y[2] - y[3] + p[0],
-        (y[0] - y[2]) * y[3] - y[4] + p[0],
-    )
-
-
-def lorenz_96_numpy(t, y, forcing=8.0):
-    return (np.roll(y, -1) - np.roll(y, 2)) * np.roll(y, 1) - y + forcing
 
 
 def laplacian(x, i, j):
@@ -244,7 +220,7 @@ def test_lanes_threads_and_counts_change_no_bit(how, monkeypatch):
     for count in (1, 7, 8, 9, 64):
         one = integrate(LORENZ, initial={"x": first[:count]}, device="cpu:1", **common)["x"].values
         np.testing.assert_array_equal(one, found[:count])
-    monkeypatch.setattr(runners, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(followers, "_CACHE_BYTES", 0)
     alone = integrate(LORENZ, initial={"x": first}, device="cpu:2", **common)["x"].values
     np.testing.assert_array_equal(alone, found)
 

@@ -11,7 +11,7 @@ from stiff_fields import bar, modes, root
 
 import ergode
 from ergode.trajectories import integrate, runs
-from ergode.trajectories.arrays import conjugate_residuals, runner, stiff
+from ergode.trajectories.arrays import conjugate_residuals, followers, stiff
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import rosenbrock
 
@@ -244,8 +244,8 @@ def test_groups_of_cuda_threads_compute_the_same(case, kept, monkeypatch):
         monkeypatch.setattr(conjugate_residuals, "_USUAL_KEPT", kept)
         monkeypatch.setattr(conjugate_residuals, "_LIGHT", 0)
     shape, times, count = (3, 2), np.array([0.0, 0.1]), 1 if case == "grid" else 2
-    monkeypatch.setattr(runner, "_MANY_PRODUCTS", 0 if case == "grid" else 100)
-    monkeypatch.setattr(runner, "_BLOCK_THREADS", 1)
+    monkeypatch.setattr(followers, "_MANY_PRODUCTS", 0 if case == "grid" else 100)
+    monkeypatch.setattr(followers, "_BLOCK_THREADS", 1)
     field, _, values, first, _ = kind_of("brusselator", shape)
     values |= {"D": 8.0, "wind": 2.0}
     initial, rows = as_columns(first, values, count)

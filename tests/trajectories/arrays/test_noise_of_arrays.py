@@ -7,22 +7,12 @@ import numpy as np
 import pytest
 from cuda_on_host import CASES, check_ptx, states_on_host
 from scipy import stats
+from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_small
 
 import ergode
 from ergode.trajectories import integrate
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers
 from ergode.trajectories.steppers.noise import Paths
-
-
-def lorenz_96(i, t, y, p):
-    n = len(y)
-    return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def lorenz_96_in_place(t, y, dy, p):
-    n = len(y)
-    for i in range(n):
-        dy[i] = (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
 
 
 def coupled(i, t, y, p):
@@ -39,16 +29,6 @@ def neighbours_noise(i, t, y, p):
 
 def timed_noise(i, t, y, p):
     return p[1] * (1.0 + math.cos(t + i))
-
-
-def names_5(t, y, p):
-    return (
-        (y[1] - y[3]) * y[4] - y[0] + p[0],
-        (y[2] - y[4]) * y[0] - y[1] + p[0],
-        (y[3] - y[0]) * y[1] - y[2] + p[0],
-        (y[4] - y[1]) * y[2] - y[3] + p[0],
-        (y[0] - y[2]) * y[3] - y[4] + p[0],
-    )
 
 
 def own(x, i, t, p):
@@ -155,7 +135,9 @@ def processes(n, count, step, replicates, **options):
     ],
 )
 def test_a_field_with_names_has_the_same_paths(method, noise, names_noise):
-    names = ergode.VectorField(names_5, list("abcde"), ["F", "noise"], diffusion=names_noise)
+    names = ergode.VectorField(
+        lorenz_96_small, list("abcde"), ["F", "noise"], diffusion=names_noise
+    )
     y = start(5)
     common = {
         "times": [0.5, 0.77, 1.5], "step": 0.01, "seed": 2**40 + 3, "method": method,
@@ -360,7 +342,7 @@ def test_lanes_threads_and_counts_change_no_bit(method, noise, monkeypatch):
     for count in (1, 9, 64):
         few = solve(field, replicates=count, **common, device="cpu:1")["x"].values
         np.testing.assert_array_equal(few, found[:count])
-    monkeypatch.setattr(runners, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(followers, "_CACHE_BYTES", 0)
     alone = solve(field, replicates=65, **common, device="cpu:2")["x"].values
     np.testing.assert_array_equal(alone, found)
     other = solve(field, replicates=1, **{**common, "seed": 5})["x"].values

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from cuda_on_host import check_ptx, outcome_on_host
+from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_small
 
 import ergode
 from ergode.core.status import Status
@@ -18,28 +19,8 @@ from ergode.trajectories import (
     ZeroCrossing,
     integrate,
 )
-from ergode.trajectories.arrays import runner as runners
+from ergode.trajectories.arrays import followers
 from ergode.trajectories.steppers.noise import Paths
-
-
-def ring(i, t, y, p):
-    n = len(y)
-    return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
-
-
-def ring_in_place(t, y, dy, p):
-    for i in range(len(y)):
-        dy[i] = ring(i, t, y, p)
-
-
-def ring_small(t, y, p):
-    return (
-        (y[1] - y[3]) * y[4] - y[0] + p[0],
-        (y[2] - y[4]) * y[0] - y[1] + p[0],
-        (y[3] - y[0]) * y[1] - y[2] + p[0],
-        (y[4] - y[1]) * y[2] - y[3] + p[0],
-        (y[0] - y[2]) * y[3] - y[4] + p[0],
-    )
 
 
 def third(t, y, p):
@@ -82,7 +63,7 @@ OBSERVABLES = [Maximum(energy), Minimum(energy), Mean(energy), TimeAbove(zeroth,
 WATCHED = {"events": EVENTS, "observables": OBSERVABLES, "record": 3}
 
 
-def field_of(n, function=ring):
+def field_of(n, function=lorenz_96):
     return ergode.VectorField(component=function, variables=("x", n), parameters=["F"])
 
 
@@ -102,7 +83,7 @@ def same(one, other):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", [{"rtol": 1e-9, "atol": 1e-10}, {"step": 0.002}])
 def test_the_small_form_has_the_same_events_and_observables(how):
-    small = ergode.VectorField(ring_small, list("abcde"), ["F"])
+    small = ergode.VectorField(lorenz_96_small, list("abcde"), ["F"])
     first = starts(12, 5)
     common = {"times": [0.0, 0.7, 2.0], "parameters": {"F": 8.0}, "device": "cpu", "record": 3,
               "observe_from": 0.3, **how}  # fmt: skip
@@ -280,7 +261,7 @@ def test_lanes_threads_and_counts_change_no_bit(how, monkeypatch):
     assert lanes["event"].values.tolist() == ["third", "second_or_time", "very_high", "kick"]
     same(integrate(field_of(40), initial={"x": first[:8]}, device="cpu:1", **common),
          lanes.isel(trajectory=slice(8)))  # fmt: skip
-    monkeypatch.setattr(runners, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(followers, "_CACHE_BYTES", 0)
     same(integrate(field_of(40), initial={"x": first}, device="cpu:2", **common), lanes)
 
 
@@ -351,7 +332,7 @@ def test_a_gpu_has_the_same_events_and_observables(n, count, form, how):
     """A thread, a block or the grid for a trajectory."""
     field = field_of(n)
     if form == "rhs":
-        field = ergode.VectorField(rhs=ring_in_place, variables=("x", n), parameters=["F"])
+        field = ergode.VectorField(rhs=lorenz_96_in_place, variables=("x", n), parameters=["F"])
     common = {"times": [0.0, 0.31, 0.8], "initial": {"x": starts(count, n, 5)},
               "parameters": {"F": 8.0}, **WATCHED, **how}  # fmt: skip
     one, other = (integrate(field, device=device, **common) for device in ("cpu", "cuda"))
@@ -446,7 +427,7 @@ def test_tables_effects_with_noise_and_small_fields_are_refused_too():
     with pytest.raises(ergode.PlanError, match="effect of event 'zeroth'"):
         integrate(noisy, times=[0.0, 1.0], initial={"x": 0.0}, device="cpu", step=0.1,
                   events=[ZeroCrossing(zeroth, effect=lowered)])  # fmt: skip
-    small = ergode.VectorField(ring_small, list("abcde"), ["F"])
+    small = ergode.VectorField(lorenz_96_small, list("abcde"), ["F"])
     with pytest.raises(ergode.ModelError, match="is of a function; where variables are single"):
         integrate(small, times=[0.0, 1.0], initial=dict.fromkeys("abcde", 1.0), device="cpu",
                   parameters={"F": 8.0}, observables=[Mean(zeroth)])  # fmt: skip

@@ -226,7 +226,12 @@ class Collector:
         return tree.name
 
     def bound(self, value: Any) -> Any:
-        """The value bound to an option in this module; any other value is returned unchanged."""
+        """The value bound to an option in this module, or a constant in its precision.
+
+        Any other value is returned unchanged.
+        """
+        if isinstance(value, ByPrecision) and not isinstance(value.float64, FunctionType):
+            return getattr(value, self.precision)
         if not isinstance(value, Option):
             return value
         self.used.add(value)

@@ -33,10 +33,10 @@ class Intrinsic:
 
 @dataclass(frozen=True)
 class ByPrecision:
-    """One name, one function for each working precision."""
+    """One name, one function or constant for each working precision."""
 
-    float32: Callable[..., Any]
-    float64: Callable[..., Any]
+    float32: Any
+    float64: Any
 
     def __call__(self, *_: Any) -> Any:
         raise TypeError(
@@ -137,6 +137,17 @@ def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
 def unroll(values: Iterable[int]) -> Iterable[int]:
     """Unroll the loop ``for i in unroll(range(N))``, where N is a constant."""
     return values
+
+
+def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+    """A polynomial by Horner's rule: a chain of `fma`, with the highest power first.
+
+    In a device function `x` is a name, and the coefficients are a constant.
+    """
+    total = coefficients[0]
+    for one in coefficients[1:]:
+        total = total * x + one
+    return total
 
 
 def no_unroll(values: Iterable[int]) -> Iterable[int]:

@@ -15,12 +15,7 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ergode.core.compiler.syntax import (
-    as_function,
-    function_from_text,
-    outer_value,
-    syntax,
-)
+from ergode.core.compiler.syntax import as_function, function_from_text, outer_value, syntax
 
 
 class HoldsFunctions:

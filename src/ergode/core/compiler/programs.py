@@ -90,10 +90,7 @@ _OPERATORS: dict[type[ast.AST], Operation] = {
     ast.NotEq: Operation.NOT_EQUAL, ast.And: Operation.AND, ast.Or: Operation.OR,
 }  # fmt: skip
 _NAMES = {"min": Operation.MINIMUM, "max": Operation.MAXIMUM}
-_FUNCTIONS = {
-    **{item.name.lower(): item for item in Operation if 12 <= item < 40},
-    **_NAMES,
-}
+_FUNCTIONS = {**{item.name.lower(): item for item in Operation if 12 <= item < 40}, **_NAMES}
 
 Step = tuple[Operation, int | float]
 

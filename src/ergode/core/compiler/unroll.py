@@ -13,7 +13,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from ergode.core.compiler.language import unroll
+from ergode.core.compiler.language import polynomial, unroll
 from ergode.core.compiler.trees import Put, copied
 from ergode.core.errors import ModelError
 
@@ -105,6 +105,15 @@ class _WriteOut(ast.NodeTransformer):
             if node.func.id == "tuple":
                 return ast.Tuple(items, ast.Load())
             return _sum([*(self.visit(start) for start in node.args[1:]), *items])
+        if isinstance(node.func, ast.Name) and self.lookup(node.func.id)[1] is polynomial:
+            x, coefficients = node.args
+            assert isinstance(x, ast.Name)
+            first, *rest = self._known(coefficients)
+            total: ast.expr = ast.Constant(first)
+            for one in rest:
+                arguments = [copied(x), total, ast.Constant(one)]
+                total = ast.Call(ast.Name(FUSED, ast.Load()), arguments, [])
+            return total
         return self.generic_visit(node)
 
     def _items(self, generator: ast.GeneratorExp) -> list[ast.expr]:

@@ -30,10 +30,19 @@ Zero, infinity, NaN, negative and subnormal arguments are handled by selection a
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import ByPrecision, bits, fma, from_bits, real, to_bits
+from ergode.core.compiler.language import (
+    ByPrecision,
+    bits,
+    fma,
+    from_bits,
+    polynomial,
+    real,
+    to_bits,
+)
 
 INFINITY = math.inf
 NOT_A_NUMBER = math.nan
@@ -46,6 +55,15 @@ NOT_A_NUMBER = math.nan
 # bits that k ln2_high is exact.
 
 
+_LOG = (
+    -0.07634625, 0.12761138, -0.13159893, 0.14201772, -0.16623387, 0.2000123, -0.2500082, 0.3333333
+)  # fmt: skip
+ARTANH = (
+    0.14795583666237358, 0.15314087963447057, 0.18183562855488467, 0.2222219860076031,
+    0.2857142874214322, 0.399999999994155, 0.6666666666666734
+)  # fmt: skip
+
+
 def _log_parts_float32(x):
     """The logarithm as two numbers: the rounded value, and its rounding error."""
     # Subnormals have no implicit leading bit: scale them into the normal range first.
@@ -55,13 +73,7 @@ def _log_parts_float32(x):
     f = from_bits(np.uint32(word - np.uint32(np.uint32(k) << np.uint32(23)))) - 1.0
     e = real(k) - (23.0 if tiny else 0.0)
     # log(1 + f) = f - f^2 / 2 + f^3 p(f), p within 5.9e-9 of the logarithm
-    p = fma(f, -0.07634625, 0.12761138)
-    p = fma(f, p, -0.13159893)
-    p = fma(f, p, 0.14201772)
-    p = fma(f, p, -0.16623387)
-    p = fma(f, p, 0.2000123)
-    p = fma(f, p, -0.2500082)
-    p = fma(f, p, 0.3333333)
+    p = polynomial(f, _LOG)
     square = f * f
     tail = fma(square * f, p, fma(square, -0.5, e * 1.4286068e-06))
     high = e * 0.693145751953125
@@ -82,12 +94,7 @@ def _log_parts_float64(x):
     # 2 s = f - f^2 / 2 + s f^2 / 2, whose first terms carry next to no rounding error.
     s = f / (2.0 + f)
     z = s * s
-    r = fma(z, 0.14795583666237358, 0.15314087963447057)
-    r = fma(z, r, 0.18183562855488467)
-    r = fma(z, r, 0.2222219860076031)
-    r = fma(z, r, 0.2857142874214322)
-    r = fma(z, r, 0.399999999994155)
-    r = fma(z, r, 0.6666666666666734)
+    r = polynomial(z, ARTANH)
     half_square = 0.5 * f * f
     tail = fma(s, fma(z, r, half_square), e * 2.8235290563031577e-13)
     tail = fma(-0.5 * f, f, tail)
@@ -137,84 +144,63 @@ def log1p(x):
 # come out of the last multiplication correctly rounded.
 
 
-def _exp_parts_float32(x):
+_PER_LN2 = ByPrecision(float32=1.442695, float64=1.4426950408889634)
+_LN2: Any = ByPrecision(
+    float32=(0.693145751953125, 1.4286068e-06), float64=(0.693147180559663, 2.8235290563031577e-13)
+)
+_SHIFT = ByPrecision(float32=12582912.0, float64=6755399441055744.0)
+_SHIFT_BITS = ByPrecision(float32=np.uint32(0x4B400000), float64=np.uint64(0x4338000000000000))
+_INTEGER: Any = ByPrecision(float32=np.int32, float64=np.int64)
+_BIAS = ByPrecision(float32=np.int32(127), float64=np.int64(1023))
+_DIGITS = ByPrecision(float32=np.uint32(23), float64=np.uint64(52))
+# Where results are zero and infinite, and where exp(x) - 1 is -1.
+_LEAST, _MOST = (
+    ByPrecision(float32=-104.0, float64=-746.0),
+    ByPrecision(float32=89.0, float64=710.0),
+)
+_MINUS_ONE = ByPrecision(float32=-18.0, float64=-38.0)
+# exp(r) = 1 + r + r^2 p(r), within 3.1e-9 and 3.7e-18
+_EXP: Any = ByPrecision(
+    float32=(0.001381763, 0.008368682, 0.04166834, 0.16666521, 0.49999994),
+    float64=(
+        2.4998465794493918e-08, 2.76302281000293e-07, 2.7557591330704747e-06,
+        2.4801493165397054e-05, 0.00019841269501137942, 0.0013888888943555317, 0.00833333333349694,
+        0.04166666666653048, 0.16666666666666408, 0.5000000000000011
+    ),
+)  # fmt: skip
+
+
+def _exp_parts(x):
     """exp(x) = 2^k (1 + t), for x within or near the range of exponents."""
-    shifted = fma(x, 1.442695, 12582912.0)
-    n = shifted - 12582912.0
-    r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, x))
-    # exp(r) = 1 + r + r^2 p(r), within 3.1e-9
-    p = fma(r, 0.001381763, 0.008368682)
-    p = fma(r, p, 0.04166834)
-    p = fma(r, p, 0.16666521)
-    p = fma(r, p, 0.49999994)
-    k = np.int32(to_bits(shifted) - np.uint32(0x4B400000))
-    return fma(r * r, p, r), k
+    shifted = fma(x, _PER_LN2, _SHIFT)
+    n = shifted - _SHIFT
+    r = fma(n, -_LN2[1], fma(n, -_LN2[0], x))
+    k = _INTEGER(to_bits(shifted) - _SHIFT_BITS)
+    return fma(r * r, polynomial(r, _EXP), r), k
 
 
-def _two_to_the_float32(k):
-    return from_bits(np.uint32(np.uint32(k + np.int32(127)) << np.uint32(23)))
+def _two_to_the(k):
+    return from_bits(bits(bits(k + _BIAS) << _DIGITS))
 
 
-def _exp_float32(x):
-    t, k = _exp_parts_float32(x)
-    half = np.int32(k >> np.int32(1))
-    result = (1.0 + t) * _two_to_the_float32(half) * _two_to_the_float32(np.int32(k - half))
-    result = 0.0 if x < -104.0 else result
-    return INFINITY if x > 89.0 else result
+def exp(x):
+    """Exponential."""
+    t, k = _exp_parts(x)
+    half = _INTEGER(k >> _INTEGER(1))
+    result = (1.0 + t) * _two_to_the(half) * _two_to_the(_INTEGER(k - half))
+    result = 0.0 if x < _LEAST else result
+    return INFINITY if x > _MOST else result
 
 
-def _expm1_float32(x):
-    t, k = _exp_parts_float32(x)
+def expm1(x):
+    """exp(x) - 1, accurate also for small x."""
+    t, k = _exp_parts(x)
     # One power below, doubled at the end: 2^128 is not a float, though exp(88.7) is.
-    scale = _two_to_the_float32(np.int32(k - np.int32(1)))
+    scale = _two_to_the(_INTEGER(k - _INTEGER(1)))
     result = 2.0 * fma(scale, t, scale - 0.5)
-    result = -1.0 if x < -18.0 else result
-    result = INFINITY if x > 89.0 else result
+    result = -1.0 if x < _MINUS_ONE else result
+    result = INFINITY if x > _MOST else result
     return x if math.fabs(x) < 1e-20 else result  # halving must not lose a subnormal's digits
-
-
-def _exp_parts_float64(x):
-    """exp(x) = 2^k (1 + t), for x within or near the range of exponents."""
-    shifted = fma(x, 1.4426950408889634, 6755399441055744.0)
-    n = shifted - 6755399441055744.0
-    r = fma(n, -2.8235290563031577e-13, fma(n, -0.693147180559663, x))
-    # exp(r) = 1 + r + r^2 p(r), within 3.7e-18
-    p = fma(r, 2.4998465794493918e-08, 2.76302281000293e-07)
-    p = fma(r, p, 2.7557591330704747e-06)
-    p = fma(r, p, 2.4801493165397054e-05)
-    p = fma(r, p, 0.00019841269501137942)
-    p = fma(r, p, 0.0013888888943555317)
-    p = fma(r, p, 0.00833333333349694)
-    p = fma(r, p, 0.04166666666653048)
-    p = fma(r, p, 0.16666666666666408)
-    p = fma(r, p, 0.5000000000000011)
-    k = np.int64(to_bits(shifted) - np.uint64(0x4338000000000000))
-    return fma(r * r, p, r), k
-
-
-def _two_to_the_float64(k):
-    return from_bits(np.uint64(np.uint64(k + np.int64(1023)) << np.uint64(52)))
-
-
-def _exp_float64(x):
-    t, k = _exp_parts_float64(x)
-    half = np.int64(k >> np.int64(1))
-    result = (1.0 + t) * _two_to_the_float64(half) * _two_to_the_float64(np.int64(k - half))
-    result = 0.0 if x < -746.0 else result
-    return INFINITY if x > 710.0 else result
-
-
-def _expm1_float64(x):
-    t, k = _exp_parts_float64(x)
-    scale = _two_to_the_float64(np.int64(k - np.int64(1)))
-    result = 2.0 * fma(scale, t, scale - 0.5)
-    result = -1.0 if x < -38.0 else result
-    result = INFINITY if x > 710.0 else result
-    return x if math.fabs(x) < 1e-20 else result
-
-
-exp = ByPrecision(float32=_exp_float32, float64=_exp_float64)
-expm1 = ByPrecision(float32=_expm1_float32, float64=_expm1_float64)
 
 
 # --- normal quantile ------------------------------------------------------------------------
@@ -232,25 +218,37 @@ expm1 = ByPrecision(float32=_expm1_float32, float64=_expm1_float64)
 # formula applies.  Both reach the smallest subnormal q.
 
 
+# Single precision: C, and numerator and denominator of T.
+_SINGLE = (
+    (4.630369e-07, -1.885455e-05, 0.0002105532, -0.0004963841, -0.006482312, 0.032612372,
+     0.6562427, 2.506628),
+    (0.09246705, 0.97136664, 2.9771185, 2.5679762),
+    (1.7138217e-06, 0.06530401, 0.53922117, 1.0),
+)  # fmt: skip
+# Double precision: numerators and denominators of C, T and F.
+_DOUBLE = (
+    (6.790776305704831e-06, 0.0002014879835067865, 0.0030326787031619523, 0.029370608054846013,
+     0.19591907850979243, 0.9089156871378257, 2.5066282746310007),
+    (2.326387808831084e-07, 1.3277997137343667e-05, 0.0003567222944564394, 0.0028968903435641234,
+     0.0387375464303207, 0.10080550912026705, 1.0),
+    (0.0013336894735550817, 0.04105297737169695, 0.43645014381031527, 2.1937366165041374,
+     5.850719418588595, 8.549654226155285, 6.520770032277482, 2.0388183550204637),
+    (1.2471982730125783e-09, 0.00094293310531727, 0.027182880717903094, 0.25763903215413425,
+     1.0941436998293015, 2.309573217059861, 2.39616860932079, 1.0),
+    (2.2996798357352005e-06, 0.00024026616092526397, 0.008640982825624885, 0.14475777450373162,
+     1.2338212913741735, 5.18762889369125, 8.529748154530456),
+    (5.322631266466661e-14, 1.6261003590034946e-06, 0.0001596851632139351, 0.005112452145374123,
+     0.07063415739054701, 0.4377975177126176, 1.0),
+)  # fmt: skip
+
+
 def _normal_quantile_float32(p):
     q = p if p < 0.5 else 1.0 - p
     central = q > 0.005
     w = -log(4.0 * q * (1.0 - q) if central else q)
-    c = fma(w, 4.630369e-07, -1.885455e-05)
-    c = fma(w, c, 0.0002105532)
-    c = fma(w, c, -0.0004963841)
-    c = fma(w, c, -0.006482312)
-    c = fma(w, c, 0.032612372)
-    c = fma(w, c, 0.6562427)
-    c = fma(w, c, 2.506628)
     r = math.sqrt(w) - 2.296875
-    above = fma(r, 0.09246705, 0.97136664)
-    above = fma(r, above, 2.9771185)
-    above = fma(r, above, 2.5679762)
-    below = fma(r, 1.7138217e-06, 0.06530401)
-    below = fma(r, below, 0.53922117)
-    below = fma(r, below, 1.0)
-    z = (q - 0.5) * c if central else -(above / below)
+    above, below = polynomial(r, _SINGLE[1]), polynomial(r, _SINGLE[2])
+    z = (q - 0.5) * polynomial(w, _SINGLE[0]) if central else -(above / below)
     return _normal_quantile_edges(p, q, z)
 
 
@@ -259,46 +257,11 @@ def _normal_quantile_float64(p):
     central = q > 0.02
     w = -log(4.0 * q * (1.0 - q) if central else q)
     root = math.sqrt(w)
-    c = fma(w, 6.790776305704831e-06, 0.0002014879835067865)
-    c = fma(w, c, 0.0030326787031619523)
-    c = fma(w, c, 0.029370608054846013)
-    c = fma(w, c, 0.19591907850979243)
-    c = fma(w, c, 0.9089156871378257)
-    c = fma(w, c, 2.5066282746310007)
-    d = fma(w, 2.326387808831084e-07, 1.3277997137343667e-05)
-    d = fma(w, d, 0.0003567222944564394)
-    d = fma(w, d, 0.0028968903435641234)
-    d = fma(w, d, 0.0387375464303207)
-    d = fma(w, d, 0.10080550912026705)
-    d = fma(w, d, 1.0)
+    c, d = polynomial(w, _DOUBLE[0]), polynomial(w, _DOUBLE[1])
     r = root - 1.96875
-    t = fma(r, 0.0013336894735550817, 0.04105297737169695)
-    t = fma(r, t, 0.43645014381031527)
-    t = fma(r, t, 2.1937366165041374)
-    t = fma(r, t, 5.850719418588595)
-    t = fma(r, t, 8.549654226155285)
-    t = fma(r, t, 6.520770032277482)
-    t = fma(r, t, 2.0388183550204637)
-    u = fma(r, 1.2471982730125783e-09, 0.00094293310531727)
-    u = fma(r, u, 0.027182880717903094)
-    u = fma(r, u, 0.25763903215413425)
-    u = fma(r, u, 1.0941436998293015)
-    u = fma(r, u, 2.309573217059861)
-    u = fma(r, u, 2.39616860932079)
-    u = fma(r, u, 1.0)
+    t, u = polynomial(r, _DOUBLE[2]), polynomial(r, _DOUBLE[3])
     r = root - 6.28125
-    f = fma(r, 2.2996798357352005e-06, 0.00024026616092526397)
-    f = fma(r, f, 0.008640982825624885)
-    f = fma(r, f, 0.14475777450373162)
-    f = fma(r, f, 1.2338212913741735)
-    f = fma(r, f, 5.18762889369125)
-    f = fma(r, f, 8.529748154530456)
-    g = fma(r, 5.322631266466661e-14, 1.6261003590034946e-06)
-    g = fma(r, g, 0.0001596851632139351)
-    g = fma(r, g, 0.005112452145374123)
-    g = fma(r, g, 0.07063415739054701)
-    g = fma(r, g, 0.4377975177126176)
-    g = fma(r, g, 1.0)
+    f, g = polynomial(r, _DOUBLE[4]), polynomial(r, _DOUBLE[5])
     far = r > 0.0
     above = (q - 0.5) * c if central else (-f if far else -t)
     below = d if central else (g if far else u)
@@ -320,52 +283,33 @@ normal_quantile = ByPrecision(float32=_normal_quantile_float32, float64=_normal_
 # sin(2 pi y) = y (2 pi + y^2 p(y^2)), with 2 pi in two parts.  abs(u) < 2^22 (float32), 2^51.
 
 
-def _sin_quarter_float32(y):
+_TURN = ByPrecision(float32=6.2831855, float64=6.283185307179586)
+_QUARTER: Any = ByPrecision(
+    float32=(39.769924, -76.5834, 81.60263, -41.341686, -1.7484555e-07),
+    float64=(
+        0.10088354579657915, -0.717730850766072, 3.8199278505396026, -15.09464166723503,
+        42.058693925339355, -76.7058597528278, 81.60524927607369, -41.341702240399755,
+        2.4492935982947064e-16
+    ),
+)  # fmt: skip
+
+
+def _sin_quarter(y):
     v = y * y
-    p = fma(v, 39.769924, -76.5834)
-    p = fma(v, p, 81.60263)
-    p = fma(v, p, -41.341686)
-    return fma(y, 6.2831855, y * fma(v, p, -1.7484555e-07))
+    return fma(y, _TURN, y * polynomial(v, _QUARTER))
 
 
-def _sin_two_pi_float32(u):
-    x = u - ((u + 12582912.0) - 12582912.0)
+def sin_two_pi(u):
+    """sin(2 pi u)."""
+    x = u - ((u + _SHIFT) - _SHIFT)
     y = 0.5 - x if x > 0.25 else x
     y = -0.5 - x if x < -0.25 else y
-    return _sin_quarter_float32(y)
+    return _sin_quarter(y)
 
 
-def _cos_two_pi_float32(u):
-    return _sin_quarter_float32(0.25 - math.fabs(u - ((u + 12582912.0) - 12582912.0)))
-
-
-def _sin_quarter_float64(y):
-    v = y * y
-    p = fma(v, 0.10088354579657915, -0.717730850766072)
-    p = fma(v, p, 3.8199278505396026)
-    p = fma(v, p, -15.09464166723503)
-    p = fma(v, p, 42.058693925339355)
-    p = fma(v, p, -76.7058597528278)
-    p = fma(v, p, 81.60524927607369)
-    p = fma(v, p, -41.341702240399755)
-    return fma(y, 6.283185307179586, y * fma(v, p, 2.4492935982947064e-16))
-
-
-def _sin_two_pi_float64(u):
-    x = u - ((u + 6755399441055744.0) - 6755399441055744.0)
-    y = 0.5 - x if x > 0.25 else x
-    y = -0.5 - x if x < -0.25 else y
-    return _sin_quarter_float64(y)
-
-
-def _cos_two_pi_float64(u):
-    return _sin_quarter_float64(
-        0.25 - math.fabs(u - ((u + 6755399441055744.0) - 6755399441055744.0))
-    )
-
-
-sin_two_pi = ByPrecision(float32=_sin_two_pi_float32, float64=_sin_two_pi_float64)
-cos_two_pi = ByPrecision(float32=_cos_two_pi_float32, float64=_cos_two_pi_float64)
+def cos_two_pi(u):
+    """cos(2 pi u)."""
+    return _sin_quarter(0.25 - math.fabs(u - ((u + _SHIFT) - _SHIFT)))
 
 
 # --- radians --------------------------------------------------------------------------------
@@ -375,47 +319,33 @@ cos_two_pi = ByPrecision(float32=_cos_two_pi_float32, float64=_cos_two_pi_float6
 # cosine takes the half-integer n.  NaN where abs(x) is 2^22 (float32), 2^51 or more: beyond,
 # numbers are a sizeable part of a turn apart.
 
+_PI: Any = ByPrecision(
+    float32=(3.1415927, -8.742278e-08), float64=(3.141592653589793, 1.2246467991473532e-16)
+)
+_PER_PI = ByPrecision(float32=0.31830987, float64=0.3183098861837907)
+_PER_TURN = ByPrecision(float32=0.15915494, float64=0.15915494309189535)
+_LARGEST = ByPrecision(float32=4194304.0, float64=2251799813685248.0)
 
-def _sin_of_remainder_float32(x, n, whole):
-    r = fma(n, 8.742278e-08, fma(n, -3.1415927, x))
+
+def _sin_of_remainder(x, n, whole):
+    r = fma(n, -_PI[1], fma(n, -_PI[0], x))
     half = 0.5 * whole
-    odd = math.fabs(half - ((half + 12582912.0) - 12582912.0))
-    found = (1.0 - 4.0 * odd) * _sin_quarter_float32(0.15915494 * r)
-    return found if math.fabs(x) < 4194304.0 else NOT_A_NUMBER
+    odd = math.fabs(half - ((half + _SHIFT) - _SHIFT))
+    found = (1.0 - 4.0 * odd) * _sin_quarter(_PER_TURN * r)
+    return found if math.fabs(x) < _LARGEST else NOT_A_NUMBER
 
 
-def _sin_float32(x):
-    n = fma(x, 0.31830987, 12582912.0) - 12582912.0
-    return _sin_of_remainder_float32(x, n, n)
+def sin(x):
+    """Sine."""
+    n = fma(x, _PER_PI, _SHIFT) - _SHIFT
+    return _sin_of_remainder(x, n, n)
 
 
-def _cos_float32(x):
-    n = fma(x, 0.31830987, 0.5)
-    n = (n + 12582912.0) - 12582912.0
-    return _sin_of_remainder_float32(x, n - 0.5, n)
-
-
-def _sin_of_remainder_float64(x, n, whole):
-    r = fma(n, -1.2246467991473532e-16, fma(n, -3.141592653589793, x))
-    half = 0.5 * whole
-    odd = math.fabs(half - ((half + 6755399441055744.0) - 6755399441055744.0))
-    found = (1.0 - 4.0 * odd) * _sin_quarter_float64(0.15915494309189535 * r)
-    return found if math.fabs(x) < 2251799813685248.0 else NOT_A_NUMBER
-
-
-def _sin_float64(x):
-    n = fma(x, 0.3183098861837907, 6755399441055744.0) - 6755399441055744.0
-    return _sin_of_remainder_float64(x, n, n)
-
-
-def _cos_float64(x):
-    n = fma(x, 0.3183098861837907, 0.5)
-    n = (n + 6755399441055744.0) - 6755399441055744.0
-    return _sin_of_remainder_float64(x, n - 0.5, n)
-
-
-sin = ByPrecision(float32=_sin_float32, float64=_sin_float64)
-cos = ByPrecision(float32=_cos_float32, float64=_cos_float64)
+def cos(x):
+    """Cosine."""
+    n = fma(x, _PER_PI, 0.5)
+    n = (n + _SHIFT) - _SHIFT
+    return _sin_of_remainder(x, n - 0.5, n)
 
 
 def tan(x):

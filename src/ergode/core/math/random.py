@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import ByPrecision, fma, real
+from ergode.core.compiler.language import ByPrecision, fma, real, unroll
 from ergode.core.math.elementary import INFINITY, NOT_A_NUMBER, exp, log, normal_quantile
 
 # Purposes of draws. Never change a number: it would change every published result.
@@ -66,16 +66,9 @@ def _round(c0, c1, c2, c3, k0, k1, number):
 
 def philox(c0, c1, c2, c3, k0, k1):
     """Ten rounds of Philox4x32 on a counter of four words and a key of two."""
-    # Unrolled by hand: a loop around a draw vectorises only if the draw contains no loop.
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 0)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 1)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 2)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 3)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 4)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 5)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 6)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 7)
-    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 8)
+    # Unrolled: a loop around a draw vectorises only if the draw contains no loop.
+    for number in unroll(range(9)):
+        c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, number)
     return _round(c0, c1, c2, c3, k0, k1, 9)
 
 

@@ -29,23 +29,24 @@ for the variable (x - c) / (x + c).  DLMF 5.11.1, 8.7.1 and 8.9.2 for the gamma 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ergode.core.compiler.language import ByPrecision, fma, real
-from ergode.core.math.elementary import INFINITY, NOT_A_NUMBER, exp, log, log1p, normal_quantile
+from ergode.core.compiler.language import ByPrecision, fma, polynomial, real
+from ergode.core.math.elementary import (
+    ARTANH,
+    INFINITY,
+    NOT_A_NUMBER,
+    exp,
+    log,
+    log1p,
+    normal_quantile,
+)
 
 _TERMS_MOST = 100_000
 _STEPS_MOST = 60
 
 
-def _epsilon_float32():
-    return 1.1920928955078125e-07
-
-
-def _epsilon_float64():
-    return 2.220446049250313e-16
-
-
-epsilon = ByPrecision(float32=_epsilon_float32, float64=_epsilon_float64)
+EPSILON: Any = ByPrecision(float32=2.0**-23, float64=2.0**-52)
 
 
 # --- error function -------------------------------------------------------------------------
@@ -55,51 +56,27 @@ epsilon = ByPrecision(float32=_epsilon_float32, float64=_epsilon_float64)
 # converted to powers: within 1.3e-8 (float32, c = 2) and 3.4e-17 (float64, c = 4).
 
 
-def _erfcx_tail_float32(x):
-    y = (x - 2.0) / (x + 2.0)
-    p = fma(y, 6.336946e-05, 0.00016080358)
-    p = fma(y, p, -0.00035792045)
-    p = fma(y, p, -0.0013957069)
-    p = fma(y, p, 0.0012174106)
-    p = fma(y, p, 0.0086891595)
-    p = fma(y, p, -0.008018963)
-    p = fma(y, p, -0.05421196)
-    p = fma(y, p, 0.16404946)
-    p = fma(y, p, -0.16603109)
-    p = fma(y, p, -0.09276376)
-    p = fma(y, p, 1.2769784)
-    return 0.5 * p / (0.5 + x)
+_CENTRE = ByPrecision(float32=2.0, float64=4.0)
+_ERFCX: Any = ByPrecision(
+    float32=(
+        6.336946e-05, 0.00016080358, -0.00035792045, -0.0013957069, 0.0012174106, 0.0086891595,
+        -0.008018963, -0.05421196, 0.16404946, -0.16603109, -0.09276376, 1.2769784
+    ),
+    float64=(
+        9.311744978232572e-10, 1.5738283774192037e-09, -1.234686604382353e-08,
+        -1.6371779763566967e-08, 1.0633855618594884e-07, 7.115337800585303e-08,
+        -8.210939042560568e-07, 2.9801353803031333e-07, 5.706604414895734e-06,
+        -1.1225101875659178e-05, -2.4397746422436416e-05, 0.00015062309720018628,
+        -0.00019925714661091188, -0.000757773707063825, 0.005031970067657489, -0.016197733981455194,
+        0.03716751552655567, -0.06633036582031154, 0.0937328349990944, -0.10103906603586531,
+        0.06809705425466908, 0.015379652102610473, -0.1396211168405623, 1.2329951186255526
+    ),
+)  # fmt: skip
 
 
-def _erfcx_tail_float64(x):
-    y = (x - 4.0) / (x + 4.0)
-    p = fma(y, 9.311744978232572e-10, 1.5738283774192037e-09)
-    p = fma(y, p, -1.234686604382353e-08)
-    p = fma(y, p, -1.6371779763566967e-08)
-    p = fma(y, p, 1.0633855618594884e-07)
-    p = fma(y, p, 7.115337800585303e-08)
-    p = fma(y, p, -8.210939042560568e-07)
-    p = fma(y, p, 2.9801353803031333e-07)
-    p = fma(y, p, 5.706604414895734e-06)
-    p = fma(y, p, -1.1225101875659178e-05)
-    p = fma(y, p, -2.4397746422436416e-05)
-    p = fma(y, p, 0.00015062309720018628)
-    p = fma(y, p, -0.00019925714661091188)
-    p = fma(y, p, -0.000757773707063825)
-    p = fma(y, p, 0.005031970067657489)
-    p = fma(y, p, -0.016197733981455194)
-    p = fma(y, p, 0.03716751552655567)
-    p = fma(y, p, -0.06633036582031154)
-    p = fma(y, p, 0.0937328349990944)
-    p = fma(y, p, -0.10103906603586531)
-    p = fma(y, p, 0.06809705425466908)
-    p = fma(y, p, 0.015379652102610473)
-    p = fma(y, p, -0.1396211168405623)
-    p = fma(y, p, 1.2329951186255526)
-    return 0.5 * p / (0.5 + x)
-
-
-_erfcx_tail = ByPrecision(float32=_erfcx_tail_float32, float64=_erfcx_tail_float64)
+def _erfcx_tail(x):
+    y = (x - _CENTRE) / (x + _CENTRE)
+    return 0.5 * polynomial(y, _ERFCX) / (0.5 + x)
 
 
 def exp_of_square(factor, x):
@@ -155,25 +132,21 @@ def x_minus_log1p(x):
     s = x / (2.0 + x)
     z = s * s
     # log(1 + x) = 2 s + s r(z) as in `elementary.log`, and x - 2 s = s x.
-    r = fma(z, 0.14795583666237358, 0.15314087963447057)
-    r = fma(z, r, 0.18183562855488467)
-    r = fma(z, r, 0.2222219860076031)
-    r = fma(z, r, 0.2857142874214322)
-    r = fma(z, r, 0.399999999994155)
-    r = fma(z, r, 0.6666666666666734)
+    r = polynomial(z, ARTANH)
     close = s * fma(-z, r, x)
     return close if (x > -0.29 and x < 0.41) else x - log1p(x)
+
+
+_STIRLING = (
+    0.00641025641025641, -0.0019175269175269176, 0.0008417508417508417, -0.0005952380952380953,
+    0.0007936507936507937, -0.002777777777777778, 0.08333333333333333
+)  # fmt: skip
 
 
 def _stirling_rest(x):
     """Remainder of Stirling's (x - 1/2) log x - x + log(2 pi) / 2 for x >= 10 (DLMF 5.11.1)."""
     y = 1.0 / (x * x)
-    c = fma(y, 0.00641025641025641, -0.0019175269175269176)
-    c = fma(y, c, 0.0008417508417508417)
-    c = fma(y, c, -0.0005952380952380953)
-    c = fma(y, c, 0.0007936507936507937)
-    c = fma(y, c, -0.002777777777777778)
-    return fma(y, c, 0.08333333333333333) / x
+    return polynomial(y, _STIRLING) / x
 
 
 def log_gamma(x):
@@ -219,7 +192,7 @@ def _gamma_series(x, shape):
         ratio = x / denominator
         total = fma(term, ratio, total)
         term *= ratio
-        if term < 0.25 * epsilon() * total:
+        if term < 0.25 * EPSILON * total:
             break
     return total
 
@@ -242,7 +215,7 @@ def _gamma_fraction(x, shape):
         c = b + numerator / c
         change = c * d
         h *= change
-        if math.fabs(change - 1.0) < epsilon():
+        if math.fabs(change - 1.0) < EPSILON:
             break
     return h
 
@@ -326,7 +299,7 @@ def _gamma_inverse(p, q, shape):
         step = (wanted - found) / slope
         step = min(max(step, -1.5), 1.5)
         x *= exp(step)
-        if math.fabs(step) < 2.0 * epsilon():
+        if math.fabs(step) < 2.0 * EPSILON:
             break
     return x
 

@@ -163,8 +163,6 @@ def count_on_grid_cuda(words, search, grid, moves):
             for k in range(cuda.threadIdx.x, entries, cuda.blockDim.x):
                 if shared[k] != 0:
                     cuda.atomic.add(
-                        moves,
-                        (row, k // column_count, k % column_count),
-                        count_type(shared[k]),
+                        moves, (row, k // column_count, k % column_count), count_type(shared[k])
                     )
         cuda.syncthreads()

@@ -17,11 +17,7 @@ from ergode.epidemics.first_passage.kernel import (
     word_of,
 )
 from ergode.epidemics.seeding import seed_node, seeding_of_row
-from ergode.epidemics.shared.progression import (
-    holding_time,
-    next_compartment,
-    stages_of_row,
-)
+from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 
 THREADS = 256

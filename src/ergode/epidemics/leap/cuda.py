@@ -53,8 +53,6 @@ from ergode.epidemics.leap.step import CHANGES, INFECTIOUS, PULLS, STEPS, next_t
 from ergode.epidemics.leap.tile import step_tile
 from ergode.epidemics.shared.options import HAS_STRATA
 
-# ruff: noqa: SIM102
-
 GATHER_FROM = 12  # gathering pays if this multiple of a step's changes exceeds the node count
 
 
@@ -149,24 +147,21 @@ def _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, 
             grid_at += 1
             if grid_at == tables.schedule.grid_tick.size:
                 break
-        if RESUMES:
-            if np.int64(np.uint32(number - first)) >= signals.budget:
-                stage = UNDER_WAY
-                break
+        if RESUMES and np.int64(np.uint32(number - first)) >= signals.budget:
+            stage = UNDER_WAY
+            break
         step = _next_step(
             number, start, grid_at, cursor, gathering, threads, sizes, nodes, tables, signals
         )
         cursor = step.cursor
-        if GATHERS:
-            if gathering:
-                gathered_steps += 1
-                _prepare_gathering(step, threads, sizes, nodes, shared, tables, hubs, signals)
+        if GATHERS and gathering:
+            gathered_steps += 1
+            _prepare_gathering(step, threads, sizes, nodes, shared, tables, hubs, signals)
         largest = real(0.0)
         changes = np.int32(0)
         for tile in range(threads.first_tile, sizes.tile_count, threads.tile_step):
-            if SKIPS:
-                if _sleeps(tile, step, threads, sizes, nodes):
-                    continue
+            if SKIPS and _sleeps(tile, step, threads, sizes, nodes):
+                continue
             tile_changes, tile_infectious, more, tile_largest = step_tile(
                 tile, step, threads, sizes, nodes, shared, tables, hubs, moves
             )
@@ -228,9 +223,8 @@ def _next_step(number, start, grid_at, cursor, gathering, threads, sizes, nodes,
     if GATHERS and PUSHES:
         gathers_next = GATHER_FROM * np.int64(signals.changes[before]) > sizes.node_count
     ticks = next_ticks(schedule, start, schedule.grid_tick[grid_at], largest)
-    if ADAPTIVE:
-        if number == np.uint32(0):
-            ticks = np.int64(0)
+    if ADAPTIVE and number == np.uint32(0):
+        ticks = np.int64(0)
     if threads.rank == 0:
         after = np.int64((number + np.uint32(1)) % np.uint32(3)) + 3 * nodes.row
         signals.largest[after] = bits(0)
@@ -291,10 +285,9 @@ def _signal(step, largest, changes, threads, shared, signals):
         if changes > 0:
             cuda.atomic.add(shared.changes, 0, changes)
         cuda.syncthreads()
-        if threads.thread == 0:
-            if shared.changes[0] > 0:
-                cuda.atomic.add(signals.changes, step.slot, shared.changes[0])
-                shared.changes[0] = 0
+        if threads.thread == 0 and shared.changes[0] > 0:
+            cuda.atomic.add(signals.changes, step.slot, shared.changes[0])
+            shared.changes[0] = 0
 
 
 def _note(row, grid_at, thread, block_moves, moves):

@@ -54,8 +54,6 @@ from ergode.epidemics.leap.step import (
 from ergode.epidemics.shared.options import HAS_STRATA
 from ergode.epidemics.shared.progression import next_compartment_of_stay
 
-# ruff: noqa: SIM102
-
 _NEVER = 2**31 - 1  # ticks
 
 
@@ -81,9 +79,8 @@ def step_tile(tile, step, threads, sizes, nodes, shared, tables, hubs, moves):
         tuple(np.uint32(np.uint32(word >> np.uint32(8 * j)) & 31) for j in range(4)),
     )
     mine = np.uint32(threads.warp * TILE + threads.lane)
-    if GATHERS:
-        if step.gathering:
-            gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs)
+    if GATHERS and step.gathering:
+        gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs)
     held, pushed, pressure, weighed = _pressures(four, mine, step, sizes, nodes, shared)
     weighed = _modulated(four, pressure, weighed, step, nodes, tables)
     since_when, left_now = _thresholds(four, held, step, nodes)
@@ -105,13 +102,12 @@ def step_tile(tile, step, threads, sizes, nodes, shared, tables, hubs, moves):
     )
     if new_word != word:
         nodes.state[at] = new_word
-    if PUSHES:
-        if not step.gathers_next:
-            push_all(
-                threads.lane, four.first_node, turned, word, new_word, tables.outgoing,
-                tables.rules, sizes.padded_count, step.delta_there, nodes.delta, nodes.touched,
-                np.uint32(np.uint32(1 - step.odd) * np.uint32(sizes.tile_count)),
-            )  # fmt: skip
+    if PUSHES and not step.gathers_next:
+        push_all(
+            threads.lane, four.first_node, turned, word, new_word, tables.outgoing,
+            tables.rules, sizes.padded_count, step.delta_there, nodes.delta, nodes.touched,
+            np.uint32(np.uint32(1 - step.odd) * np.uint32(sizes.tile_count)),
+        )  # fmt: skip
     infectious = np.int64(0)
     present = np.int32(0)
     if SKIPS:  # of a model with one source
@@ -134,60 +130,56 @@ def _pressures(four, mine, step, sizes, nodes, shared):
     pushed = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
     pressure = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
     weighed = (real(0.0), real(0.0), real(0.0), real(0.0))
-    if PUSHES:
-        if not step.gathering:
-            for channel in unroll(range(CHANNELS)):
-                slot = np.uint32(channel * sizes.padded_count + first_node)
-                # All reads before any write, so that they overlap.
-                held = tuple(
-                    read_if(KEEPING_MASK, compartment[j], nodes.pressure, slot + 32 * j)
-                    for j in range(4)
-                )
-                pushed = tuple(
-                    read_if(
-                        KEEPING_MASK, compartment[j], nodes.delta, step.delta_here + slot + 32 * j
+    if PUSHES and not step.gathering:
+        for channel in unroll(range(CHANNELS)):
+            slot = np.uint32(channel * sizes.padded_count + first_node)
+            # All reads before any write, so that they overlap.
+            held = tuple(
+                read_if(KEEPING_MASK, compartment[j], nodes.pressure, slot + 32 * j)
+                for j in range(4)
+            )
+            pushed = tuple(
+                read_if(KEEPING_MASK, compartment[j], nodes.delta, step.delta_here + slot + 32 * j)
+                for j in range(4)
+            )
+            for j in unroll(range(4)):
+                if pushed[j] != 0:
+                    nodes.delta[np.uint32(step.delta_here + slot + 32 * j)] = np.int32(0)
+                    nodes.pressure[np.uint32(slot + 32 * j)] = np.int32(held[j] + pushed[j])
+            pressure = tuple(
+                np.int32(
+                    pressure[j]
+                    + (
+                        held[j] + pushed[j]
+                        if compartment[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
+                        else 0
                     )
-                    for j in range(4)
                 )
-                for j in unroll(range(4)):
-                    if pushed[j] != 0:
-                        nodes.delta[np.uint32(step.delta_here + slot + 32 * j)] = np.int32(0)
-                        nodes.pressure[np.uint32(slot + 32 * j)] = np.int32(held[j] + pushed[j])
-                pressure = tuple(
-                    np.int32(
-                        pressure[j]
-                        + (
+                for j in range(4)
+            )
+            if LAYERS > 1:
+                weighed = tuple(
+                    fma(
+                        step.factor[CHANNEL_LAYER[channel]],
+                        real(
                             held[j] + pushed[j]
                             if compartment[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
                             else 0
-                        )
+                        ),
+                        weighed[j],
                     )
                     for j in range(4)
                 )
-                if LAYERS > 1:
-                    weighed = tuple(
-                        fma(
-                            step.factor[CHANNEL_LAYER[channel]],
-                            real(
-                                held[j] + pushed[j]
-                                if compartment[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
-                                else 0
-                            ),
-                            weighed[j],
-                        )
-                        for j in range(4)
-                    )
-    if GATHERS:
-        if step.gathering:
-            pressure = tuple(shared.gathered[np.uint32(mine + np.uint32(32 * j))] for j in range(4))
-            if PUSHES:  # of a model with one infection
-                if not step.gathers_next:
-                    for j in unroll(range(4)):
-                        nodes.pressure[np.uint32(first_node + 32 * j)] = pressure[j]
-                pressure = tuple(
-                    pressure[j] if is_in(SUSCEPTIBLE_MASK, compartment[j]) else np.int32(0)
-                    for j in range(4)
-                )
+    if GATHERS and step.gathering:
+        pressure = tuple(shared.gathered[np.uint32(mine + np.uint32(32 * j))] for j in range(4))
+        if PUSHES:  # of a model with one infection
+            if not step.gathers_next:
+                for j in unroll(range(4)):
+                    nodes.pressure[np.uint32(first_node + 32 * j)] = pressure[j]
+            pressure = tuple(
+                pressure[j] if is_in(SUSCEPTIBLE_MASK, compartment[j]) else np.int32(0)
+                for j in range(4)
+            )
     return held, pushed, pressure, weighed
 
 
@@ -360,11 +352,10 @@ def _move(four, hits, pressure, weighed, leaves, step, sizes, nodes, shared, tab
             nodes.since[np.uint32(node)] = arrival_tick(
                 tables.stages, tables.schedule, to, step.end, seed, replicate, np.int64(node), after
             )
-        if THRESHOLDS:
-            if is_in(SUSCEPTIBLE_MASK, to):
-                nodes.left[np.uint32(node)] = threshold(
-                    tables.rules, tables.schedule, seed, replicate, np.int64(node), after
-                )
+        if THRESHOLDS and is_in(SUSCEPTIBLE_MASK, to):
+            nodes.left[np.uint32(node)] = threshold(
+                tables.rules, tables.schedule, seed, replicate, np.int64(node), after
+            )
         _count_move(node, from_, to, cases, step, nodes, shared, tables.rules, moves)
         for source in unroll(range(len(SOURCE_MASK))):
             change = is_in(SOURCE_MASK[source], from_) != is_in(SOURCE_MASK[source], np.uint32(to))

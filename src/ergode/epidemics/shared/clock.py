@@ -28,6 +28,7 @@ from ergode.epidemics.shared.options import HAS_MOMENTS
 ROUNDING = 1e-12
 # Likewise in float32, relative to times since the beginning: enough for sums of sixteen terms.
 ROUNDING_32 = 2.0**-20
+_ROUNDING = ByPrecision(float32=ROUNDING_32, float64=ROUNDING)
 
 
 class Moments(NamedTuple):
@@ -74,13 +75,6 @@ def at_moment(moments, time):
     return real(time)
 
 
-def _later_32(time):
-    return fma(time, real(ROUNDING_32), time)
-
-
-def _later_64(time):
-    return fma(time, real(ROUNDING), time)
-
-
-later = ByPrecision(float32=_later_32, float64=_later_64)
-"""A slightly later time, after everything that begins or ends at this time."""
+def later(time):
+    """A slightly later time, after everything that begins or ends at this time."""
+    return fma(time, _ROUNDING, time)

@@ -10,8 +10,6 @@ from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import exposure
 from ergode.epidemics.shared.options import HAS_LINES, HAS_SCREENING
 
-# The option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
 _NEVER = float("inf")
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
 _NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of the test
@@ -30,21 +28,19 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
     if positive <= 0.0 or (group >= 0 and plan.members[group, node] == 0):
         return real(_NEVER)
     index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
-    if HAS_SCREENING:
-        if plan.rate[k] > 0.0:
-            # Positive tests are a Poisson process, too.
-            entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
-            w0, w1, w2, w3 = draw_words(seed, replicate, entity, TESTING, index)
-            moment = last + exponential(w0, w1) / (plan.rate[k] * positive)
-            moment = real(at_moment(tables.moments, moment))
-            return moment if moment < leaves else real(_NEVER)
+    if HAS_SCREENING and plan.rate[k] > 0.0:
+        # Positive tests are a Poisson process, too.
+        entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
+        w0, w1, w2, w3 = draw_words(seed, replicate, entity, TESTING, index)
+        moment = last + exponential(w0, w1) / (plan.rate[k] * positive)
+        moment = real(at_moment(tables.moments, moment))
+        return moment if moment < leaves else real(_NEVER)
     if number > 0:
         return real(_NEVER)
     w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)
-    if HAS_LINES:
-        # Those who do not ask for a test; `detects` leaves out those who wait for one.
-        if plan.lines.of[k] >= 0 and (uniform(w2, w3) > plan.fraction[k] or last < 0.0):
-            return real(_NEVER)
+    # Those who do not ask for a test; `detects` leaves out those who wait for one.
+    if HAS_LINES and plan.lines.of[k] >= 0 and (uniform(w2, w3) > plan.fraction[k] or last < 0.0):
+        return real(_NEVER)
     if uniform(w0, w1) <= positive:
         return real(at_moment(tables.moments, last + plan.delay[k]))
     return real(_NEVER)

@@ -230,10 +230,7 @@ def _order(model: CompartmentModel) -> np.ndarray:
 
 
 def stages_of_group(
-    model: CompartmentModel,
-    group: PointGroup | None,
-    precision: Precision,
-    contacts: Network,
+    model: CompartmentModel, group: PointGroup | None, precision: Precision, contacts: Network
 ) -> Stages:
     """The tables of a model, or of the models of a group, for the nodes of a network."""
     classes = classes_of(model, contacts)

@@ -32,9 +32,6 @@ from ergode.epidemics.shared.triggers import (
 from ergode.epidemics.windows.atomics import add, lower_to, raise_to
 from ergode.epidemics.windows.state import destination, is_infection, is_wait, moves_of, stay_of
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
-
 BIN_BITS = 6
 BINS = 1 << BIN_BITS
 _NEVER = float("inf")
@@ -66,9 +63,8 @@ def window_stop(begin, width, end):
 
     The first window holds only the initial moment, if a measure may begin just after it.
     """
-    if HAS_TRIGGERS:
-        if begin <= 0.0:
-            return min(next_up(begin), end)
+    if HAS_TRIGGERS and begin <= 0.0:
+        return min(next_up(begin), end)
     return min(max(begin + width, next_up(begin)), end)
 
 
@@ -86,9 +82,8 @@ def pull_triggers(epidemic, row, shift, begin):
     """
     plan, triggers = epidemic.tables.interventions, epidemic.triggers
     for k in range(plan.kind.size):
-        if HAS_QUEUES:
-            if _admit_waiting(epidemic, row, shift, k, begin):
-                continue
+        if HAS_QUEUES and _admit_waiting(epidemic, row, shift, k, begin):
+            continue
         decide(plan, triggers.starts[row], k, triggers.population[row], next_down(begin))
 
 
@@ -116,9 +111,8 @@ def begin_search(epidemic, odd, row, k, begin, stop):
     """Begin the search for the arrival that may pull a trigger; return whether there is one."""
     plan, triggers = epidemic.tables.interventions, epidemic.triggers
     triggers.rank[row, k] = np.int32(0)
-    if HAS_LINES:
-        if k >= plan.kind.size:
-            return _begin_search_of_line(epidemic, odd, row, k, begin, stop)
+    if HAS_LINES and k >= plan.kind.size:
+        return _begin_search_of_line(epidemic, odd, row, k, begin, stop)
     trigger, since = awaited(plan, triggers.starts[row], k)
     if trigger < 0:
         return False
@@ -128,11 +122,10 @@ def begin_search(epidemic, odd, row, k, begin, stop):
         return False
     falls = plan.triggers.below[trigger] != 0
     ends = np.int64(plan.triggers.stop[k])
-    if ends >= 0 and ends != trigger:
-        # It does not start while the condition of its stop holds.
-        if is_met(plan.triggers, trigger, triggers.population[row]):
-            trigger = ends
-            falls = plan.triggers.below[ends] == 0
+    # It does not start while the condition of its stop holds.
+    if ends >= 0 and ends != trigger and is_met(plan.triggers, trigger, triggers.population[row]):
+        trigger = ends
+        falls = plan.triggers.below[ends] == 0
     rank = short_of_level(plan.triggers, trigger, triggers.population[row])
     if falls:
         rank = 1 - rank
@@ -174,17 +167,15 @@ def count_arrivals(epidemic, row, position, node, compartment, stop, replicate):
     moves = moves_of(paths, position)
     for k in range(triggers.rank.shape[1]):
         if triggers.rank[row, k] > 0:
-            if HAS_COUNTERS:
-                if k < epidemic.tables.interventions.kind.size:
-                    _count_forgotten(epidemic, row, k, position, node, compartment, stop)
+            if HAS_COUNTERS and k < epidemic.tables.interventions.kind.size:
+                _count_forgotten(epidemic, row, k, position, node, compartment, stop)
             low = triggers.low[row, k]
             shift = bits(triggers.shift[row, k])
             here = compartment
             stay = np.int32(stay_of(paths, position))
             for j in range(moves):
-                if HAS_QUEUES:
-                    if is_wait(paths, j, position, here):
-                        continue
+                if HAS_QUEUES and is_wait(paths, j, position, here):
+                    continue
                 stay += np.int32(1)
                 to = destination(paths, j, position)
                 time = paths.time[j, position]
@@ -300,15 +291,14 @@ def _arrivals_by(epidemic, row, k, position, node, j, here, stay, replicate):
     """Arrivals that a search counts for the j-th move of a path, from `here` to a stay."""
     plan, triggers, paths = epidemic.tables.interventions, epidemic.triggers, epidemic.paths
     to = destination(paths, j, position)
-    if HAS_LINES:
-        if k >= plan.kind.size:
-            line = np.int64(k) - plan.kind.size
-            measure = np.int64(plan.lines.measure[line])
-            time = paths.time[j, position]
-            asks = looks_for_cases(plan, triggers.starts[row], measure, time) and asks_for_test(
-                plan, line, to, node, stay, epidemic.seed, replicate
-            )
-            return np.int32(asks)
+    if HAS_LINES and k >= plan.kind.size:
+        line = np.int64(k) - plan.kind.size
+        measure = np.int64(plan.lines.measure[line])
+        time = paths.time[j, position]
+        asks = looks_for_cases(plan, triggers.starts[row], measure, time) and asks_for_test(
+            plan, line, to, node, stay, epidemic.seed, replicate
+        )
+        return np.int32(asks)
     trigger = triggers.watched[row, k] >> 1
     if HAS_COUNTERS:
         counter = counter_of(plan, trigger)

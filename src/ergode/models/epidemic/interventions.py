@@ -17,14 +17,7 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import check_switch, check_text
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, priority_by
-from ergode.models.epidemic.dates import (
-    Moment,
-    as_tuple,
-    moment_of,
-    moments_of,
-    number_of,
-    text_of,
-)
+from ergode.models.epidemic.dates import Moment, as_tuple, moment_of, moments_of, number_of, text_of
 
 SHARE = (0.0, 1.0)
 SPAN = (0.0, math.inf)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean, sequence
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.words import counted
+from ergode.models.estimation.measurement import within_times
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.vector_field import VectorField
 
@@ -145,17 +146,7 @@ def in_order_of_time(maneuvers: Any, field: VectorField, times: np.ndarray) -> l
 
     Raises a ModelError if one is not a maneuver, or does not fit; the message says which.
     """
-    if isinstance(maneuvers, Maneuver):
-        maneuvers = [maneuvers]
-    found = sequence("maneuvers", maneuvers, "Maneuver")
-    for number, one in enumerate(found):
-        if not isinstance(one, Maneuver):
-            raise ModelError(f"maneuvers[{number}] is {one!r}; expected a Maneuver")
-        if not times[0] <= one.time <= times[-1]:
-            raise ModelError(
-                f"maneuvers[{number}] is at time {one.time:g}; expected one from {times[0]:g} to "
-                f"{times[-1]:g}, the times of the run"
-            )
+    found = within_times("maneuvers", maneuvers, Maneuver, times)
     ordered = sorted((one.by_name(field.variables) for one in found), key=lambda one: one.time)
     sums = [_sum(list(some)) for _, some in groupby(ordered, key=lambda one: one.time)]
     # One that does nothing is left out: not even a step ends at its time. One of several densities

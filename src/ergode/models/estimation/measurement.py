@@ -243,16 +243,24 @@ def in_order(measurements: Any, field: VectorField, times: np.ndarray) -> list[M
 
     Raises a ModelError if one is not a measurement, or does not fit; the message says which.
     """
-    if isinstance(measurements, Measurement):
-        measurements = [measurements]
-    found = sequence("measurements", measurements, "Measurement")
-    for number, measurement in enumerate(found):
-        if not isinstance(measurement, Measurement):
-            raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")
-        if not times[0] <= measurement.time <= times[-1]:
+    found = within_times("measurements", measurements, Measurement, times)
+    for one in found:
+        one.check(len(field.variables), len(field.parameters))
+    return sorted(found, key=lambda one: one.time)
+
+
+def within_times(argument: str, given: Any, kind: type[Any], times: np.ndarray) -> list[Any]:
+    """The measurements, or maneuvers, of an argument: one or several.
+
+    Raises a ModelError if one has another type, or is not within the times of a run.
+    """
+    found = sequence(argument, [given] if isinstance(given, kind) else given, kind.__name__)
+    for number, one in enumerate(found):
+        if not isinstance(one, kind):
+            raise ModelError(f"{argument}[{number}] is {one!r}; expected a {kind.__name__}")
+        if not times[0] <= one.time <= times[-1]:
             raise ModelError(
-                f"measurements[{number}] is at time {measurement.time:g}; expected one from "
-                f"{times[0]:g} to {times[-1]:g}, the times of the run"
+                f"{argument}[{number}] is at time {one.time:g}; expected one from {times[0]:g} to "
+                f"{times[-1]:g}, the times of the run"
             )
-        measurement.check(len(field.variables), len(field.parameters))
-    return sorted(found, key=lambda measurement: measurement.time)
+    return found

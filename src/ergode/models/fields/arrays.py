@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from time import perf_counter
+from time import thread_time
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -472,7 +472,7 @@ class _Trial:
         tables = (one for one in constants.values() if isinstance(one, Interpolant))
         self.t = next((float(one.times[0]) for one in tables), 0.5)
         self.c = (SimpleNamespace(**constants),) if constants else ()
-        self.until = perf_counter() + _PATIENCE
+        self.until = thread_time() + _PATIENCE
 
     def _views(self, value: float, writeable: bool) -> Any:
         views = {}
@@ -484,7 +484,7 @@ class _Trial:
     def component(self, function: FunctionType, name: str, what: str) -> None:
         """Try a component at the ends and in the middle of every index."""
         for place in _places(self.shapes[name]):
-            if perf_counter() > self.until:
+            if thread_time() > self.until:
                 return
             arguments = (*place, self.t, self.state, *self.late, self.p, *self.c)
             value = self._call(function, what, place, arguments)
@@ -493,9 +493,9 @@ class _Trial:
 
     def history(self, function: FunctionType, name: str, what: str, begin: float) -> None:
         """Try the history of an array where it ends: it must be finite."""
-        self.until = perf_counter() + _PATIENCE
+        self.until = thread_time() + _PATIENCE
         for place in _places(self.shapes[name]):
-            if perf_counter() > self.until:
+            if thread_time() > self.until:
                 return
             value = self._call(function, what, place, (*place, begin, *self.c), math.nan)
             if not (isinstance(value, int | float | np.number) and np.isfinite(value)):

@@ -148,11 +148,7 @@ class Empirical(HoldingTime):
         return HoldingTimeCode(kernels.EMPIRICAL, 0.0, 0.0, self.times, self.cdf)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "distribution": "empirical",
-            "times": self.times.tolist(),
-            "cdf": self.cdf.tolist(),
-        }
+        return {"distribution": "empirical", "times": self.times.tolist(), "cdf": self.cdf.tolist()}
 
     def _cdf(self, t: np.ndarray) -> Any:
         row = np.searchsorted(self.times, t, side="right")

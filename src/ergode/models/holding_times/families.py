@@ -478,11 +478,7 @@ class Erlang(Gamma):
     """
 
     def __init__(
-        self,
-        *,
-        stages: int | None = None,
-        mean: float | None = None,
-        rate: float | None = None,
+        self, *, stages: int | None = None, mean: float | None = None, rate: float | None = None
     ) -> None:
         owner = "Erlang"
         chosen = chosen_parameters(

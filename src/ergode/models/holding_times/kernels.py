@@ -49,9 +49,7 @@ EMPIRICAL = 5
 
 KINDS = range(6)
 
-# False in kernels without the kind.  Each has its own `if`, because numba then prunes the branch
-# before compiling it.
-# ruff: noqa: SIM102
+# False in kernels without the kind, whose branches are then dropped before they are compiled.
 HAS_LOG_NORMAL = option(True)
 HAS_WEIBULL = option(True)
 HAS_GAMMA = option(True)
@@ -83,24 +81,19 @@ def flags(kinds: Iterable[int]) -> dict[Any, bool]:
 
 def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entity, purpose, index):
     """One holding time, a pure function of (seed, replicate, entity, purpose, index)."""
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return a
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return b * gamma(seed, replicate, entity, purpose, index, a)
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return a
+    if HAS_GAMMA and kind == GAMMA:
+        return b * gamma(seed, replicate, entity, purpose, index, a)
     w0, w1, _, _ = draw_words(seed, replicate, entity, purpose, index)
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            # A normal draw resolves both tails equally.
-            return exp(fma(b, normal(w0, w1), a))
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        # A normal draw resolves both tails equally.
+        return exp(fma(b, normal(w0, w1), a))
     u = uniform(w0, w1)
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            return _table_quantile(table_times, table_cdf, start, stop, 1.0 - u)
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            return _weibull_from_log_survival(log(u), a, b)
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        return _table_quantile(table_times, table_cdf, start, stop, 1.0 - u)
+    if HAS_WEIBULL and kind == WEIBULL:
+        return _weibull_from_log_survival(log(u), a, b)
     return -log(u) / a
 
 
@@ -109,41 +102,31 @@ def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entit
 
 def quantile(kind, a, b, table_times, table_cdf, start, stop, p):
     """Quantile: the time that is not exceeded with probability p."""
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return a
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return b * gamma_quantile(p, a)
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            return exp(fma(b, normal_quantile(p), a))
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            return _table_quantile(table_times, table_cdf, start, stop, p)
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            return _weibull_from_log_survival(log1p(-p), a, b)
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return a
+    if HAS_GAMMA and kind == GAMMA:
+        return b * gamma_quantile(p, a)
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        return exp(fma(b, normal_quantile(p), a))
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        return _table_quantile(table_times, table_cdf, start, stop, p)
+    if HAS_WEIBULL and kind == WEIBULL:
+        return _weibull_from_log_survival(log1p(-p), a, b)
     return -log1p(-p) / a
 
 
 def survival_quantile(kind, a, b, table_times, table_cdf, start, stop, s):
     """Time that is exceeded with probability s: the inverse of `survival`."""
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return a
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return b * gamma_survival_quantile(s, a)
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            return exp(fma(-b, normal_quantile(s), a))
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            return _table_quantile(table_times, table_cdf, start, stop, 1.0 - s)
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            return _weibull_from_log_survival(log(s), a, b)
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return a
+    if HAS_GAMMA and kind == GAMMA:
+        return b * gamma_survival_quantile(s, a)
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        return exp(fma(-b, normal_quantile(s), a))
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        return _table_quantile(table_times, table_cdf, start, stop, 1.0 - s)
+    if HAS_WEIBULL and kind == WEIBULL:
+        return _weibull_from_log_survival(log(s), a, b)
     return -log(s) / a
 
 
@@ -158,27 +141,22 @@ def pdf(kind, a, b, table_times, table_cdf, start, stop, t):
     """Probability density at time t [1 / time]; infinite at a deterministic time."""
     if t < 0.0:
         return real(0.0)
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return real(INFINITY) if t == a else real(0.0)
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return gamma_density(t / b, a) / b
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            if t == 0.0 or t == INFINITY:
-                return real(0.0)
-            x = log(t)
-            z = (x - a) / b
-            # exp(-log t) is part of the exponent: t underflows later than 1 / t overflows.
-            return 0.3989422804014327 / b * exp(-fma(0.5 * z, z, x))
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            return _table_slope(table_times, table_cdf, start, stop, t)
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            x = _weibull_power(t / b, a)
-            return _weibull_hazard(t, a, b) * exp(-x) if x < INFINITY else real(0.0)
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return real(INFINITY) if t == a else real(0.0)
+    if HAS_GAMMA and kind == GAMMA:
+        return gamma_density(t / b, a) / b
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        if t == 0.0 or t == INFINITY:
+            return real(0.0)
+        x = log(t)
+        z = (x - a) / b
+        # exp(-log t) is part of the exponent: t underflows later than 1 / t overflows.
+        return 0.3989422804014327 / b * exp(-fma(0.5 * z, z, x))
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        return _table_slope(table_times, table_cdf, start, stop, t)
+    if HAS_WEIBULL and kind == WEIBULL:
+        x = _weibull_power(t / b, a)
+        return _weibull_hazard(t, a, b) * exp(-x) if x < INFINITY else real(0.0)
     return a * exp(-a * t)
 
 
@@ -186,21 +164,16 @@ def survival(kind, a, b, table_times, table_cdf, start, stop, t):
     """Probability that the holding time exceeds t."""
     if t < 0.0:
         return real(1.0)
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return real(1.0) if t < a else real(0.0)
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return gamma_q(t / b, a)
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            return normal_survival((log(t) - a) / b)
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            return 1.0 - _table_cdf(table_times, table_cdf, start, stop, t)
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            return exp(-_weibull_power(t / b, a))
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return real(1.0) if t < a else real(0.0)
+    if HAS_GAMMA and kind == GAMMA:
+        return gamma_q(t / b, a)
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        return normal_survival((log(t) - a) / b)
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        return 1.0 - _table_cdf(table_times, table_cdf, start, stop, t)
+    if HAS_WEIBULL and kind == WEIBULL:
+        return exp(-_weibull_power(t / b, a))
     return exp(-a * t)
 
 
@@ -211,26 +184,21 @@ def hazard(kind, a, b, table_times, table_cdf, start, stop, t):
     """
     if t < 0.0:
         return real(0.0)
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return real(0.0) if t < a else real(INFINITY)
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return gamma_hazard(t / b, a) / b
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            if t == 0.0 or t == INFINITY:
-                return real(0.0)
-            return normal_hazard((log(t) - a) / b) / (b * t)
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            left = 1.0 - _table_cdf(table_times, table_cdf, start, stop, t)
-            if left <= 0.0:
-                return real(INFINITY)
-            return _table_slope(table_times, table_cdf, start, stop, t) / left
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            return _weibull_hazard(t, a, b)
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return real(0.0) if t < a else real(INFINITY)
+    if HAS_GAMMA and kind == GAMMA:
+        return gamma_hazard(t / b, a) / b
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        if t == 0.0 or t == INFINITY:
+            return real(0.0)
+        return normal_hazard((log(t) - a) / b) / (b * t)
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        left = 1.0 - _table_cdf(table_times, table_cdf, start, stop, t)
+        if left <= 0.0:
+            return real(INFINITY)
+        return _table_slope(table_times, table_cdf, start, stop, t) / left
+    if HAS_WEIBULL and kind == WEIBULL:
+        return _weibull_hazard(t, a, b)
     return a
 
 
@@ -240,29 +208,24 @@ def ending_probability(kind, a, b, table_times, table_cdf, start, stop, t, step)
     This is 1 - survival(t + step) / survival(t), for a step of any length. It is accurate for short
     steps, and where both survivals underflow.
     """
-    if HAS_DETERMINISTIC:
-        if kind == DETERMINISTIC:
-            return real(1.0) if t + step >= a else real(0.0)
-    if HAS_GAMMA:
-        if kind == GAMMA:
-            return _gamma_ending(t, step, a, b)
-    if HAS_LOG_NORMAL:
-        if kind == LOG_NORMAL:
-            return _log_normal_ending(t, step, a, b)
-    if HAS_EMPIRICAL:
-        if kind == EMPIRICAL:
-            before = _table_cdf(table_times, table_cdf, start, stop, t)
-            if before >= 1.0:
-                return real(1.0)
-            after = _table_cdf(table_times, table_cdf, start, stop, t + step)
-            return (after - before) / (1.0 - before)
-    if HAS_WEIBULL:
-        if kind == WEIBULL:
-            # y^shape ((1 + step / t)^shape - 1) is the increase of the cumulative hazard.
-            grown = _weibull_power(step / b, a)
-            if t > 0.0:
-                grown = _weibull_power(t / b, a) * expm1(a * log1p(step / t))
-            return -expm1(-grown)
+    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
+        return real(1.0) if t + step >= a else real(0.0)
+    if HAS_GAMMA and kind == GAMMA:
+        return _gamma_ending(t, step, a, b)
+    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
+        return _log_normal_ending(t, step, a, b)
+    if HAS_EMPIRICAL and kind == EMPIRICAL:
+        before = _table_cdf(table_times, table_cdf, start, stop, t)
+        if before >= 1.0:
+            return real(1.0)
+        after = _table_cdf(table_times, table_cdf, start, stop, t + step)
+        return (after - before) / (1.0 - before)
+    if HAS_WEIBULL and kind == WEIBULL:
+        # y^shape ((1 + step / t)^shape - 1) is the increase of the cumulative hazard.
+        grown = _weibull_power(step / b, a)
+        if t > 0.0:
+            grown = _weibull_power(t / b, a) * expm1(a * log1p(step / t))
+        return -expm1(-grown)
     return -expm1(-a * step)
 
 

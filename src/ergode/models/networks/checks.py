@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,9 @@ from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.launch import check_room
+
+if TYPE_CHECKING:
+    from ergode.models.networks.contact_network import ContactNetwork
 
 LAYERS_MOST = 255
 NODES_MOST = 1 << 36
@@ -96,6 +99,47 @@ def layer_indices(values: Any, layers: tuple[str, ...], count: int) -> np.ndarra
     bad = (array < 0) | (array >= len(layers))
     reject(bad, array, "layer", f"layers are numbered 0 to {len(layers) - 1}")
     return array.astype(np.uint8)
+
+
+def check_rows(network: ContactNetwork) -> None:
+    """Raise unless rows are sorted, without loops or duplicates, and mirrored if undirected."""
+    source = network._sources()
+    loop = np.flatnonzero(source == network.targets)
+    if loop.size:
+        raise ModelError(
+            f"targets[{loop[0]}] makes node {source[loop[0]]} its own contact; remove "
+            "self-loops, or use ContactNetwork.from_edges, which removes them"
+        )
+    order = network.targets.astype(np.int64)
+    if network.layer is not None:
+        order = order * (LAYERS_MOST + 1) + network.layer
+    unsorted = np.flatnonzero((source[1:] == source[:-1]) & (np.diff(order) <= 0))
+    if unsorted.size:
+        raise ModelError(
+            f"targets[{unsorted[0] + 1}] does not increase within the row of node "
+            f"{source[unsorted[0]]}; sort rows and merge duplicates, or use "
+            "ContactNetwork.from_edges, which does both"
+        )
+    if network.directed:
+        return
+    # The reversed arcs in order; for an undirected network they equal the arcs.
+    arcs = network._transposition()
+    back_source, back_target = network.targets[arcs], source[arcs]
+    same = (source == back_source) & (network.targets == back_target)
+    if network.layer is not None:
+        same &= network.layer == network.layer[arcs]
+    if network.weights is not None:
+        same &= network.weights == network.weights[arcs]
+    if not same.all():
+        first = int(np.argmin(same))
+        arc = int(source[first]), int(network.targets[first])
+        reverse = int(back_source[first]), int(back_target[first])
+        # At the first difference of two sorted lists, the smaller element is missing in one.
+        one, other = arc if arc <= reverse else reverse[::-1]
+        raise ModelError(
+            f"the network is undirected, but the arc {one} -> {other} has no equal arc back; "
+            "pass directed=True, or use ContactNetwork.from_edges"
+        )
 
 
 def check_layers(networks: Any) -> None:

@@ -117,7 +117,7 @@ class ContactNetwork:
             "node_names": checks.names_of_nodes(self.node_names, count),
         }
         self._set(values)
-        self._check_rows()
+        checks.check_rows(self)
 
     @classmethod
     def _trusted(cls, node_count: int, rows: csr.Rows, **others: Any) -> ContactNetwork:
@@ -135,46 +135,6 @@ class ContactNetwork:
             object.__setattr__(self, name, _read_only(value))
         for name, value in self.attributes.items():
             self.attributes[name] = _read_only(value)
-
-    def _check_rows(self) -> None:
-        """Raise unless rows are sorted, without loops or duplicates, and mirrored if undirected."""
-        source = self._sources()
-        loop = np.flatnonzero(source == self.targets)
-        if loop.size:
-            raise ModelError(
-                f"targets[{loop[0]}] makes node {source[loop[0]]} its own contact; remove "
-                "self-loops, or use ContactNetwork.from_edges, which removes them"
-            )
-        order = self.targets.astype(np.int64)
-        if self.layer is not None:
-            order = order * (checks.LAYERS_MOST + 1) + self.layer
-        unsorted = np.flatnonzero((source[1:] == source[:-1]) & (np.diff(order) <= 0))
-        if unsorted.size:
-            raise ModelError(
-                f"targets[{unsorted[0] + 1}] does not increase within the row of node "
-                f"{source[unsorted[0]]}; sort rows and merge duplicates, or use "
-                "ContactNetwork.from_edges, which does both"
-            )
-        if self.directed:
-            return
-        # The reversed arcs in order; for an undirected network they equal the arcs.
-        arcs = self._transposition()
-        back_source, back_target = self.targets[arcs], source[arcs]
-        same = (source == back_source) & (self.targets == back_target)
-        if self.layer is not None:
-            same &= self.layer == self.layer[arcs]
-        if self.weights is not None:
-            same &= self.weights == self.weights[arcs]
-        if not same.all():
-            first = int(np.argmin(same))
-            arc = int(source[first]), int(self.targets[first])
-            reverse = int(back_source[first]), int(back_target[first])
-            # At the first difference of two sorted lists, the smaller element is missing in one.
-            one, other = arc if arc <= reverse else reverse[::-1]
-            raise ModelError(
-                f"the network is undirected, but the arc {one} -> {other} has no equal arc back; "
-                "pass directed=True, or use ContactNetwork.from_edges"
-            )
 
     # -- from other forms --------------------------------------------------------------------
 
@@ -274,9 +234,7 @@ class ContactNetwork:
 
     @classmethod
     def from_layers(
-        cls,
-        networks: Mapping[str, ContactNetwork],
-        factors: Mapping[str, float] | None = None,
+        cls, networks: Mapping[str, ContactNetwork], factors: Mapping[str, float] | None = None
     ) -> ContactNetwork:
         """One network of named layers; see `ergode.models.networks.layers.from_layers`.
 

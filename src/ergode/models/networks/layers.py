@@ -25,8 +25,7 @@ class _Rows(NamedTuple):
 
 
 def from_layers(
-    networks: Mapping[str, ContactNetwork],
-    factors: Mapping[str, float] | None = None,
+    networks: Mapping[str, ContactNetwork], factors: Mapping[str, float] | None = None
 ) -> ContactNetwork:
     """One network of named layers.
 
@@ -87,11 +86,7 @@ def from_layers(
         devices.resolve("cpu").run(_MERGE, first.node_count, done, here, merged)
         done = merged
     offsets, targets, weights, layer = done
-    rows = (
-        offsets.astype(csr.index_dtype(targets.size)),
-        targets,
-        weights if weighted else None,
-    )
+    rows = (offsets.astype(csr.index_dtype(targets.size)), targets, weights if weighted else None)
     others: dict[str, Any] = {"layers": names, "layer": layer, "attributes": attributes}
     others |= {"directed": first.directed, "node_names": first.node_names}
     return ContactNetwork._trusted(first.node_count, rows, **others)

@@ -378,20 +378,9 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         if LOOKS_UP and outside(t, y, p, run.frame, me):
             outcome = OUTSIDE
     return Trajectory(
-        t,
-        y,
-        f,
-        g,
-        met,
-        s,
-        h,
-        previous,
-        last_step_rejected,
-        cursor,
-        kept_count,
-        rejected_count,
+        t, y, f, g, met, s, h, previous, last_step_rejected, cursor, kept_count, rejected_count,
         outcome,
-    )
+    )  # fmt: skip
 
 
 def _missed(at, before, n, now, stored, run):

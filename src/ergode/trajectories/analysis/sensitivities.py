@@ -217,8 +217,8 @@ def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> li
     return names
 
 
-def _tuple(name: str, count: int, start: int = 0) -> str:
-    return f"({''.join(f'{name}[{i}], ' for i in range(start, start + count))})"
+def _tuple(name: str, count: int) -> str:
+    return f"({''.join(f'{name}[{i}], ' for i in range(count))})"
 
 
 def _derivatives(

@@ -110,7 +110,7 @@ class Delayed:
 
     @property
     def begins(self) -> np.ndarray:
-        """`group.Run.begins`: the first unknown of each array, and then of the delayed values."""
+        """`Run.begins`: the first unknown of each array, and then of the delayed values."""
         sizes = np.diff(self.arrays.begins)
         late = np.cumsum([0, *(sizes[v] for v, _ in self.arrays.delays)])
         return np.append(self.arrays.begins, self.arrays.size + late[:-1]).astype(np.int64)

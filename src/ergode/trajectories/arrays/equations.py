@@ -242,8 +242,7 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     def by_unknown(name: str) -> Any:
         """``<name>_of(v, row, j, ...)``, the function of an unknown of array v."""
         calls = by_array(
-            numbers,
-            lambda v, index: f"{minus}real({name}_{v}({index}, {minus}t, {y}{yd}, p{c}))",
+            numbers, lambda v, index: f"{minus}real({name}_{v}({index}, {minus}t, {y}{yd}, p{c}))"
         )
         return _function(f"def {name}_of(v, row, j, t, y, p, c, shapes):\n{calls}", names)
 

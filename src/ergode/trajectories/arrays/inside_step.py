@@ -74,15 +74,15 @@ class Inside(NamedTuple):
     h: Any  # size
     p: Any
     since: Any  # events before this time are ignored
-    begins: Any  # these three as in `group.Run`
+    begins: Any  # these three as in `arguments.Run`
     shapes: Any
     constants: Any
-    y: Any  # these five as in `group.Workspace`
+    y: Any  # these five as in `arguments.Workspace`
     stage: Any
     k: Any
     g: Any
     words: Any
-    late: Any  # with delays `group.Run` and `past.Past`, else ()
+    late: Any  # with delays `arguments.Run` and `past.Past`, else ()
 
 
 def _late_of(run, w):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ergode.core.barriers import barrier_block, barrier_grid
 from ergode.core.compiler.language import cuda, real, window
+from ergode.trajectories.arrays.arguments import Workspace
 from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.equations import LATE, Group, blocks_in
 from ergode.trajectories.arrays.group import (
@@ -16,7 +17,6 @@ from ergode.trajectories.arrays.group import (
     IN_SHARED,
     MATRIX_FREE,
     ROWS,
-    Workspace,
     follow,
 )
 from ergode.trajectories.arrays.past import READ, Past

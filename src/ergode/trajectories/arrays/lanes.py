@@ -22,6 +22,7 @@ from ergode.trajectories.adaptive.control import (
     size_of_sums,
     step_from_probe,
 )
+from ergode.trajectories.arrays.arguments import Workspace
 from ergode.trajectories.arrays.equations import BLOCK, Group, evaluate_lanes, parameters_of
 from ergode.trajectories.arrays.group import (
     DONE,
@@ -33,7 +34,6 @@ from ergode.trajectories.arrays.group import (
     TOGETHER,
     TOO_MANY_STEPS,
     WATCHED,
-    Workspace,
     after_equal_step,
     begin_watching,
     end_watching,
@@ -51,7 +51,7 @@ from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, absolute
 
 
 class Lanes(NamedTuple):
-    """Workspace of a thread: as `group.Workspace`, and the state of every lane; [..., lane]."""
+    """Workspace of a thread: as `arguments.Workspace`, and the state of every lane; [..., lane]."""
 
     y: Any  # real [unknown, lane]: state at the beginning of the step
     stage: Any  # real [3, unknown, lane]: states of stages, and at the end of the step
@@ -81,7 +81,7 @@ class Lanes(NamedTuple):
     number: Any  # int64: number of the step since then
     count: Any  # int64: number of steps from there to the last time
     outcome: Any  # uint8: of the step; DONE if the trajectory goes on
-    g: Any  # real [function, 3, node, lane]: see `group.Workspace`
+    g: Any  # real [function, 3, node, lane]: see `arguments.Workspace`
     s: Any  # real [accumulator, lane]
 
 

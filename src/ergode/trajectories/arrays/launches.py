@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core import checkpoint
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.trajectories.arrays.arguments import Out, Run, Workspace
 from ergode.trajectories.arrays.group import (
     OVER,
     REALS,
@@ -18,9 +19,6 @@ from ergode.trajectories.arrays.group import (
     TIME,
     WHOLES,
     Kept,
-    Out,
-    Run,
-    Workspace,
 )
 
 
