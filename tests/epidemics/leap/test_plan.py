@@ -10,7 +10,7 @@ from ergode.epidemics.leap.arcs import arcs_of
 
 
 def rules_of(model, network):
-    return plan.rules_of(model, network.weights, network.targets, network.node_count, "float64")
+    return plan.rules_of(model, network, network.weights, "float64")
 
 
 def test_equal_steps_end_at_every_time():
@@ -63,7 +63,7 @@ def test_arcs_into_a_node_are_those_out_of_others(directed, pushes):
     assert (incoming is outgoing) == (pushes or not directed)
     if directed and not pushes:
         assert incoming.offsets.tolist() == [0, 0, 1, 3]
-        assert incoming.ends.tolist() == [0, 0, 1] and incoming.weights.tolist() == [1, 2, 3]
+        assert incoming.targets.tolist() == [0, 0, 1] and incoming.weights.tolist() == [1, 2, 3]
 
 
 @pytest.mark.filterwarnings("error")

@@ -271,8 +271,9 @@ def test_the_kernel_compiles_to_ptx(precision):
         (GRID.size, ensemble.column_count), 5, 4, np.zeros,
     )  # fmt: skip
     epidemic = Epidemic(
-        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, lines, recent, ensemble.seed
-    )
+        ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,
+        ensemble.seed,
+    )  # fmt: skip
     arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
     text = cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
     assert ".entry" in text

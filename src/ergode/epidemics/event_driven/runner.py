@@ -12,13 +12,14 @@ from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.event_driven import kernel
-from ergode.epidemics.event_driven.state import Cases, Contacts
+from ergode.epidemics.event_driven.state import Cases
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
+from ergode.epidemics.shared.arcs import arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.options import HAS_IMPORTATIONS, LISTING
 from ergode.epidemics.shared.sweep import PointGroup
-from ergode.epidemics.shared.tables import or_nothing, tables_of
+from ergode.epidemics.shared.tables import tables_of
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _BUCKETS_LEAST, _BUCKETS_MOST = 256, 65536
@@ -74,10 +75,7 @@ class EventEnsemble(Ensemble):
 
         self._kernel = made(self.families(model, made))
         self.bindings = dict(self._kernel.bindings)
-        contacts = Contacts(
-            scenario.stored.offsets, scenario.stored.targets,
-            or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8),
-        )  # fmt: skip
+        contacts = arcs_of(scenario.contacts, tables.weights, precision)
         self._contacts = put_table(device, contacts)
         self._tables = self.tables_on_device(tables, self._seeds.of(0, 0))
         self._listing = listing

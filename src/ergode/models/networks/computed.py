@@ -75,8 +75,9 @@ class ComputedNetwork:
     node_count: int
     parts: tuple[ComputedLayer, ...]
 
-    # A method that needs arrays of arcs, of attributes or of names refuses a computed network.
+    # What needs attributes or names of nodes refuses a computed network.
     multigraph: ClassVar[bool] = True
+    directed: ClassVar[bool] = False
     attributes: ClassVar[Mapping[str, np.ndarray]] = {}
     node_names: ClassVar[None] = None
 
@@ -251,6 +252,11 @@ class ComputedNetwork:
         return self.node_count * self.slot_count
 
     @property
+    def largest_in_degree(self) -> int:
+        """Slots that lead to a node; each node has as many, unused slots of its own included."""
+        return self.slot_count
+
+    @property
     def mean_degree(self) -> float:
         """Mean number of arcs that leave a node, unless the last group of a layer is incomplete."""
         each = [
@@ -284,6 +290,13 @@ class ComputedNetwork:
             np.array([part.factor for part in self.parts], np.float32),
             [part.degree for part in self.parts],
         )
+
+    def slot_layers(self) -> np.ndarray | None:
+        """Layer of each slot, uint8 [slot_count]; None for a network of one unnamed layer."""
+        if not self.layers:
+            return None
+        each = np.arange(len(self.parts), dtype=np.uint8)
+        return np.repeat(each, [part.degree for part in self.parts])
 
     @cached_property
     def digest(self) -> str:
@@ -377,10 +390,8 @@ class ComputedNetwork:
         offsets = np.arange(count + 1, dtype=csr.index_dtype(count * slots)) * slots
         factors = self.slot_factors()
         weights = None if factors is None else np.tile(factors, count)
-        layer = None
-        if self.layers:
-            each = np.repeat(range(len(self.parts)), [part.degree for part in self.parts])
-            layer = np.tile(each.astype(np.uint8), count)
+        layers = self.slot_layers()
+        layer = None if layers is None else np.tile(layers, count)
         rows = offsets, targets.ravel(), weights
         return ContactNetwork._trusted(
             count, rows, layers=self.layers, layer=layer, multigraph=True
