@@ -125,7 +125,11 @@ def target_in_row(row, node, k):
 
 
 def is_loop(node, other):
-    """Whether an arc leads from a node to itself; such an arc does nothing."""
+    """Whether an arc leads from a node to itself.
+
+    No infection follows from such an arc, because no compartment infects itself; to skip it saves
+    work. It is no contact to trace.
+    """
     if MULTIGRAPH:
         return np.int64(node) == np.int64(other)
     return False
