@@ -30,11 +30,10 @@ from ergode.epidemics.leap.step import contribution
 from ergode.epidemics.shared.arcs import (
     end_arc,
     first_arc,
-    row_from,
     target_in_row,
     target_of,
 )
-from ergode.epidemics.shared.options import WEIGHTED
+from ergode.epidemics.shared.options import COMPUTED, WEIGHTED
 
 HUB = 64  # arcs into a hub are more than this
 SEGMENT = 512  # arcs
@@ -128,8 +127,8 @@ def _gather_row(bits_here, at, node, begin, end, rate, incoming, planes, local_b
     """Force of infection along a row, read by one thread; reads of several arcs overlap."""
     total = np.int32(0)
     count = np.int32(end - begin)
-    row = row_from(incoming.targets, begin)
-    weights = row_from(incoming.weights, begin) if WEIGHTED else incoming.weights
+    row = incoming.targets if COMPUTED else incoming.targets[begin:]
+    weights = incoming.weights if COMPUTED or not WEIGHTED else incoming.weights[begin:]
     for k in range(0, count, ARCS_AT_ONCE):
         others = tuple(
             target_in_row(row, node, min(np.int32(k + j), count - 1)) for j in range(ARCS_AT_ONCE)

@@ -110,15 +110,8 @@ def target_of(arcs, node, arc):
     return node_number(arcs.targets[arc])
 
 
-def row_from(values, arc):
-    """What arcs have, from the first arc of a node on; slots are alike for all nodes."""
-    if COMPUTED:
-        return values
-    return values[arc:]
-
-
 def target_in_row(row, node, k):
-    """The node at the other end of the k-th arc of `node`; `row` is `row_from` of targets."""
+    """The node at the other end of the k-th arc of `node`, whose targets begin `row`."""
     if COMPUTED:
         return node_number(slot_target(row, node, k))
     return node_number(row[np.uint32(k)])
