@@ -273,3 +273,52 @@ def test_large_networks_are_for_first_passage_alone():
     sir = ergode.CompartmentModel.sir(transmission_rate=0.3, infectious=ergode.Exponential(mean=2))
     with pytest.raises(PlanError, match="8,000,000,000 nodes, more than 2.31 - 1; use method='fir"):
         simulate(sir, earth, method="sellke")
+
+
+# ---- CUDA
+
+
+def check_devices(model, contacts, **options):
+    same(
+        simulate(model, contacts, **options, device="cuda"),
+        simulate(model, contacts, **options, device="cpu"),
+    )
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("form", ["regular", "groups", "layers"])
+def test_cuda_equals_cpu(form, precision):
+    rng = np.random.default_rng(len(form))
+    for number in range(8):
+        contacts = network_of(rng, form)
+        for method in ("sellke", "renewal-leap", "markov-leap"):
+            chosen = {"method": method, "precision": precision, "seed": number}
+            check_devices(superinfection(), contacts, **chosen)
+            if number < 2:
+                check_devices(superinfection(), contacts.stored(), **chosen)
+
+
+@pytest.mark.cuda
+def test_cuda_equals_cpu_under_measures():
+    for contacts in (layered(400), layered(400).stored(), layered(30_000)):
+        for output in ("counts", "line_list"):
+            check_devices(superinfection(), contacts, output=output, **measures())
+        for pressure in ("gather", "push", "auto"):
+            check_devices(aging(), contacts, method="renewal-leap", pressure=pressure, step=0.5)
+        check_devices(aging(), contacts, method="renewal-leap", **schedule())
+
+
+@pytest.mark.cuda
+def test_cuda_equals_cpu_with_many_slots():
+    # More than 64: lanes of a warp share the arcs of a node.
+    contacts = ComputedNetwork.from_layers(
+        {
+            "crowd": ComputedNetwork.random_regular(300, 70, seed=2),
+            "class": ComputedNetwork.groups(300, 31, seed=3),
+        },
+        {"crowd": 0.05, "class": 0.1},
+    )
+    for one in (contacts, contacts.stored()):
+        for method in ("sellke", "renewal-leap"):
+            check_devices(superinfection(), one, method=method)

@@ -43,8 +43,9 @@ class ComputedNetwork:
     """A contact network whose arcs are computed when they are needed, and take no memory.
 
     Build one with `random_regular`, `groups` or `from_layers`. `ergode.epidemics.simulate` takes it
-    in place of a `ContactNetwork`; the method ``"first-passage"`` runs on it, and needs 4 bytes a
-    node (8 in float64). Results equal those on the network of `stored` bit for bit.
+    in place of a `ContactNetwork`, by every method. The method ``"first-passage"`` needs 4 bytes a
+    node (8 in float64); the others need MEMORY, and take fewer than 2^31 nodes. Results equal
+    those on the network of `stored` bit for bit.
 
     Every node has `slot_count` slots. A slot is an arc to another node, or it is unused and leads
     to the node itself. As in the configuration model, a random regular layer of degree d may lead a
@@ -361,9 +362,9 @@ class ComputedNetwork:
         ----------
         simple : bool
             If False, a copy slot by slot: arcs have the numbers and the order that they have here,
-            and unused slots are arcs to the node itself. The method ``"first-passage"`` runs on it
-            with equal results; others refuse it. If True, an ordinary network for every method:
-            rows are sorted, without unused slots, and two contacts of a pair in a layer are one.
+            and unused slots are arcs to the node itself. All results on it are equal. If True, an
+            ordinary network, which can have attributes: rows are sorted, without unused slots, and
+            two contacts of a pair in a layer are one.
 
         Raises
         ------
