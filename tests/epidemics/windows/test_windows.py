@@ -260,7 +260,10 @@ def test_the_kernel_compiles_to_ptx(precision, computed):
     model, scenario, initial = everything(1.5)
     group = None
     if computed:
-        model, scenario = superinfection(), scenario_of(layered(400), **measures())
+        model, scenario = (
+            superinfection(),
+            scenario_of(layered(400), measures()["interventions"][3:]),
+        )
         initial = {"I": 5}
     if precision == "float32":
         initial["I1"] = ergode.Seeds(5, age=1.5)
