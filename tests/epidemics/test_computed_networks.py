@@ -275,6 +275,15 @@ def test_large_networks_are_for_first_passage_alone():
         simulate(sir, earth, method="sellke")
 
 
+@pytest.mark.parametrize(("method", "least"), [("sellke", "26.00"), ("gillespie", "33.18")])
+def test_memory_of_nodes_is_planned_before_it_is_allocated(method, least, monkeypatch):
+    monkeypatch.setattr(devices.CPU, "available_bytes", lambda self: 2 * 10**9)
+    contacts = ComputedNetwork.random_regular(1_000_000_000)
+    sis = ergode.CompartmentModel.sis(transmission_rate=0.3, infectious=ergode.Exponential(mean=2))
+    with pytest.raises(PlanError, match=f"of 1,000,000,000 nodes beside .* needs {least} GB"):
+        simulate(sis, contacts, method=method)
+
+
 # ---- CUDA
 
 

@@ -320,9 +320,17 @@ class JumpEnsemble(Ensemble):
             self.stratum_count, self.times, self.per_step,
         )  # fmt: skip
         self._tables = put_table(device, tables)
+        self._infection_count = len(model.infections)
+
+    @property
+    def bytes_per_thread(self) -> int:
+        """Memory for the nodes of the replicate that a thread runs [bytes]."""
+        leaves = 1 << (self.node_count - 1).bit_length()
+        return 16 * leaves + 8 * (self._infection_count + 1) * self.node_count
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
+        self.chunk_size(1)  # refuses what does not fit, before a thread allocates it
         self.device.prepare(
             self._kernel, self._tables, self.seed, self.rows_from(0), *self._outputs(0)
         )
