@@ -12,7 +12,8 @@ transmissions but does not shift any.  Two scenarios with one seed differ only b
 transmissions and their consequences.
 
 A cell is a unit of the clock.  Its points are a function of (seed, replicate, source, target,
-layer, cell).  They can be computed in any order, from any moment on.
+layer, cell), or of (seed, replicate, arc, cell) where two nodes may have several arcs in a layer.
+They can be computed in any order, from any moment on.
 
 References
 ----------
