@@ -126,7 +126,12 @@ def _end_to_end(
             continue
         names = [str(name) for name, one in parts[0].data_vars.items() if dim in one.dims]
         ragged |= {
-            name: xarray.Variable.concat([part[name].variable for part in parts], dim)
+            name: xarray.Variable(
+                parts[0][name].dims,
+                np.concatenate(
+                    [part[name].values for part in parts], parts[0][name].get_axis_num(dim)
+                ),
+            )
             for name in names
         }
         starts = np.cumsum([0, *(part.sizes[dim] for part in parts)])
