@@ -114,7 +114,6 @@ def feature_table():
         for name, case in features.items()
     }
     rows["line lists"] = [one.line_lists for one in methods]
-    rows["2^31 nodes or more"] = [one.wide for one in methods]
     rows["exact"] = [one.exact for one in methods]
     rows["on a GPU"] = ["cuda" in one.devices for one in methods]
     head = ["", *(f'`"{one.name}"`' for one in methods)]

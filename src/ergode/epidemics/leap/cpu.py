@@ -408,7 +408,7 @@ def _gathered(compartment, incoming, rules, infection, node):
             mask, rate = rules.mask[source], rules.rate[source]
             for arc in range(first_arc(incoming, node), end_arc(incoming, node)):
                 other = target_of(incoming, node, arc)
-                if (mask >> np.int64(compartment[other])) & 1:
+                if (mask >> np.int64(compartment[other])) & 1 and not is_loop(node, other):
                     total += contribution(rate, incoming.weights, arc)
     return total
 

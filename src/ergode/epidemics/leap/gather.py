@@ -30,6 +30,7 @@ from ergode.epidemics.leap.step import contribution
 from ergode.epidemics.shared.arcs import (
     end_arc,
     first_arc,
+    is_loop,
     target_in_row,
     target_of,
 )
@@ -81,6 +82,8 @@ def gather_one(bits_here, plane, infection, node, incoming, rules, planes):
         if SOURCE_INFECTION[source] == infection:
             for arc in range(first_arc(incoming, node), end_arc(incoming, node)):
                 other = np.uint32(target_of(incoming, node, arc))
+                if is_loop(node, other):
+                    continue
                 k = np.uint32(bits_here + source * plane + np.uint32(other >> np.uint32(5)))
                 if np.uint32(planes[k] >> np.uint32(other & np.uint32(31))) & np.uint32(1):
                     total += contribution(rules.rate[source], incoming.weights, arc)
@@ -135,11 +138,12 @@ def _gather_row(bits_here, at, node, begin, end, rate, incoming, planes, local_b
         )
         hit = tuple(_bit(bits_here, at, others[j], planes, local_bits) for j in range(ARCS_AT_ONCE))
         for j in unroll(range(ARCS_AT_ONCE)):
+            counts = k + j < count and not is_loop(node, others[j])
             if WEIGHTED:
-                if hit[j] != np.uint32(0) and k + j < count:
+                if hit[j] != np.uint32(0) and counts:
                     total = np.int32(total + contribution(rate, weights, np.uint32(k + j)))
             else:
-                total = np.int32(total + (np.int32(hit[j]) if k + j < count else 0))
+                total = np.int32(total + (np.int32(hit[j]) if counts else 0))
     return total if WEIGHTED else np.int32(total * contribution(rate, weights, 0))
 
 
@@ -159,6 +163,8 @@ def gather_hubs(step, threads, sizes, nodes, shared, tables, hubs):
                 for arc in range(begin, hubs.segment_end[segment], 32):
                     e = np.uint64(arc)
                     other = target_of(incoming, node, e)
+                    if is_loop(node, other):
+                        continue
                     if _bit(step.bits_here, at, other, nodes.bits, shared.local_bits):
                         total += contribution(rules.rate[source], incoming.weights, e)
         total = np.int32(total)

@@ -120,8 +120,8 @@ def target_in_row(row, node, k):
 def is_loop(node, other):
     """Whether an arc leads from a node to itself.
 
-    No infection follows from such an arc, because no compartment infects itself; to skip it saves
-    work. It is no contact to trace.
+    No infection follows from such an arc, because no compartment infects itself, and it is no
+    contact to trace. All methods skip it.
     """
     if MULTIGRAPH:
         return np.int64(node) == np.int64(other)
