@@ -1,7 +1,7 @@
 """Networks with events and delays on a few voxels, interpreted one voxel after another.
 
-Each voxel is an `Interpreter` of the well-mixed referee, which shares no code with the library; here
-are only the jumps between voxels, and which voxel is next.
+Each voxel is an `Interpreter` of the well-mixed referee, which shares no code with the library.
+Here are only the jumps between voxels, and which voxel is next.
 """
 
 import copy

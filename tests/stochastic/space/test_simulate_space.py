@@ -169,7 +169,7 @@ def test_the_kernel_compiles_for_cuda():
     runner = SpaceRunner(build_space(SPACE, {}, 1), **OPTIONS)
     out = runner.results(8, 1, 1, Wanted())
     arguments = (new_queue(Pretended()), np.int64(8), *runner._workspace(4), runner._plan, out)
-    assert ".entry" in cuda.ptx(kernel_of().compiled("cuda"), arguments, optimized=False)
+    assert ".entry" in cuda.ptx(kernel_of(False).compiled("cuda"), arguments, optimized=False)
 
 
 @pytest.mark.cuda

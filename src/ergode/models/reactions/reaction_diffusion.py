@@ -35,12 +35,17 @@ class ReactionDiffusion:
     molecules from one voxel, and a molecule jumps through each face of its voxel at the rate
     D / spacing^2.
 
+    Events are those of the network in every voxel. A condition is of the amounts in one voxel, and
+    becomes true there; a time is met in all voxels. A parameter to which an event assigns has a
+    value of its own in every voxel. Delayed products of a reaction are made in its voxel.
+
     Parameters
     ----------
     network : ReactionNetwork
         What happens in a voxel: any rate laws, parameters and rules. It has one compartment at
         most, whose size is the volume of a voxel; so is the volume of species without a
-        compartment. Events, delays, rate rules and continuous species are refused.
+        compartment. Refused are rate rules, continuous species, and events that change a diffusion
+        coefficient or the compartment.
     shape : sequence of int
         Voxels along x, y and z; one to three numbers.
     diffusion : mapping of str to float, str, or sequence of these
@@ -220,7 +225,8 @@ class ReactionDiffusion:
         Raises
         ------
         ModelError
-            A rate is a formula, or a parameter differs between voxels.
+            The network has events or delays, a rate is a formula, or a parameter differs between
+            voxels.
 
         Examples
         --------

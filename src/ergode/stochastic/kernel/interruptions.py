@@ -324,7 +324,7 @@ def next_break(w, t, after, point, net, interruptions, work, waiting):
 
 
 def or_delayed(soonest, side, w, waiting):
-    """This time and side, or those of the next delayed product if they are earlier."""
+    """The earlier of a time with its side, and of the next delayed product."""
     if waiting.delayed_count[w, 0] > 0:
         due = waiting.delayed_times[w, 0]
         if due < soonest or (due == soonest and side == 1):

@@ -161,30 +161,31 @@ def _set_due(v, due, side, w, space, kept):
 def visit(
     v, w, t, after, after_firing, point, plan, space, net, interruptions, work, waiting, state, kept
 ):
-    """Let the events of a voxel happen, whose amounts the worker has; returns the outcome.
+    """Let the events of a voxel happen, whose amounts the worker has.
 
-    After a firing there are none unless it changed the value of a condition. `point` is the row of
-    the voxel's parameters.
+    After a firing there are none unless it changed the value of a condition. Returns the outcome,
+    and whether the time at which anything is due may have changed. `point` is the row of the
+    voxel's parameters.
     """
     for e in range(kept.armed.shape[2]):
         waiting.armed[at(w), at(e)] = kept.armed[at(w), at(v), at(e)]
-    if after_firing and not plan.moving_breaks:
-        if not turned(w, t, point, net, interruptions, work, waiting):
-            return DONE
+    still = after_firing and not plan.moving_breaks
+    if still and not turned(w, t, point, net, interruptions, work, waiting):
+        return DONE, False
     _load(v, w, waiting, kept)
     happened = 0
     if kept.armed.shape[2] > 0:
         happened = happen(w, t, after, point, plan, net, interruptions, work, waiting)
     if happened < 0:
-        return outcome_of(happened)
+        return outcome_of(happened), True
     if kept.wakes.shape[1] > 0:
         due, side = next_break(w, t, after, point, net, interruptions, work, waiting)
         _set_due(v, due, side, w, space, kept)
     if happened == 1 and not _give_back(v, w, work, state, kept):
-        return OVERFLOW
+        return OVERFLOW, True
     for e in range(kept.armed.shape[2]):
         kept.armed[at(w), at(v), at(e)] = waiting.armed[at(w), at(e)]
-    return DONE if _unload(v, w, waiting, kept) else TOO_MANY
+    return DONE if _unload(v, w, waiting, kept) else TOO_MANY, True
 
 
 # ---- what is due

@@ -24,7 +24,7 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, fma, no_refcount, noinline_cpu, option, real
 from ergode.stochastic.kernel.indexing import at
-from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of
+from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of, or_delayed
 from ergode.stochastic.kernel.next_firing import wait_and_choice
 from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import (
@@ -136,7 +136,7 @@ def plant(w, t, point, plan, space, net, interruptions, work, waiting, state, ke
         take(v, w, work, state, kept)
         if INTERRUPTED and outcome == DONE:
             row = _row_of(v, point, space)
-            outcome = visit(
+            outcome, _ = visit(
                 v, w, t, 0, False, row, plan, space, net, interruptions, work, waiting, state, kept
             )
         state.tree[at(w), at(v)] = _sum_of(v, w, t, point, space, net, work)
@@ -229,9 +229,7 @@ def _fire(target, v, w, t, point, space, net, work, state, kept):
 
 
 @noinline_cpu
-def _pass_break(
-    t, after, w, point, plan, space, net, interruptions, work, waiting, state, kept
-):
+def _pass_break(t, after, w, point, plan, space, net, interruptions, work, waiting, state, kept):
     """Let happen what is due in all voxels; returns the outcome."""
     outcome = deliver(w, t, space, interruptions, waiting, state, kept)
     while outcome == DONE:
@@ -240,7 +238,7 @@ def _pass_break(
             break
         take(v, w, work, state, kept)
         row = _row_of(v, point, space)
-        outcome = visit(
+        outcome, _ = visit(
             v, w, t, after, False, row, plan, space, net, interruptions, work, waiting, state, kept
         )
         moment = moment_of(t, after)
@@ -320,23 +318,27 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
         if outcome != DONE:
             break
         firings += 1
+        visited = False
         for k in range(1 if u == v else 2):
             changed = v if k == 0 else u
             take(changed, w, work, state, kept)
             if INTERRUPTED and outcome == DONE:
                 zone = _row_of(changed, point, space)
-                if j >= 0 and interruptions.delays[j] >= 0:
-                    if not put_off(j, v, w, t, zone, net, interruptions, work, waiting):
-                        outcome = OVERFLOW
-                        break
-                outcome = visit(
+                late = j >= 0 and interruptions.delays[j] >= 0
+                if late and not put_off(j, v, w, t, zone, net, interruptions, work, waiting):
+                    outcome = OVERFLOW
+                    break
+                outcome, happened = visit(
                     changed, w, t, 0, True, zone, plan, space, net, interruptions, work, waiting,
                     state, kept,
                 )  # fmt: skip
+                visited = visited or happened
             state.tree[at(w), at(changed)] = _sum_of(changed, w, t, point, space, net, work)
         replant(u, v, w, space.levels, state.tree)
-        if INTERRUPTED:
+        if INTERRUPTED and visited:
             soonest, side = next_due(w, space, waiting, kept)
+        elif INTERRUPTED:
+            soonest, side = or_delayed(soonest, side, w, waiting)
         if outcome == DONE and firings >= plan.max_firings:
             outcome = TOO_MANY
     out.status[row] = outcome
@@ -354,9 +356,7 @@ def realize_cpu(
         realize(row, w, space, net, interruptions, work, waiting, state, kept, plan, out)
 
 
-def realize_cuda(
-    queue, count, space, net, interruptions, work, waiting, state, kept, plan, out
-):
+def realize_cuda(queue, count, space, net, interruptions, work, waiting, state, kept, plan, out):
     """All realizations: each thread takes the next one from a queue."""
     w = cuda.grid(1)
     if w >= work.x.shape[0]:
