@@ -189,7 +189,7 @@ def test_delayed_products_are_made_in_their_voxel():
     """Molecules that cannot move are away for a while."""
     network = ReactionNetwork(
         {"A": 0, "B": 0}, [Reaction("A -> B", rate_constant=50.0, delay=2.0)],
-        events=[Event("B >= 5", {"B": "B + 100"}, delay=1.0)],
+        events=[Event("B >= 5", {"B": "B + 100"}, delay=1.0, values_from_trigger=False)],
     )  # fmt: skip
     start = np.arange(24).reshape(4, 6)
     space = ReactionDiffusion(network, (4, 6), diffusion={}, initial={"A": start})
