@@ -65,7 +65,7 @@ def examine(seed, replicates, realizations):
 
 @pytest.mark.parametrize("seed", RANDOM)
 def test_random_networks_against_the_interpreter(seed):
-    case, wrong = examine(seed, 10_000, 250)
+    case, wrong = examine(seed, 10_000, 120)
     assert wrong == [], f"{case.text}\n" + "\n".join(wrong)
 
 
@@ -128,11 +128,9 @@ def test_one_voxel_has_the_bits_of_the_well_mixed_engine():
 def test_voxels_without_diffusion_are_independent_realizations():
     times = [0, 1.3, 3.0]
     whole = ergode.stochastic.simulate(
-        DRAWS, times=times, replicates=40_000, seed=6, method="direct", device="cpu"
+        DRAWS, times=times, replicates=20_000, seed=6, method="direct", device="cpu"
     )["amount"].values
-    found = by_voxel(
-        simulate(ReactionDiffusion(DRAWS, (20,), diffusion={}), times, replicates=1000)
-    )
+    found = by_voxel(simulate(ReactionDiffusion(DRAWS, (20,), diffusion={}), times, replicates=500))
     for k, i in np.ndindex(len(times), 2):
         counts = [np.bincount(one.ravel()) for one in (found[:, k, :, i], whole[:, k, i])]
         assert referee.g_test(*counts, True) > referee.LEVEL
@@ -237,7 +235,7 @@ def examine_mutant(replicates=10_000, realizations=1000):
 def test_a_forgotten_persistence_is_noticed(monkeypatch):
     change = mutated(lambda one: one._replace(flags=one.flags | PERSISTENT))
     monkeypatch.setattr(tables, "build", change)
-    assert examine_mutant(realizations=400)
+    assert examine_mutant(realizations=200)
 
 
 @pytest.mark.exhaustive
