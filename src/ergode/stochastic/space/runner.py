@@ -36,6 +36,8 @@ _SMALL_WORKER = 1 << 20
 _DELAYED, _DELAYED_IN_VOXEL = 1 << 14, 8
 _PENDING_IN_VOXEL = 2
 
+Rows = dict[str, tuple[tuple[int, ...], type]]
+
 
 @lru_cache(maxsize=2)
 def kernel_of(interrupted: bool) -> kernels.Kernel:
@@ -96,7 +98,7 @@ class SpaceRunner(Runner):
         return found | {"amounts": amounts.reshape(shape)}
 
     @cached_property
-    def _rows(self) -> dict[str, dict[str, tuple[tuple[int, ...], type]]]:
+    def _rows(self) -> dict[str, Rows]:
         """Shape and type of the rows of a worker: of `Work`, `Waiting`, `State` and `Kept`."""
         tables, voxels = self.tables, self.model.model.voxel_count
         events = tables.interruptions
@@ -107,7 +109,7 @@ class SpaceRunner(Runner):
             count = int((events.event_delays >= 0).sum())
             entries = voxels * min(PENDING, _PENDING_IN_VOXEL * count) + PENDING
         moving = tables.variable_count - tables.species_count - len(tables.naming.draws)
-        waiting = {
+        waiting: Rows = {
             name: ((length,), kind)
             for name, (length, kind) in waiting_rows(
                 tables, _DELAYED + _DELAYED_IN_VOXEL * voxels
