@@ -210,7 +210,7 @@ def test_how_realizations_end():
             {}, PlanError, "a rate depends on the time",
         ),
         (EVENTFUL, {}, PlanError, "event '2' assigns 'B / 2' to 'B', which may not be a whole"),
-        (EVENTFUL, {"rounding": "up"}, PlanError, "rounding is 'up'"),
+        (EVENTFUL, {"rounding": "up"}, PlanError, "rounding 'up' is unknown"),
         (
             ReactionDiffusion(
                 ReactionNetwork({"A": 1}, [], events=[Event("sin(time) > 0.5", {"A": 0})]), (2,),
