@@ -30,6 +30,7 @@ def model(rate):
     )
 
 
+SPRING = ergode.field_from_equations({"x": "y", "y": "-k * x"})
 OSCILLATOR = ergode.field_from_equations({"x": "y", "y": "-x / mass"})
 
 
@@ -60,7 +61,23 @@ def kinetics(**options):
     )  # fmt: skip
 
 
-CALLS = {call.__name__: call for call in (epidemics, stochastic, trajectories, kinetics)}
+def first_variable(y, t, p):
+    return (y[0],)
+
+
+def densities(**options):
+    """Filters with priors, measured values and maneuvers of their own; two maneuvers are zero."""
+    seen = ergode.Measurement(1.0, first_variable, np.linspace(-1, 1, 7)[:, None], [[0.5]])
+    jump = ergode.Maneuver(1.5, [[0.0, 0.0]] * 2 + [[0.5, -0.5]] * 5)
+    priors = [ergode.Gaussian([0.1 * k, 0.0], [0.3, 0.2]) for k in range(7)]
+    return ergode.density.propagate(
+        OSCILLATOR, priors, times=[0, 1, 2], measurements=[seen], maneuvers=[jump], keep="last",
+        parameters={"mass": 2.0}, width=0.25, compile="never", **{"device": "cpu", **options},
+    )  # fmt: skip
+
+
+ENGINES = epidemics, stochastic, trajectories, kinetics, densities
+CALLS = {call.__name__: call for call in ENGINES}
 each_engine = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 _WHOLE = {}
 
@@ -104,6 +121,20 @@ def test_devices(call, tmp_path):
         equal(divided.drop_attrs(), plain.drop_attrs())
     with pytest.raises(ergode.PlanError, match="on a CPU and on a GPU"):
         call(device=["cpu", "cuda"], chunk=1)
+
+
+def test_grids_of_densities():
+    def call(**more):
+        return ergode.density.propagate(
+            SPRING, [ergode.Gaussian([k, 0.0], [0.3, 0.2]) for k in range(2)], times=[0, 1],
+            parameters=ergode.grid(k=[1.0, 2.0, 4.0]), width=0.3, device="cpu", keep="all",
+            compile="never", **more,
+        )  # fmt: skip
+
+    divided = call(chunk=2)
+    equal(divided, call())
+    one = ergode.density.cells_at(divided.isel(k=2, trajectory=1), time=1.0)
+    assert abs(float(one["mass"].sum()) - 1.0) < 1e-9
 
 
 def test_line_lists():

@@ -21,11 +21,13 @@ _OF_THE_ENSEMBLE = (
 )  # fmt: skip
 # Whole numbers that are not counts of work.
 _SETTINGS = (
-    "common_random_numbers", "exact", "first_replicate", "max_steps", "neutrino_losses",
-    "node_count", "order", "reference_control", "seed",
+    "common_random_numbers", "exact", "first_replicate", "lower_threshold", "max_steps",
+    "neutrino_losses", "node_count", "order", "reference_control", "scale_threshold", "seed",
 )  # fmt: skip
 # Numbers of members, which are added along their own dim alone.
 _EXTENTS = {"replicates": (REPLICATE,), "zones": ("zone",)}
+# Dims whose items lie end to end, and the variable that says where those of a member begin.
+_END_TO_END = {"cell": "cell_start"}
 
 
 def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Dataset:
@@ -80,10 +82,11 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     return join(found, dim)
 
 
-def join(found: list[xarray.Dataset], dim: str) -> xarray.Dataset:
+def join(parts: list[xarray.Dataset], dim: str) -> xarray.Dataset:
     """Join parts whose random numbers are those of one call."""
     import xarray
 
+    found = parts
     for number, part in enumerate(found[1:], 1):
         _check_same(found[0], part, number, dim)
     if dim == REPLICATE:
@@ -91,6 +94,7 @@ def join(found: list[xarray.Dataset], dim: str) -> xarray.Dataset:
     along = "case" if "case" in found[0].dims and dim == REPLICATE else dim
     if along not in found[0].dims:
         raise PlanError(f"the parts have no dim '{along}'; they have {_listed(found[0].dims)}")
+    found, ragged = _end_to_end(found)
     _refuse_statistics(found[0], along)
     for number, part in enumerate(found[1:], 1):
         for name, index in found[0].indexes.items():
@@ -104,9 +108,38 @@ def join(found: list[xarray.Dataset], dim: str) -> xarray.Dataset:
         whole = whole.isel(case=np.argsort(whole["point"].values, kind="stable"))
     if dim in whole.coords and all(_is_counted(part, dim) for part in found):
         whole = whole.assign_coords({dim: np.arange(whole.sizes[dim])})
+    whole = whole.assign(ragged)[list(parts[0].data_vars)]
     for name, variable in whole.variables.items():
-        variable.attrs = dict(found[0].variables[name].attrs)
+        variable.attrs = dict(parts[0].variables[name].attrs)
     return whole.assign_attrs(_attributes(found, dim))
+
+
+def _end_to_end(
+    parts: list[xarray.Dataset],
+) -> tuple[list[xarray.Dataset], dict[str, xarray.Variable]]:
+    """Parts without what lies end to end, and that of all of them."""
+    import xarray
+
+    ragged: dict[str, xarray.Variable] = {}
+    for dim, begins in _END_TO_END.items():
+        if dim not in parts[0].dims:
+            continue
+        names = [str(name) for name, one in parts[0].data_vars.items() if dim in one.dims]
+        ragged |= {
+            name: xarray.Variable(
+                parts[0][name].dims,
+                np.concatenate(
+                    [part[name].values for part in parts], parts[0][name].get_axis_num(dim)
+                ),
+            )
+            for name in names
+        }
+        starts = np.cumsum([0, *(part.sizes[dim] for part in parts)])
+        parts = [
+            part.drop_vars(names).assign({begins: part[begins] + start})
+            for part, start in zip(parts, starts, strict=False)
+        ]
+    return parts, ragged
 
 
 def _padded(parts: list[xarray.Dataset], along: str) -> list[xarray.Dataset]:
@@ -185,7 +218,8 @@ def _attribute(name: str, values: list[Any], dim: str) -> Any:
         return max(map(int, values))
     if name == "first_replicate":
         return values[0]
-    is_count = name not in _SETTINGS and dim in _EXTENTS.get(name, (dim,))
+    is_largest = name in _SETTINGS or name.endswith("_most")
+    is_count = not is_largest and dim in _EXTENTS.get(name, (dim,))
     if is_count and all(isinstance(value, int) for value in values):
         return sum(values)
     numbers = all(isinstance(value, int | float) for value in values)

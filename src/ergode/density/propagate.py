@@ -12,12 +12,12 @@ from ergode.core import devices, launch, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
-from ergode.core.divide import StorePath, alone, divisible
+from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import door
+from ergode.core.whole import decided, door
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import METHODS, SchemeName
@@ -26,6 +26,7 @@ from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
+from ergode.models.cut import axis_of_densities
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
@@ -128,7 +129,7 @@ results.register(
 _LOST_MOST = 0.01  # fraction of probability dropped, without a warning
 
 
-@divisible("density", alone)
+@divisible("density", axis_of_densities)
 def propagate(
     field: VectorField,
     prior: Prior | Sequence[Prior],
@@ -154,7 +155,9 @@ def propagate(
     max_cells: int | None = None,
     compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
+    executor: Executor | None = None,
     store: StorePath | None = None,
+    chunk: int | None = None,
     checkpoint: float | None = None,
 ) -> xarray.Dataset:
     """Propagate a probability density by a field, and update it by measurements.
@@ -235,7 +238,7 @@ def propagate(
     keep_on_device : bool
         Whether the cells stay on the device: the call returns a `DeviceResult` of NumPy arrays
         (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read without a copy. Its other variables
-        are computed on the host. Not with `store`.
+        are computed on the host. Not with `executor` or `store`.
     precision : {"float32", "float64"}
         Type of masses and rates; sums are exact in both. Numbers out of its range are refused, and
         so are cells so narrow that their coordinates would be equal.
@@ -260,10 +263,16 @@ def propagate(
         noise given by a function is always compiled. ``attrs["equations"]`` says which form ran.
     progress : bool
         Show progress on standard error.
+    executor : concurrent.futures.Executor, optional
+        Computes parts of many densities on its workers: a process pool, Dask, MPI. The result is
+        bitwise equal to that without it.
     store : path, optional
-        A folder such as ``"run.zarr"`` that keeps the result. The same call again reads it.
+        A folder such as ``"run.zarr"`` to which finished parts are written. A repeated call
+        computes only the missing parts.
+    chunk : int, optional
+        Number of densities in a part; the default is 1/64 of all.
     checkpoint : float, optional
-        Seconds between two checkpoints of the densities in `store`. The same call again goes on
+        Seconds between two checkpoints of a part in `store`. The same call again goes on
         from the latest; the result has the same bits.
 
     Returns
@@ -369,6 +378,7 @@ def propagate(
     )  # fmt: skip
     log.tell_choice(scheme, METHODS[scheme].reason, device.name, device.model)
     solver.check_counts()
+    jumps = decided("maneuvers", noted(asked.maneuvers))
     door()
     solver.solve()
     if lower_threshold:
@@ -393,7 +403,7 @@ def propagate(
         scale_threshold=int(scale_threshold),
         lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
-        **noted(asked.maneuvers),
+        **jumps,
         ended_early=solver.ended_early,
         equations=", ".join(solver.equations),
         **solver.work,

@@ -35,6 +35,16 @@ from ergode.epidemics.seeding import (
     seeding_of_row,
 )
 from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.arcs import (
+    arc_bindings,
+    arcs_of,
+    end_arc,
+    first_arc,
+    is_loop,
+    node_count_of,
+    of_arc,
+    target_of,
+)
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
@@ -48,9 +58,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 class JumpTables(NamedTuple):
     """Read-only tables of a run."""
 
-    offsets: Any  # of outgoing arcs [node_count + 1]
-    targets: Any
-    weights: Any  # real [arc], or [1] if there are none
+    arcs: Any  # out of every node, see `shared.arcs`
     stages: Any  # see `shared.progression`
     seeding: Any
     infections: Any  # see `shared.transmission`
@@ -67,7 +75,7 @@ def gillespie_cpu(start, stop, tables, seed, rows, counts, work):
     `tables` has the tables of all points (see `shared.sweep`).  Out: `counts` [row, time,
     (compartment, cases) x stratum], `work` [row, 2] (jumps, infections).
     """
-    node_count = tables.offsets.size - 1
+    node_count = node_count_of(tables.arcs)
     leaf = 1
     while leaf < node_count:
         leaf *= 2
@@ -85,8 +93,7 @@ def _tables_of_row(tables, rows, row):
     """The tables of the point of a row."""
     if SWEPT:
         return JumpTables(
-            tables.offsets, tables.targets, tables.weights,
-            progression.stages_of_row(tables.stages, rows, row),
+            tables.arcs, progression.stages_of_row(tables.stages, rows, row),
             seeding_of_row(tables.seeding, rows, row),
             transmission.infections_of_row(tables.infections, rows, row), tables.base,
             tables.stratum, tables.stratum_count, tables.times, tables.per_step,
@@ -98,7 +105,7 @@ def _tables_of_row(tables, rows, row):
 def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compartment):
     """One replicate, from its seeds to the last time."""
     # Tables are unpacked once: numba copies the whole tuple at every use.
-    offsets, targets, weights = tables.offsets, tables.targets, tables.weights
+    arcs = tables.arcs
     stages, seeding, base = tables.stages, tables.seeding, tables.base
     susceptible, infected, rate = (
         tables.infections.susceptible, tables.infections.infected, tables.infections.rate
@@ -115,8 +122,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
         into = np.int64(initial_compartment(seeding, node, node_count, seed, replicate))
         _move(
-            node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure,
-            compartment,
+            node, into, arcs, stages, susceptible, rate, tree, pressure, compartment
         )  # fmt: skip
         counts[row, 0, _column(base, node, stratum, stratum_count)] -= 1
         counts[row, 0, _column(into, node, stratum, stratum_count)] += 1
@@ -152,8 +158,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
                 counts[row, at, _column(cases, node, stratum, stratum_count)] += 1
         infections += np.int64(is_case)
         _move(
-            node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure,
-            compartment,
+            node, into, arcs, stages, susceptible, rate, tree, pressure, compartment
         )  # fmt: skip
         jumps += 1
     _sum_up(row, counts)
@@ -226,21 +231,21 @@ def _column(compartment, node, stratum, stratum_count):
     return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
 
 
-def _move(
-    node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure, compartment
-):
+def _move(node, into, arcs, stages, susceptible, rate, tree, pressure, compartment):
     """Move a node, and update the rates of its neighbours."""
     old = compartment[node]
     compartment[node] = into
     _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure))
-    for arc in range(offsets[node], offsets[node + 1]):
-        other = np.int64(targets[arc])
+    for arc in range(first_arc(arcs, node), end_arc(arcs, node)):
+        other = np.int64(target_of(arcs, node, arc))
+        if is_loop(node, other):
+            continue
         changed = False
         for k in range(susceptible.size):
             change = np.float64(rate[k, into]) - np.float64(rate[k, old])
             if change != 0.0:
                 if WEIGHTED:
-                    change *= np.float64(weights[arc])
+                    change *= np.float64(of_arc(arcs.weights, arc))
                 # Without infectious neighbours, rounding must not leave a force of infection.
                 sum_now = pressure[k, other] + change
                 pressure[k, other] = sum_now if sum_now > 1e-12 else 0.0
@@ -291,7 +296,7 @@ class JumpEnsemble(Ensemble):
         rows: float = math.inf,
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision, group, rows)
-        contacts = scenario.stored
+        contacts = scenario.contacts
         stages = progression.stages_of_group(model, group, precision, contacts)
         check_stages(model, stages, precision, group)
         infections = transmission.infections_of(model, precision, group)
@@ -306,18 +311,26 @@ class JumpEnsemble(Ensemble):
                 progression.HAS_CLASSES: bool(model.divisions),
                 WEIGHTED: weights is not None,
                 HAS_STRATA: scenario.stratum is not None,
+                **arc_bindings(contacts),
             },
         )
-        arcs = np.zeros(1) if weights is None else weights
         tables = JumpTables(
-            contacts.offsets, contacts.targets, arcs.astype(precision), stages,
-            self._seeds.of(0, 0), infections, self.base, or_nothing(scenario.stratum, np.int32),
+            arcs_of(contacts, weights, precision), stages, self._seeds.of(0, 0), infections,
+            self.base, or_nothing(scenario.stratum, np.int32),
             self.stratum_count, self.times, self.per_step,
         )  # fmt: skip
         self._tables = put_table(device, tables)
+        self._infection_count = len(model.infections)
+
+    @property
+    def bytes_per_thread(self) -> int:
+        """Memory for the nodes of the replicate that a thread runs [bytes]."""
+        leaves = 1 << (self.node_count - 1).bit_length()
+        return 16 * leaves + 8 * (self._infection_count + 1) * self.node_count
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
+        self.chunk_size(1)  # refuses what does not fit, before a thread allocates it
         self.device.prepare(
             self._kernel, self._tables, self.seed, self.rows_from(0), *self._outputs(0)
         )

@@ -49,7 +49,7 @@ class Method(methods.Method):
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps and their options
-    computed: bool = False  # it runs on networks that are computed, and has no limit of nodes
+    wide: bool = False  # it has no limit of nodes
     sweeps: tuple[str, ...] = ()
     """Devices on which several points run in one launch.
 
@@ -160,10 +160,10 @@ METHODS = {
         Method(
             "first-passage",
             "exact, by shortest paths from the seeds",
-            "models without re-susceptibility on a static network, stored or computed",
+            "models without re-susceptibility on a static network, of any number of nodes",
             "exact, and the cheapest method for a model without re-susceptibility",
             True, _beyond_first_passage, ("sellke",), _without_listing(FirstPassageEnsemble),
-            comparable=False, computed=True, sweeps=_EVERY_DEVICE,
+            comparable=False, wide=True, sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
@@ -291,12 +291,9 @@ def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[
 
 def _beyond(method: Method, model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     """Why a method cannot run a model under a scenario; None if it can."""
-    if not method.computed:
-        contacts = scenario.contacts
-        if contacts.multigraph:
-            return "the network is computed"
-        if contacts.node_count >= 2**31:
-            return f"the network has {contacts.node_count:,} nodes, more than 2^31 - 1"
+    count = scenario.contacts.node_count
+    if count >= 2**31 and not method.wide:
+        return f"the network has {count:,} nodes, more than 2^31 - 1"
     return method.why_unsupported(model, scenario, aged)
 
 
@@ -304,7 +301,7 @@ def _check(method: Method, model: CompartmentModel, scenario: Scenario, aged: bo
     why = _beyond(method, model, scenario, aged)
     if why is None:
         return
-    names = [*method.alternatives, *(name for name, one in METHODS.items() if one.computed)]
+    names = [*method.alternatives, *(name for name, one in METHODS.items() if one.wide)]
     instead = next(
         (name for name in names if _beyond(METHODS[name], model, scenario, aged) is None), None
     )
@@ -314,13 +311,10 @@ def _check(method: Method, model: CompartmentModel, scenario: Scenario, aged: bo
 
 
 def _refuse_network(method: Method, why: str, scenario: Scenario) -> NoReturn:
-    """Refuse a network that is for "first-passage" alone, where that cannot run the model."""
-    instead = "use fewer nodes"
-    if scenario.contacts.multigraph:
-        instead = "use ComputedNetwork.stored(simple=True), which every method takes"
+    """Refuse a network that is too large for all methods that can run the model."""
     raise PlanError(
         f"method '{method.name}' is for {method.use}, but {why}; and no other method takes this "
-        f"network of {scenario.contacts.node_count:,} nodes: {instead}"
+        f"network of {scenario.contacts.node_count:,} nodes: use fewer nodes"
     )
 
 

@@ -41,12 +41,6 @@ class Scenario:
     stratum: np.ndarray | None = None  # of each node, int32 [node_count]
 
     @property
-    def stored(self) -> ContactNetwork:
-        """The contacts, for a method that refuses computed ones."""
-        assert isinstance(self.contacts, ContactNetwork)
-        return self.contacts
-
-    @property
     def interventions(self) -> Sequence[Intervention]:
         """The planned interventions; may be empty."""
         return self.planned or ()

@@ -87,8 +87,7 @@ def simulate(
         for all points, with numbers that stand for the values of all of them.
     contacts : ContactNetwork, ComputedNetwork or TemporalContacts
         Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
-        infect only while they meet. The contacts of a `ComputedNetwork` take no memory; the method
-        ``"first-passage"`` supports them.
+        infect only while they meet. The contacts of a `ComputedNetwork` take no memory.
     parameters : mapping of str to float or array_like, optional
         Values of the parameters that the functions `model` and `initial` take. Arrays of equal
         length are swept together along the dim ``point``; `ergode.grid` crosses all arrays, and
@@ -124,7 +123,7 @@ def simulate(
         ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` describe each one.
 
         - ``"first-passage"``: exact, by shortest paths from the seeds; for models without
-          re-susceptibility on a static network, stored or computed
+          re-susceptibility on a static network, of any number of nodes
         - ``"sellke"``: exact, by effective contacts of every arc, which transmit or not; for any
           model and scenario
         - ``"gillespie"``: exact, by one jump after another, on the CPU; for memoryless models and

@@ -1,15 +1,19 @@
-"""Parts of a sweep: the slowest dim of paired or crossed values, and the values of its members."""
+"""Parts of a sweep or a bank of filters: the slowest dim, and the values of its members."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ergode.core.divide import Axis
-from ergode.models.sweep import Grid
+from ergode.core.divide import Axis, alone
+from ergode.models.estimation.maneuver import Maneuver
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import side_by_side
+from ergode.models.sweep import TRAJECTORY, Grid
 
 
 def axis_of_values(
@@ -54,3 +58,43 @@ def axis_of_values(
         }  # fmt: skip
 
     return Axis(first, range(sizes[first]), cut, rows)
+
+
+def axis_of_densities(arguments: Mapping[str, Any]) -> Axis:
+    """The slowest dim of checked priors, measurements, maneuvers and parameters."""
+    priors, is_many = side_by_side(arguments["prior"])
+    several = {name: _several(arguments[name]) for name in ("measurements", "maneuvers")}
+    swept = axis_of_values({"parameters": arguments["parameters"]}, TRAJECTORY)
+    if swept is not None and swept.dim != TRAJECTORY:
+        return swept
+    sizes = [one.side_by_side for some in several.values() for one in some]
+    sizes += [len(priors) if is_many else None, len(swept.numbers) if swept else None]
+    size = next((one for one in sizes if one is not None), None)
+    if size is None:
+        return alone(arguments)
+
+    def cut(start: int, stop: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"prior": priors[start:stop] if is_many else priors[0]}
+        found |= {
+            name: [_cut_one(one, start, stop) for one in some] for name, some in several.items()
+        }
+        return found | (swept.cut(start, stop) if swept else {})
+
+    return Axis(TRAJECTORY, range(size), cut)
+
+
+def _several(given: Any) -> Sequence[Measurement | Maneuver]:
+    return [given] if isinstance(given, Measurement | Maneuver) else list(given)
+
+
+def _cut_one(one: Measurement | Maneuver, start: int, stop: int) -> Measurement | Maneuver:
+    """The values or changes of some densities."""
+    if one.side_by_side is None:
+        return one
+    if isinstance(one, Maneuver):
+        return replace(one, change=one.change[start:stop])
+    return replace(
+        one,
+        value=one.value[start:stop] if one.value.ndim == 2 else one.value,
+        covariance=one.covariance[start:stop] if one.covariance.ndim == 3 else one.covariance,
+    )

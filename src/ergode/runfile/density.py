@@ -189,7 +189,7 @@ READERS: Readers = {
     "process_noise": _matrix,
     "width": Table.one_or_more,
     "axes": _axes,
-    "max_cells": Table.integer,
+    **dict.fromkeys(("max_cells", "chunk"), Table.integer),
     "store": Table.path,
     "checkpoint": Table.number,
     **dict.fromkeys(("scheme", "device", "precision", "keep"), Table.text),

@@ -91,17 +91,16 @@ class RunFile:
     def divided(self, **options: Any) -> RunFile:
         """The same run in parts: with the options `executor` and `store` of the engine's call.
 
-        Densities have one part, with checkpoints.
+        A single density has one part, with checkpoints.
 
         Raises a PlanError if it computes no ensemble.
         """
         request: Any = self.request
         output = request.options.get("output")
-        if output == "probabilities" or (self.engine == "density" and "executor" in options):
-            what = "densities" if self.engine == "density" else output
+        if output == "probabilities":
             raise PlanError(
-                f"{self.path.name}: {what} are not computed in parts; --resume and --scheduler are "
-                "for ensembles"
+                f"{self.path.name}: {output} are not computed in parts; --resume and --scheduler "
+                "are for ensembles"
             )
         if self.engine == "density":
             options = {"checkpoint": CHECKPOINT, **request.options, **options}

@@ -170,25 +170,8 @@ def test_a_million_nodes_equal_the_stored_copy(model, network):
     same(simulate(model(), contacts), simulate(model(), contacts.stored()))
 
 
-def test_what_cannot_run_on_computed_networks_says_so():
-    contacts, copy = regular(100), regular(100).stored()
-    sis = ergode.CompartmentModel.sis(transmission_rate=0.3, infectious=ergode.Exponential(mean=2))
-    for network in (contacts, copy):
-        with pytest.raises(PlanError, match="no other method takes this network of 100 nodes: use "
-                           r"ComputedNetwork.stored\(simple=True\)"):  # fmt: skip
-            simulate(sis, network, initial={"I": 3})
-        with pytest.raises(
-            PlanError, match="'sellke' .*the network is computed; use method='first"
-        ):
-            simulate(seir(), network, method="sellke")
-        for method in ("gillespie", "renewal-leap"):
-            with pytest.raises(PlanError, match=f"method '{method}' .*the network is computed"):
-                simulate(seir(), network, method=method)
-        closure = [ergode.LayerClosure(start=3, reduction=0.5)]
-        with pytest.raises(PlanError, match="there are interventions; and no other method"):
-            simulate(seir(), network, interventions=closure)
-        with pytest.raises(PlanError, match="with and without interventions"):
-            simulate(seir(), network, interventions=[])
+def test_what_computed_networks_lack_is_named():
+    contacts = regular(100)
     by_age = ergode.CompartmentModel(
         ["S", "I"], [ergode.Infection("S", "I", {"I": 1.0})], susceptibility="age"
     )
@@ -198,8 +181,6 @@ def test_what_cannot_run_on_computed_networks_says_so():
         simulate(seir(), contacts, strata="age")
     with pytest.raises(PlanError, match="output='statistics' is for fewer than 2.31 nodes"):
         simulate(seir(), regular(EARTH), output="statistics")
-    found = simulate(seir(), contacts.stored(simple=True))
-    assert found.attrs["method"] == "first-passage"
 
 
 def test_memory_is_planned_before_it_is_allocated(monkeypatch):

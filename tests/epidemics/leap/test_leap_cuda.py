@@ -56,7 +56,7 @@ def cuda_arguments(ensemble):
         {"pressure": "gather"},
         {"pressure": "push", "transition": "sampled"},
         {"pressure": "auto", "step": 2.0, "tolerance": 0.1, "transition": "left-end"},
-        {"pressure": "push", "precision": "float64"},
+        {"pressure": "auto", "step": 2.0, "precision": "float64", "computed": True},
         {"pressure": "push", "measures": True},
         pytest.param(
             {"pressure": "auto", "step": 2.0, "resumes": True}, marks=pytest.mark.exhaustive
@@ -69,6 +69,15 @@ def test_kernels_compile_to_ptx(model, weighted, chosen):
     if "tolerance" in chosen:
         network = weighted.with_attributes(group=np.arange(weighted.node_count) % 3)
         model = by_group()
+    chosen = dict(chosen)
+    if chosen.pop("computed", False):
+        network = ergode.ComputedNetwork.from_layers(
+            {
+                "home": ergode.ComputedNetwork.groups(500, [1, 2, 5, 3], seed=1),
+                "work": ergode.ComputedNetwork.random_regular(500, 4, seed=2),
+            },
+            {"work": 0.5},
+        )
     scenario = scenario_of(network)
     if chosen.get("measures"):
         chosen = {"pressure": "push"}

@@ -6,11 +6,11 @@ from leap_cases import aging, memoryless, weighted_network
 
 import ergode
 from ergode.epidemics.leap import options, plan
-from ergode.epidemics.leap.arcs import arcs_of
+from ergode.epidemics.shared.arcs import arcs_into, arcs_of
 
 
 def rules_of(model, network):
-    return plan.rules_of(model, network.weights, network.targets, network.node_count, "float64")
+    return plan.rules_of(model, network, network.weights, "float64")
 
 
 def test_equal_steps_end_at_every_time():
@@ -54,16 +54,19 @@ def test_thresholds_need_times_that_are_drawn(transition, taken):
 
 
 @pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("pushes", [True, False])
-def test_arcs_into_a_node_are_those_out_of_others(directed, pushes):
+@pytest.mark.parametrize("numbered", [True, False])
+def test_arcs_into_a_node_are_those_out_of_others(directed, numbered):
     network = ergode.ContactNetwork.from_edges(
         [0, 0, 1], [1, 2, 2], weights=[1.0, 2.0, 3.0], directed=directed
     )
-    outgoing, incoming = arcs_of(network, network.weights, "float64", layered=False, pushes=pushes)
-    assert (incoming is outgoing) == (pushes or not directed)
-    if directed and not pushes:
+    outgoing = arcs_of(network, network.weights, "float64")
+    incoming, number = arcs_into(network, outgoing, alike=True, numbered=numbered)
+    assert (incoming is outgoing) == (not directed and not numbered)
+    if incoming is not outgoing:
+        np.testing.assert_array_equal(incoming.weights, outgoing.weights[number])
+    if directed:
         assert incoming.offsets.tolist() == [0, 0, 1, 3]
-        assert incoming.ends.tolist() == [0, 0, 1] and incoming.weights.tolist() == [1, 2, 3]
+        assert incoming.targets.tolist() == [0, 0, 1] and incoming.weights.tolist() == [1, 2, 3]
 
 
 @pytest.mark.filterwarnings("error")

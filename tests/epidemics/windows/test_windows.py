@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from computed_cases import layered, measures, superinfection
 
 import ergode
 from ergode.core import devices, kernels
@@ -244,13 +245,26 @@ def test_points_of_a_sweep_share_a_launch():
         np.testing.assert_array_equal(b[0][first - 2 : 3 * number + 1], own[first - 3 * number :])
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_the_kernel_compiles_to_ptx(precision):
+@pytest.mark.parametrize(
+    ("precision", "computed"),
+    [
+        ("float32", False),
+        pytest.param("float64", False, marks=pytest.mark.exhaustive),
+        ("float64", True),
+    ],
+)
+def test_the_kernel_compiles_to_ptx(precision, computed):
     pytest.importorskip("numba.cuda")
     from ergode.core import cuda
 
     model, scenario, initial = everything(1.5)
     group = None
+    if computed:
+        model, scenario = (
+            superinfection(),
+            scenario_of(layered(400), measures()["interventions"][3:]),
+        )
+        initial = {"I": 5}
     if precision == "float32":
         initial["I1"] = ergode.Seeds(5, age=1.5)
         group = points(model, initial)
@@ -271,8 +285,9 @@ def test_the_kernel_compiles_to_ptx(precision):
         (GRID.size, ensemble.column_count), 5, 4, np.zeros,
     )  # fmt: skip
     epidemic = Epidemic(
-        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, lines, recent, ensemble.seed
-    )
+        ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,
+        ensemble.seed,
+    )  # fmt: skip
     arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
     text = cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
     assert ".entry" in text

@@ -10,6 +10,9 @@ from scipy.stats import chi2
 
 import ergode
 from ergode import ComputedNetwork, ModelError, PlanError
+from ergode.core import devices, kernels
+from ergode.core.buffers import put_table
+from ergode.models.networks.computed_arcs import reverse_slot
 
 EARTH = 8_000_000_000
 
@@ -310,3 +313,33 @@ def test_arcs_of_eight_billion_nodes_are_not_stored():
     with pytest.raises(PlanError, match="an array of the 8 targets of 8,000,000,000 nodes"):
         ComputedNetwork.random_regular(EARTH).targets()
     assert ergode.ComputedNetwork is ComputedNetwork
+
+
+def slots_back(index, arcs, targets, back):
+    for slot in range(targets.shape[1]):
+        if targets[index, slot] != index:
+            back[index, slot] = reverse_slot(arcs, index, slot)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_slot_has_a_way_back_in_its_layer(grouped):
+    cpu = devices.resolve("cpu:1")
+    for count in (2, 3, 5, 40, 1001):
+        networks = {"a": ComputedNetwork.random_regular(count, 4, seed=count)}
+        if grouped:
+            networks = {
+                "first": ComputedNetwork.groups(count, [3, 1, 2, 5], seed=count),
+                **networks,
+                "last": ComputedNetwork.groups(count, 4, seed=count + 1),
+            }
+        network = ComputedNetwork.from_layers(networks)
+        targets, layer = network.targets(), network.slot_layers()
+        back = np.full(targets.shape, -1)
+        kernel = kernels.for_each(slots_back, bindings=network.bindings)
+        cpu.run(kernel, count, put_table(cpu, network.arcs), targets, back)
+        node, slot = np.nonzero(targets != np.arange(count)[:, None])
+        other, there = targets[node, slot], back[node, slot]
+        np.testing.assert_array_equal(targets[other, there], node)
+        np.testing.assert_array_equal(layer[there], layer[slot])
+        # Each arc is the way back of one arc.
+        assert np.unique(other * network.slot_count + there).size == node.size

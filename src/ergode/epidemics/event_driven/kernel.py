@@ -67,6 +67,15 @@ from ergode.epidemics.event_driven.state import (
     Run,
 )
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.arcs import (
+    end_arc,
+    first_arc,
+    is_loop,
+    layer_of,
+    node_count_of,
+    of_arc,
+    target_of,
+)
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
@@ -92,6 +101,7 @@ from ergode.epidemics.shared.lines import (
     nobody_waits,
 )
 from ergode.epidemics.shared.options import (
+    COMPUTED,
     HAS_AGES,
     HAS_COUNTERS,
     HAS_INTERVENTIONS,
@@ -100,7 +110,6 @@ from ergode.epidemics.shared.options import (
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
-    LAYERED,
     LISTING,
     THINNED,
     WEIGHTED,
@@ -155,10 +164,10 @@ def sellke_cpu(
 @no_refcount
 def _sizes(contacts, tables, seed_count):
     """Nodes, interventions, most events after one event, events at time zero."""
-    node_count = contacts.offsets.size - 1
-    most = 0
-    for node in range(node_count):
-        most = max(most, contacts.offsets[node + 1] - contacts.offsets[node])
+    node_count = node_count_of(contacts)
+    most = np.int64(0)
+    for node in range(1 if COMPUTED else node_count):  # all have as many slots
+        most = max(most, end_arc(contacts, node) - first_arc(contacts, node))
     announced = seed_count + tables.importations.rate.size
     if tables.stages.kind[tables.base] >= 0:
         announced += node_count
@@ -362,17 +371,17 @@ def _may_be_infected(node, time, tables, nodes):
 def _transmit(event, contacts, tables, nodes, run):
     """The infection, if any, by an effective contact along an arc."""
     time, node, stay = event.time, event.node, event.stay
-    target = np.int64(contacts.targets[event.arc])
+    target = np.int64(target_of(contacts, node, event.arc))
     if not _may_be_infected(target, time, tables, nodes):
         return _nobody_moves()
     infected = np.int64(tables.infections.infected[0])
     if THINNED:
-        layer = np.int64(contacts.layer[event.arc]) if LAYERED else np.int64(0)
+        layer = layer_of(contacts, event.arc)
         left = real(1.0)
         if HAS_TRACING:
             left = left_by_quarantine(tables.interventions, nodes.quarantine, node, target, time)
         entity = contact_entity(
-            node, target, layer, nodes.compartment.size, tables.calendars.peak.size
+            event.arc, node, target, layer, nodes.compartment.size, tables.calendars.peak.size
         )
         source = Source(
             node, np.int64(nodes.was[node] if event.is_over else nodes.compartment[node]),
@@ -523,18 +532,21 @@ def _enter(queue, event, move, entry, tables, nodes, run):
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
     """Queue the next contact along the arc of a contact, and the first along those of a mover."""
-    offsets, until, opened, end = contacts.offsets, nodes.until, nodes.opened, tables.end
+    until, opened, end = nodes.until, nodes.opened, tables.end
+    node_count = nodes.compartment.size
     at_risk, layer_peak = tables.infections.at_risk, tables.calendars.peak
     same_arc = np.int64(event.kind == CONTACT)
     first, count = np.int64(0), same_arc
     if move.node >= 0 and tables.infections.infectious[move.compartment] != 0:
-        first = np.int64(offsets[move.node])
-        count += np.int64(offsets[move.node + 1]) - first
+        first = first_arc(contacts, move.node)
+        count += end_arc(contacts, move.node) - first
     for k in range(count):
         is_next = k < same_arc
         source = event.node if is_next else move.node
         arc = event.arc if is_next else first + (k - same_arc)
-        target = np.int64(contacts.targets[arc])
+        target = np.int64(target_of(contacts, source, arc))
+        if is_loop(source, target):
+            continue
         # The next contact after this one, or the contacts of the stay that begins.
         after, last = (event.time, event.key) if is_next else (opened[move.node], NO_KEY)
         # If the target is not at risk, contacts before its next move have no effect.
@@ -549,11 +561,11 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
         if at_once:
             before, of_stay = event.time, event.stay
         if after < before or at_once:
-            layer = np.int64(contacts.layer[arc]) if LAYERED else np.int64(0)
+            layer = layer_of(contacts, arc)
             rate = tables.infections.peak * layer_peak[layer]
             if WEIGHTED:
-                rate *= contacts.weights[arc]
-            entity = contact_entity(source, target, layer, offsets.size - 1, layer_peak.size)
+                rate *= of_arc(contacts.weights, arc)
+            entity = contact_entity(arc, source, target, layer, node_count, layer_peak.size)
             moment, key, rank = next_contact(
                 entity, arc, rate, tables.meetings, after, last, before, run.seed, run.replicate
             )

@@ -15,6 +15,7 @@ from ergode.epidemics.event_driven.state import (
     PROGRESS,
     QUARANTINE,
 )
+from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.detection import is_traced, next_detection
@@ -30,7 +31,7 @@ from ergode.epidemics.shared.lines import (
     next_tested,
     spent_from,
 )
-from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED
+from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects, looks_for_cases
 from ergode.epidemics.shared.triggers import decide, gain_of, places_for_line
 
@@ -185,7 +186,7 @@ def detect(queue, contacts, tables, nodes, event, run):
             nodes.quarantine, tables.moments, k, node, time, plan.traced[k, 2]
         )  # fmt: skip
     if plan.traced[k, 0] > 0.0:
-        _trace(queue, contacts, tables, node, k, stay, time, run)
+        _trace(queue, contacts, tables, nodes, node, k, stay, time, run)
 
 
 def _queue_quarantine(queue, tables, node, k, time, run):
@@ -197,14 +198,16 @@ def _queue_quarantine(queue, tables, node, k, time, run):
         )  # fmt: skip
 
 
-def _trace(queue, contacts, tables, node, k, stay, time, run):
+def _trace(queue, contacts, tables, nodes, node, k, stay, time, run):
     """Queue the quarantine of the contacts of a detected case that are traced."""
-    offsets, targets, layers = contacts.offsets, contacts.targets, contacts.layer
     plan, layer_count = tables.interventions, tables.calendars.peak.size
-    for arc in range(offsets[node], offsets[node + 1]):
-        target = np.int64(targets[arc])
-        layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
-        entity = contact_entity(node, target, layer, offsets.size - 1, layer_count)
+    node_count = nodes.compartment.size
+    for arc in range(first_arc(contacts, node), end_arc(contacts, node)):
+        target = np.int64(target_of(contacts, node, arc))
+        if is_loop(node, target):
+            continue
+        layer = layer_of(contacts, arc)
+        entity = contact_entity(arc, node, target, layer, node_count, layer_count)
         if is_traced(
             plan, tables.meetings, k, arc, entity, stay, time, run.seed, run.replicate
         ):  # fmt: skip

@@ -12,13 +12,14 @@ from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.event_driven import kernel
-from ergode.epidemics.event_driven.state import Cases, Contacts
+from ergode.epidemics.event_driven.state import Cases
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
+from ergode.epidemics.shared.arcs import arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.options import HAS_IMPORTATIONS, LISTING
+from ergode.epidemics.shared.options import HAS_IMPORTATIONS, HAS_TRACING, LISTING
 from ergode.epidemics.shared.sweep import PointGroup
-from ergode.epidemics.shared.tables import or_nothing, tables_of
+from ergode.epidemics.shared.tables import tables_of
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _BUCKETS_LEAST, _BUCKETS_MOST = 256, 65536
@@ -74,13 +75,11 @@ class EventEnsemble(Ensemble):
 
         self._kernel = made(self.families(model, made))
         self.bindings = dict(self._kernel.bindings)
-        contacts = Contacts(
-            scenario.stored.offsets, scenario.stored.targets,
-            or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8),
-        )  # fmt: skip
+        contacts = arcs_of(scenario.contacts, tables.weights, precision)
         self._contacts = put_table(device, contacts)
         self._tables = self.tables_on_device(tables, self._seeds.of(0, 0))
         self._listing = listing
+        self._plan_size = tables.interventions.kind.size
         self._room = 2 * self.node_count if listing else 1
         self.bucket_count = bucket_count or min(max(self.node_count, _BUCKETS_LEAST), _BUCKETS_MOST)
 
@@ -90,8 +89,19 @@ class EventEnsemble(Ensemble):
         listed = (24 + 8 * self.compartment_count) * self._room if self._listing else 0
         return super().bytes_per_replicate + listed
 
+    @property
+    def bytes_per_thread(self) -> int:
+        """Memory for the nodes of the replicate that a thread runs, at least [bytes].
+
+        Each event in the queue takes about 40 bytes more.
+        """
+        real = self.times.itemsize
+        traced = 3 * self._plan_size if self.bindings.get(HAS_TRACING, False) else 0
+        return (10 + (4 + traced) * real + (8 if self._listing else 0)) * self.node_count
+
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
+        self.chunk_size(1)  # refuses what does not fit, before a thread allocates it
         counts, work, cases = self._outputs(0, 1)
         self.device.prepare(
             self._kernel, self._contacts, self._tables, self.seed, self.rows_from(0),

@@ -10,15 +10,6 @@ NEVER = float("inf")
 NOT_YET = float("nan")
 
 
-class Contacts(NamedTuple):
-    """Outgoing arcs of each node."""
-
-    offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
-    targets: Any
-    weights: Any
-    layer: Any
-
-
 class Nodes(NamedTuple):
     """The nodes of one replicate."""
 

@@ -29,7 +29,7 @@ import numpy as np
 from ergode.core.compiler.language import ByPrecision, bits, fma, from_bits, real, to_bits
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
 from ergode.epidemics.seeding import initial_compartment, seed_node, seeding_of_row
-from ergode.epidemics.shared.arcs import end_arc, first_arc, target_of, weight_of
+from ergode.epidemics.shared.arcs import end_arc, first_arc, of_arc, target_of
 from ergode.epidemics.shared.options import WEIGHTED, WIDE
 from ergode.epidemics.shared.progression import (
     LANES,
@@ -95,7 +95,7 @@ def threshold(seed, replicate, arc, weights):
     """Cumulative force of infection at which an arc transmits, per unit of weight."""
     w0, w1 = _arc_words(seed, replicate, arc)
     x = exponential(w0, w1)
-    return x / weight_of(weights, arc) if WEIGHTED else x
+    return x / of_arc(weights, arc) if WEIGHTED else x
 
 
 def arrival(x, since, before, rate, duration):

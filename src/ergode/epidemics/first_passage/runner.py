@@ -26,6 +26,7 @@ from ergode.epidemics.first_passage.on_device import listed_at_once, on_device
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.arcs import arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.options import COMPUTED, HAS_STRATA, WEIGHTED, WIDE
 from ergode.epidemics.shared.resolution import check_range, check_stages
@@ -79,8 +80,8 @@ class FirstPassageEnsemble(Ensemble):
         self.stages = progression.stages_of_group(model, group, precision, contacts)
         self.seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
         weights_of_arcs = arc_weights(model, contacts)
-        weights = np.zeros(1) if weights_of_arcs is None else weights_of_arcs
-        self.weights = weights.astype(precision, copy=False)
+        arcs = arcs_of(contacts, weights_of_arcs, precision)
+        self.weights = arcs.weights
         check_stages(model, self.stages, precision, group)
         if self.weights.size:
             check_range("the largest weight", self.weights.max(), precision)
@@ -92,13 +93,8 @@ class FirstPassageEnsemble(Ensemble):
         if self.count_type != np.int32:
             self._bindings[WIDE] = True
         self._computed = isinstance(contacts, ComputedNetwork)
-        offsets: Any = np.zeros(1, np.int64)
-        targets: Any = None
         if isinstance(contacts, ComputedNetwork):
             self._bindings |= {COMPUTED: True, **contacts.bindings}
-            targets = contacts.arcs
-        else:
-            offsets, targets = contacts.offsets, contacts.targets
         on_cuda = search_computed_cuda if self._computed else search_cuda
         pairs = (search_cpu, on_cuda), (count_on_grid_cpu, count_on_grid_cuda)
 
@@ -119,7 +115,7 @@ class FirstPassageEnsemble(Ensemble):
             width *= self._on.width_factor
         self.width = np.dtype(precision).type(width)
         self._on_host = Search(
-            offsets, targets, self.weights, self.stages, self.seeds.host,
+            arcs.offsets, arcs.targets, self.weights, self.stages, self.seeds.host,
             self.seeds.most, self.seed, rows_from(0, group), self.horizon,
         )  # fmt: skip
         self.search = put_table(device, self._on_host)._replace(seeding=self.seeds.of(0, 0))

@@ -48,6 +48,8 @@ from ergode.epidemics.leap.step import (
     threshold,
 )
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, node_count_of, target_of
+from ergode.epidemics.shared.options import MULTIGRAPH
 from ergode.epidemics.shared.progression import next_compartment_of_stay
 
 # Each option is tested by an `if` of its own: a branch is dropped before it is compiled.
@@ -404,8 +406,9 @@ def _gathered(compartment, incoming, rules, infection, node):
     for source in range(rules.mask.size):
         if rules.infection[source] == infection:
             mask, rate = rules.mask[source], rules.rate[source]
-            for arc in range(incoming.offsets[node], incoming.offsets[node + 1]):
-                if (mask >> np.int64(compartment[incoming.ends[arc]])) & 1:
+            for arc in range(first_arc(incoming, node), end_arc(incoming, node)):
+                other = target_of(incoming, node, arc)
+                if (mask >> np.int64(compartment[other])) & 1 and not is_loop(node, other):
                     total += contribution(rate, incoming.weights, arc)
     return total
 
@@ -471,10 +474,17 @@ def _push(node, before, after, outgoing, rules, nodes, first, last, now):
         change = np.int32(((mask >> after) & 1) - ((mask >> before) & 1))
         if change != 0:
             infection, rate = rules.infection[source], rules.rate[source]
-            end = np.int64(outgoing.offsets[node + 1])
-            arc = _first_at(outgoing.ends, np.int64(outgoing.offsets[node]), end, first)
-            while arc < end and outgoing.ends[arc] < last:
-                other = outgoing.ends[arc]
+            arc, end = first_arc(outgoing, node), end_arc(outgoing, node)
+            if not MULTIGRAPH:
+                arc = _first_at(outgoing.targets, arc, end, first)
+            while arc < end:
+                other = target_of(outgoing, node, arc)
+                if MULTIGRAPH:
+                    if other < first or other >= last or is_loop(node, other):
+                        arc += 1
+                        continue
+                elif other >= last:
+                    break
                 if THRESHOLDS:
                     if (rules.susceptible_mask >> np.int64(nodes.compartment[other])) & 1:
                         # The old force of infection applied until now.
@@ -486,11 +496,11 @@ def _push(node, before, after, outgoing, rules, nodes, first, last, now):
                 arc += 1
 
 
-def _first_at(ends, low, high, first):
-    """First arc of a row with ascending ends whose end is at least `first`."""
+def _first_at(targets, low, high, first):
+    """First arc of a row with ascending targets whose target is at least `first`."""
     if first == 0:
         return low
-    return first_from(ends, low, high, first)
+    return first_from(targets, low, high, first)
 
 
 def advance(nodes, clock, rules, mode, work):
@@ -527,7 +537,7 @@ def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
     probabilities, schedule, factors, seeding = (
         tables.probabilities, tables.schedule, tables.factors, tables.seeding
     )  # fmt: skip
-    nodes = new_nodes(incoming.offsets.size - 1, rules.susceptible.size * LAYERS, counts.shape[2])
+    nodes = new_nodes(node_count_of(incoming), rules.susceptible.size * LAYERS, counts.shape[2])
     clock = np.empty(CLOCK_SIZE, np.int64)
     lanes = new_lanes()
     for row in range(start, stop):

@@ -29,6 +29,7 @@ from ergode.epidemics.leap.grid import (
 from ergode.epidemics.leap.layout import Layout
 from ergode.epidemics.leap.step import AUTO, GATHER, WORK_SIZE, LeapTables
 from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.options import COMPUTED
 
 _NODES_MOST = 2**31
 _STATIC_BYTES = 21 * 1024  # of shared memory, for any network
@@ -73,6 +74,7 @@ class CudaRuns:
         switches = switches and layout.channel_count == 1
         self._gathers = layout.mode == GATHER or (layout.mode == AUTO and switches)
         self._pushes = layout.mode != GATHER
+        # All nodes of a computed network have as many arcs, so that threads share them evenly.
         degrees = np.diff(host.incoming.offsets)
         cut = self._gathers and bool(degrees.size) and int(degrees.max()) > HUB
         tiles = -(-layout.node_count // TILE)
@@ -93,6 +95,8 @@ class CudaRuns:
             options.CUTS_HUBS: cut,
             options.SKIPS: layout.bindings[options.THRESHOLDS] and not self._gathers,
             options.GATHERED: 4 * self._threads,
+            # Computing an arc takes longer than reading it, and more registers.
+            **({options.ARCS_AT_ONCE: 1} if layout.bindings.get(COMPUTED, False) else {}),
             **plan.structure_of(host.rules, layout.layer_count),
         }
         self.kernel = kernels.cuda_kernel(

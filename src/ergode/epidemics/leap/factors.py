@@ -53,7 +53,7 @@ def factors_of(
     precision: Precision,
 ) -> tuple[Factors, dict[Any, Any]]:
     """The factors of a scenario on a clock that is zero at `begin`; and the options of kernels."""
-    contacts = scenario.stored
+    contacts = scenario.contacts
     closures = [one for one in scenario.interventions if isinstance(one, LayerClosure)]
     vaccines = any(isinstance(one, Vaccination) for one in scenario.interventions)
     plan = transmission.interventions_of(

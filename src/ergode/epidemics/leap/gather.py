@@ -16,6 +16,7 @@ import numpy as np
 from ergode.core.compiler.language import cuda, unroll
 from ergode.core.math.search import first_from
 from ergode.epidemics.leap.options import (
+    ARCS_AT_ONCE,
     CUTS_HUBS,
     KEEPING_MASK,
     LOCAL_BITS,
@@ -26,7 +27,14 @@ from ergode.epidemics.leap.options import (
     SUSCEPTIBLE_MASK,
 )
 from ergode.epidemics.leap.step import contribution
-from ergode.epidemics.shared.options import WEIGHTED
+from ergode.epidemics.shared.arcs import (
+    end_arc,
+    first_arc,
+    is_loop,
+    target_in_row,
+    target_of,
+)
+from ergode.epidemics.shared.options import COMPUTED, WEIGHTED
 
 HUB = 64  # arcs into a hub are more than this
 SEGMENT = 512  # arcs
@@ -72,8 +80,10 @@ def gather_one(bits_here, plane, infection, node, incoming, rules, planes):
     total = np.int32(0)
     for source in unroll(range(len(SOURCE_MASK))):
         if SOURCE_INFECTION[source] == infection:
-            for arc in range(incoming.offsets[node], incoming.offsets[node + 1]):
-                other = np.uint32(incoming.ends[arc])
+            for arc in range(first_arc(incoming, node), end_arc(incoming, node)):
+                other = np.uint32(target_of(incoming, node, arc))
+                if is_loop(node, other):
+                    continue
                 k = np.uint32(bits_here + source * plane + np.uint32(other >> np.uint32(5)))
                 if np.uint32(planes[k] >> np.uint32(other & np.uint32(31))) & np.uint32(1):
                     total += contribution(rules.rate[source], incoming.weights, arc)
@@ -93,8 +103,8 @@ def gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs):
     for j in range(4):
         node = np.int32(four.first_node + 32 * j)
         compartment = np.uint32(np.uint32(four.word >> np.uint32(8 * j)) & np.uint32(31))
-        begin = np.int64(incoming.offsets[np.uint32(min(node, node_count))])
-        end = np.int64(incoming.offsets[np.uint32(min(node + 1, node_count))])
+        begin = first_arc(incoming, np.uint32(min(node, node_count)))
+        end = first_arc(incoming, np.uint32(min(node + 1, node_count)))
         total = np.int32(0)
         is_hub = False
         if CUTS_HUBS:
@@ -109,28 +119,31 @@ def gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs):
                 total = np.int32(
                     total
                     + _gather_row(
-                        step.bits_here, np.uint32(source * sizes.plane), begin, end,
+                        step.bits_here, np.uint32(source * sizes.plane), node, begin, end,
                         rules.rate[source], incoming, nodes.bits, shared.local_bits,
                     )
                 )  # fmt: skip
         shared.gathered[np.uint32(mine + np.uint32(32 * j))] = total
 
 
-def _gather_row(bits_here, at, begin, end, rate, incoming, planes, local_bits):
-    """Force of infection along a row, read by one thread; reads of four arcs overlap."""
+def _gather_row(bits_here, at, node, begin, end, rate, incoming, planes, local_bits):
+    """Force of infection along a row, read by one thread; reads of several arcs overlap."""
     total = np.int32(0)
     count = np.int32(end - begin)
-    ends = incoming.ends[begin:]
-    weights = incoming.weights[begin:] if WEIGHTED else incoming.weights
-    for k in range(0, count, 4):
-        others = tuple(ends[np.uint32(min(np.int32(k + j), count - 1))] for j in range(4))
-        hit = tuple(_bit(bits_here, at, others[j], planes, local_bits) for j in range(4))
-        for j in unroll(range(4)):
+    row = incoming.targets if COMPUTED else incoming.targets[begin:]
+    weights = incoming.weights if COMPUTED or not WEIGHTED else incoming.weights[begin:]
+    for k in range(0, count, ARCS_AT_ONCE):
+        others = tuple(
+            target_in_row(row, node, min(np.int32(k + j), count - 1)) for j in range(ARCS_AT_ONCE)
+        )
+        hit = tuple(_bit(bits_here, at, others[j], planes, local_bits) for j in range(ARCS_AT_ONCE))
+        for j in unroll(range(ARCS_AT_ONCE)):
+            counts = k + j < count and not is_loop(node, others[j])
             if WEIGHTED:
-                if hit[j] != np.uint32(0) and k + j < count:
+                if hit[j] != np.uint32(0) and counts:
                     total = np.int32(total + contribution(rate, weights, np.uint32(k + j)))
             else:
-                total = np.int32(total + (np.int32(hit[j]) if k + j < count else 0))
+                total = np.int32(total + (np.int32(hit[j]) if counts else 0))
     return total if WEIGHTED else np.int32(total * contribution(rate, weights, 0))
 
 
@@ -149,7 +162,9 @@ def gather_hubs(step, threads, sizes, nodes, shared, tables, hubs):
                 begin = hubs.segment_begin[segment] + threads.lane
                 for arc in range(begin, hubs.segment_end[segment], 32):
                     e = np.uint64(arc)
-                    other = incoming.ends[e]
+                    other = target_of(incoming, node, e)
+                    if is_loop(node, other):
+                        continue
                     if _bit(step.bits_here, at, other, nodes.bits, shared.local_bits):
                         total += contribution(rules.rate[source], incoming.weights, e)
         total = np.int32(total)

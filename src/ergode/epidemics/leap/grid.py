@@ -27,6 +27,7 @@ from ergode.epidemics.leap.options import (
 from ergode.epidemics.leap.push import push_seed
 from ergode.epidemics.leap.step import NOBODY, column, seed_tick, threshold
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.arcs import node_count_of
 
 # ruff: noqa: SIM102
 
@@ -114,7 +115,7 @@ class Shared(NamedTuple):
 
 def sizes_of(incoming):
     """Sizes of a replicate on a network."""
-    node_count = np.int32(incoming.offsets.size - 1)
+    node_count = np.int32(node_count_of(incoming))
     tile_count = np.int32((node_count + TILE - 1) // TILE)
     return Sizes(node_count, tile_count, np.int32(tile_count * TILE), np.uint32(tile_count * 4))
 

@@ -36,6 +36,9 @@ AGED = option(True)
 
 # ---- CUDA: how forces of infection are kept
 
+ARCS_AT_ONCE = option(4)
+"""Arcs of a node whose reads overlap."""
+
 GATHERS = option(True)
 """Nodes sum over their neighbours, at least in some steps."""
 PUSHES = option(True)

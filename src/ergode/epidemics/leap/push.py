@@ -18,17 +18,21 @@ from ergode.epidemics.leap.options import (
     SOURCE_MASK,
 )
 from ergode.epidemics.leap.step import contribution, layer_of
+from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, target_of
 
 
 def push_seed(node, compartment, outgoing, rules, padded_count, deltas):
     """Add a seed to the forces of infection on its neighbours."""
     for source in unroll(range(len(SOURCE_MASK))):
         if is_in(SOURCE_MASK[source], compartment):
-            for arc in range(outgoing.offsets[node], outgoing.offsets[node + 1]):
+            for arc in range(first_arc(outgoing, node), end_arc(outgoing, node)):
+                other = target_of(outgoing, node, arc)
+                if is_loop(node, other):
+                    continue
                 channel = SOURCE_INFECTION[source] * LAYERS + layer_of(outgoing, arc)
                 cuda.atomic.add(
                     deltas,
-                    channel * padded_count + np.int64(outgoing.ends[arc]),
+                    channel * padded_count + np.int64(other),
                     contribution(rules.rate[source], outgoing.weights, arc),
                 )
 
@@ -51,8 +55,7 @@ def push_all(
             node = np.uint32(first_node + owner - lane + 32 * j)
             before = np.uint32(np.uint32(old >> np.uint32(8 * j)) & np.uint32(31))
             after = np.uint32(np.uint32(new >> np.uint32(8 * j)) & np.uint32(31))
-            begin = np.int64(outgoing.offsets[node]) + lane
-            end = np.int64(outgoing.offsets[np.uint32(node + np.uint32(1))])
+            begin, end = first_arc(outgoing, node) + lane, end_arc(outgoing, node)
             for source in unroll(range(len(SOURCE_MASK))):
                 sign = np.int32(is_in(SOURCE_MASK[source], after)) - np.int32(
                     is_in(SOURCE_MASK[source], before)
@@ -60,10 +63,12 @@ def push_all(
                 if sign != 0:
                     for arc in range(begin, end, 32):
                         e = np.uint64(arc)
+                        other = np.int64(target_of(outgoing, node, e))
+                        if is_loop(node, other):
+                            continue
                         channel = SOURCE_INFECTION[source] * LAYERS + layer_of(outgoing, e)
                         into = np.int64(delta_there) + channel * np.int64(padded_count)
                         amount = contribution(rules.rate[source], outgoing.weights, e)
-                        other = np.int64(outgoing.ends[e])
                         cuda.atomic.add(deltas, into + other, np.int32(sign * amount))
                         if SKIPS:
                             touched[np.uint32(flags + np.uint32(other >> 7))] = np.int32(1)

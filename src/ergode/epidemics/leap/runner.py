@@ -12,7 +12,7 @@ from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.epidemics.leap import arcs, plan
+from ergode.epidemics.leap import plan
 from ergode.epidemics.leap.cpu_runs import CpuRuns
 from ergode.epidemics.leap.cuda_runs import CudaRuns
 from ergode.epidemics.leap.factors import factors_of
@@ -32,10 +32,11 @@ from ergode.epidemics.leap.step import (
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.arcs import arc_bindings, arcs_into, arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA
 from ergode.epidemics.shared.resolution import check_stages
-from ergode.epidemics.shared.tables import arc_weights
+from ergode.epidemics.shared.tables import arc_weights, has_node_factors
 from ergode.models.epidemic.compartments import CompartmentModel
 
 Transition = Literal["conditional", "left-end", "sampled"]
@@ -143,7 +144,7 @@ class LeapEnsemble(Ensemble):
         self, model: CompartmentModel, scenario: Scenario, stages: Any, times: np.ndarray
     ) -> LeapTables:
         """Tables on the host, without seeds; also sets the options of the kernels."""
-        contacts, precision, transition = scenario.stored, self.precision, self.transition
+        contacts, precision, transition = scenario.contacts, self.precision, self.transition
         schedule, equal = plan.schedule_of(times, self.step, self.tolerance, precision)
         oldest = self._oldest_ticks(schedule)
         ages = 0
@@ -151,8 +152,7 @@ class LeapEnsemble(Ensemble):
             ages = plan.table_length(model, transition, schedule, oldest, self._classes.class_count)
         weights = arc_weights(model, contacts)
         rules, self.rounding = plan.rules_of(
-            model, weights, contacts.targets, contacts.node_count, precision, scenario.stratum,
-            self.stratum_count,
+            model, contacts, weights, precision, scenario.stratum, self.stratum_count,
         )  # fmt: skip
         factors, modulation = factors_of(
             scenario, model, float(times[0]), float(self.horizon), schedule, precision
@@ -164,7 +164,7 @@ class LeapEnsemble(Ensemble):
             model, transition, rules, weighted=weights is not None, tabulated=ages > 0,
             adaptive=self.tolerance is not None,
             counted=self.rounding == 0.0 and weights is None, modulated=modulation[MODULATED],
-        ) | modulation  # fmt: skip
+        ) | modulation | arc_bindings(contacts)  # fmt: skip
         self.bindings[HAS_AGES] = self.seeds.has_ages and self.bindings[SAMPLED]
         self.bindings[HAS_STRATA] = scenario.stratum is not None
         if self.bindings[THRESHOLDS] and self.mode == AUTO:
@@ -174,9 +174,10 @@ class LeapEnsemble(Ensemble):
             model, stages, rules, self.rounding, transition, schedule, ages,
             contacts.largest_in_degree, self._classes,
         )  # fmt: skip
-        outgoing, incoming = arcs.arcs_of(
-            contacts, weights, precision, layered=self.layer_count > 1, pushes=self.mode == PUSH
-        )
+        outgoing = arcs_of(contacts, weights, precision, layered=self.layer_count > 1)
+        incoming = outgoing
+        if self.mode != PUSH:  # otherwise kernels read only outgoing arcs
+            incoming, _ = arcs_into(contacts, outgoing, alike=not has_node_factors(model))
         return LeapTables(incoming, outgoing, rules, stages, probabilities, schedule, factors, None)
 
     def _oldest_ticks(self, schedule: Schedule) -> int:

@@ -52,6 +52,7 @@ from ergode.epidemics.leap.options import (
     SAMPLED,
     TABULATED,
 )
+from ergode.epidemics.shared.arcs import of_arc
 from ergode.epidemics.shared.clock import ROUNDING_32
 from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, row_of
@@ -70,15 +71,6 @@ STEPS, PULLS, CHANGES, INFECTIOUS = range(4)
 WORK_SIZE = 4
 # How the force of infection is updated.
 GATHER, PUSH, AUTO = range(3)
-
-
-class Arcs(NamedTuple):
-    """Rows of arcs into, or out of, every node."""
-
-    offsets: Any
-    ends: Any  # the node at the other end
-    weights: Any  # real [arc], or [1] if there are none
-    layer: Any  # uint8 [arc], or [1] if layers are alike
 
 
 class Rules(NamedTuple):
@@ -122,8 +114,8 @@ class Schedule(NamedTuple):
 class LeapTables(NamedTuple):
     """Read-only tables of a run."""
 
-    incoming: Any  # `Arcs` into every node
-    outgoing: Any  # `Arcs` out of every node
+    incoming: Any  # `shared.arcs.Arcs` into every node
+    outgoing: Any  # `shared.arcs.Arcs` out of every node
     rules: Any  # `Rules`
     stages: Any  # see `shared.progression.Stages`
     probabilities: Any  # `TransitionProbabilities`
@@ -138,14 +130,14 @@ class LeapTables(NamedTuple):
 def contribution(rate, weights, arc):
     """Force of infection along an arc, in units."""
     if WEIGHTED:
-        return np.int32(fma(rate, weights[arc], real(0.5)))
+        return np.int32(fma(rate, of_arc(weights, arc), real(0.5)))
     return np.int32(rate)
 
 
 def layer_of(arcs, arc):
     """The layer of an arc, where forces of infection are kept by layer."""
     if LAYERS > 1:
-        return np.int64(arcs.layer[arc])
+        return np.int64(of_arc(arcs.layer, arc))
     return np.int64(0)
 
 

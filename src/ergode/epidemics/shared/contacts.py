@@ -12,7 +12,8 @@ transmissions but does not shift any.  Two scenarios with one seed differ only b
 transmissions and their consequences.
 
 A cell is a unit of the clock.  Its points are a function of (seed, replicate, source, target,
-layer, cell).  They can be computed in any order, from any moment on.
+layer, cell), or of (seed, replicate, arc, cell) where two nodes may have several arcs in a layer.
+They can be computed in any order, from any moment on.
 
 References
 ----------
@@ -30,7 +31,7 @@ from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import next_down
 from ergode.core.math.random import CONTACT, CONTACT_MARK, draw_words, exponential, uniform
 from ergode.core.math.search import first_above
-from ergode.epidemics.shared.options import TEMPORAL
+from ergode.epidemics.shared.options import MULTIGRAPH, TEMPORAL
 
 CELL_BITS = 26
 CELLS_MOST = 1 << CELL_BITS  # on the clock of an arc, so that a point's key has 32 bits
@@ -111,8 +112,13 @@ def just_before(time):
     return next_down(time) if time > 0.0 else real(-1.0)
 
 
-def contact_entity(source, target, layer, node_count, layer_count):
-    """Key of the contacts from one node to another in a layer."""
+def contact_entity(arc, source, target, layer, node_count, layer_count):
+    """Key of the contacts along an arc: from one node to another in a layer.
+
+    `arc` is its number among the arcs out of all nodes; it is the key if nodes may have several.
+    """
+    if MULTIGRAPH:
+        return np.int64(arc)
     pair = np.int64(source) * np.int64(node_count) + np.int64(target)
     return pair * np.int64(layer_count) + np.int64(layer)
 

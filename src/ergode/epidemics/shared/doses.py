@@ -14,10 +14,9 @@ import numpy as np
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.clock import ROUNDING
 from ergode.epidemics.shared.names import attribute, members_of
-from ergode.models.epidemic.attributes import ByAttribute, entry_of_nodes
+from ergode.models.epidemic.attributes import ByAttribute, Network, entry_of_nodes
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.vaccination import Vaccination
-from ergode.models.networks.contact_network import ContactNetwork
 
 
 class Queue(NamedTuple):
@@ -28,7 +27,7 @@ class Queue(NamedTuple):
     taken: np.ndarray  # of these, nodes that are vaccinated
 
 
-def queue_of(one: Vaccination, contacts: ContactNetwork, where: str) -> Queue:
+def queue_of(one: Vaccination, contacts: Network, where: str) -> Queue:
     """The queue of a programme.
 
     Raises a ModelError if the network has no such attribute, or its values are no numbers.
@@ -47,9 +46,7 @@ def queue_of(one: Vaccination, contacts: ContactNetwork, where: str) -> Queue:
     return Queue(place, size.astype(np.int64), taken)
 
 
-def urgency_of(
-    priority: str | ByAttribute | None, contacts: ContactNetwork, where: str
-) -> np.ndarray:
+def urgency_of(priority: str | ByAttribute | None, contacts: Network, where: str) -> np.ndarray:
     """A number for each node; those with the largest come first.
 
     Raises a ModelError if the network has no such attribute, or its values are no numbers.

@@ -109,9 +109,15 @@ class Ensemble(ABC):
         """Memory that a replicate of a chunk needs [bytes]."""
         return 4 * self.times.size * self.column_count
 
+    @property
+    def bytes_per_thread(self) -> int:
+        """Memory for the nodes of the replicate that a thread runs, at least [bytes]."""
+        return 0
+
     def chunk_size(self, replicates: int) -> int:
         """Replicates per chunk: enough for all threads, few enough to respond to Ctrl-C."""
-        replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
+        least = self.bytes_per_replicate + self.bytes_per_thread
+        replicates_that_fit(self.device, self.node_count, least)
         work = self.bytes_per_replicate + 16 * self.node_count
         return min(replicates, max(8 * self.device.core_count, _CHUNK_BYTES // work))
 

@@ -27,11 +27,11 @@ from ergode.core.math.random import TESTING, TRACING, draw_words, uniform
 from ergode.epidemics.shared.clock import ROUNDING
 from ergode.epidemics.shared.doses import urgency_of
 from ergode.epidemics.shared.names import compartment_index
+from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Capacity, Intervention, Trigger
 from ergode.models.epidemic.testing import Testing
-from ergode.models.networks.contact_network import ContactNetwork
 
 _NEVER = float("inf")
 # In `since`: the node does not wait; it waited, and has got a place.
@@ -99,7 +99,7 @@ def period_starts(one: Testing, begin: float, end: float) -> np.ndarray:
 def lines_of(
     interventions: Sequence[Intervention],
     model: CompartmentModel,
-    contacts: ContactNetwork,
+    contacts: Network,
     begin: float,
     horizon: float,
     precision: Precision,

@@ -6,12 +6,12 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ALL_CONTACTS
-from ergode.models.networks.contact_network import ContactNetwork
 
 
-def layer_index(contacts: ContactNetwork, name: str, where: str) -> int:
+def layer_index(contacts: Network, name: str, where: str) -> int:
     """Position of a layer by name."""
     if name == ALL_CONTACTS and not contacts.layers:
         return 0
@@ -32,7 +32,7 @@ def compartment_index(model: CompartmentModel, name: str, where: str) -> int:
     return model.index[name]
 
 
-def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
+def attribute(contacts: Network, name: str, where: str) -> np.ndarray:
     """A node attribute by name."""
     if name not in contacts.attributes:
         known = ", ".join(contacts.attributes) or "none"
@@ -40,7 +40,7 @@ def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
     return np.asarray(contacts.attributes[name])
 
 
-def members_of(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
+def members_of(contacts: Network, name: str, where: str) -> np.ndarray:
     """Which nodes have a nonzero value of a node attribute, uint8 [node_count].
 
     Raises a ModelError if the network has no such attribute, or its values are neither truth values

@@ -47,6 +47,8 @@ THINNED = option(True)
 """Whether an effective contact may fail to transmit."""
 HAS_MOMENTS = option(True)
 """Whether events may be simultaneous (`shared.clock`)."""
+MULTIGRAPH = option(False)
+"""Whether two nodes may have several arcs in a layer, and nodes idle arcs to themselves."""
 COMPUTED = option(False)
 """Whether arcs are computed, not stored (`shared.arcs`)."""
 WIDE = option(False)

@@ -14,6 +14,7 @@ from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission, vaccines
+from ergode.epidemics.shared.arcs import arc_bindings
 from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
@@ -80,8 +81,7 @@ class Tables:
     interventions: Any
     meetings: Any
     importations: Any
-    weights: np.ndarray | None  # of outgoing arcs, in the working precision
-    layer: np.ndarray | None
+    weights: np.ndarray | None  # see `arc_weights`; in the working precision
     stratum: np.ndarray | None
     moments: Moments
     bindings: dict[Any, bool]  # of all options of the exact methods but `LISTING`
@@ -100,7 +100,7 @@ def tables_of(
 
     Raises a ModelError or PlanError if a name is unknown, or a limit of the methods is exceeded.
     """
-    contacts = scenario.stored
+    contacts = scenario.contacts
     stages = progression.stages_of_group(model, group, precision, contacts)
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
@@ -121,7 +121,8 @@ def tables_of(
             f"the fastest contact would transmit {fastest * span:.3g} times from the first of "
             f"times to the last; expected fewer than {contact_process.CELLS_MOST:,}"
         )
-    if contacts.node_count**2 * len(calendars.peak) >= contact_process.ENTITIES_MOST:
+    pairs = 0 if contacts.multigraph else contacts.node_count**2 * len(calendars.peak)
+    if pairs >= contact_process.ENTITIES_MOST:
         raise PlanError(
             f"{contacts.node_count:,} nodes in {len(calendars.peak)} layers exceed the 2^56 pairs "
             "that the method 'sellke' can tell apart"
@@ -142,7 +143,8 @@ def tables_of(
         **progression.class_bindings(model),
         **bindings_of(group),
         WEIGHTED: weights is not None,
-        LAYERED: contacts.layer is not None,
+        LAYERED: bool(contacts.layers),
+        **arc_bindings(contacts),
         TEMPORAL: scenario.meetings is not None,
         HAS_CALENDARS: changing,
         **({OWN_FACTORS: True} if model.has_own_factors else {}),
@@ -177,7 +179,6 @@ def tables_of(
         scenario.meetings_table(begin, precision),
         importations_of(scenario, model, begin, precision, group),
         None if weights is None else weights.astype(precision, copy=False),
-        contacts.layer,
         scenario.stratum,
         moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),
         bindings,
@@ -208,6 +209,12 @@ def _moments(model: CompartmentModel, scenario: Scenario, begin: float, end: flo
 def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:
     """An array, or one unused element instead of None."""
     return np.zeros(1, dtype) if array is None else array
+
+
+def has_node_factors(model: CompartmentModel) -> bool:
+    """Whether weights of arcs include factors of their nodes."""
+    sides = "infectivity", "susceptibility"
+    return model.has_own_factors or any(model.factors(side) for side in sides)
 
 
 def arc_weights(

@@ -40,6 +40,7 @@ from ergode.epidemics.shared.vaccines import (
     unaverted,
     vaccines_of,
 )
+from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
@@ -52,7 +53,6 @@ from ergode.models.epidemic.interventions import (
 )
 from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
-from ergode.models.networks.contact_network import ContactNetwork
 
 CLOSURE_KIND, _ISOLATION, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
 
@@ -158,7 +158,7 @@ def infections_of_row(infections, rows, row):
 
 def calendars_of(
     model: CompartmentModel,
-    contacts: ContactNetwork,
+    contacts: Network,
     layer_factors: Mapping[str, Calendar],
     begin: float,
     precision: Precision,
@@ -197,7 +197,7 @@ def calendars_of(
 def interventions_of(
     interventions: Sequence[Intervention],
     model: CompartmentModel,
-    contacts: ContactNetwork,
+    contacts: Network,
     begin: float,
     horizon: float,
     precision: Precision,

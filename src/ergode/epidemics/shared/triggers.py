@@ -26,9 +26,9 @@ from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import next_up
 from ergode.epidemics.shared.names import attribute, compartment_index, members_of
+from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import CASES, Intervention, Trigger
-from ergode.models.networks.contact_network import ContactNetwork
 
 _NEVER = float("inf")
 
@@ -57,7 +57,7 @@ class Counters(NamedTuple):
 
 
 def triggers_of(
-    interventions: Sequence[Intervention], model: CompartmentModel, contacts: ContactNetwork,
+    interventions: Sequence[Intervention], model: CompartmentModel, contacts: Network,
     precision: Precision,
 ) -> Triggers:  # fmt: skip
     """The triggers of a plan.
@@ -114,7 +114,7 @@ def has_counter(trigger: Trigger) -> bool:
     return trigger.window is not None or trigger.among is not None
 
 
-def _members(trigger: Trigger, contacts: ContactNetwork) -> np.ndarray:
+def _members(trigger: Trigger, contacts: Network) -> np.ndarray:
     """Which nodes a trigger counts, uint8 [node_count]."""
     if isinstance(trigger.among, str):
         return members_of(contacts, trigger.among, "a trigger")

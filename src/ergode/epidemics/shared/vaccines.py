@@ -26,11 +26,11 @@ from ergode.epidemics.shared.doses import dose_times, queue_of
 from ergode.epidemics.shared.names import compartment_index
 from ergode.epidemics.shared.options import HAS_DOSES, HAS_SEVERITY, HAS_WANING
 from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
+from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Intervention, Trigger
 from ergode.models.epidemic.vaccination import Vaccination
-from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.permutations import Domain, domain_of, permuted
 
 LEAKY_KIND, ALL_OR_NOTHING_KIND = 1, 2
@@ -71,7 +71,7 @@ class Programmes(NamedTuple):
 def vaccines_of(
     interventions: Sequence[Intervention],
     model: CompartmentModel,
-    contacts: ContactNetwork,
+    contacts: Network,
     begin: float,
     horizon: float,
     precision: Precision,
@@ -119,7 +119,7 @@ def vaccines_of(
 
 
 def _programmes_of(
-    planned: dict[int, Vaccination], contacts: ContactNetwork, begin: float, horizon: float,
+    planned: dict[int, Vaccination], contacts: Network, begin: float, horizon: float,
     precision: Precision,
 ) -> Programmes:  # fmt: skip
     places: list[np.ndarray] = []

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
+from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
 from ergode.epidemics.shared.options import (
     HAS_LINES,
     HAS_QUEUES,
@@ -99,7 +100,7 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     first, stride = thread.first, thread.stride
     triggers = epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
-    node_count = np.int64(epidemic.arcs.first.size - 1)
+    node_count = node_count_of(epidemic.contacts.incoming)
     _begin_chunk(epidemic, rows, waiting, work, row_count, thread)
     sync(grid)
     _place_seeds(epidemic, rows, seed_count, results, row_count, thread)
@@ -162,7 +163,7 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
 
 def _begin_chunk(epidemic, rows, waiting, work, row_count, thread):
     """All replicates at time zero, without their seeds."""
-    node_count = np.int64(epidemic.arcs.first.size - 1)
+    node_count = node_count_of(epidemic.contacts.incoming)
     for row in range(thread.first, row_count, thread.stride):
         begin_clock(epidemic, row, node_count)
     for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
@@ -181,7 +182,7 @@ def _begin_chunk(epidemic, rows, waiting, work, row_count, thread):
 
 def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):
     """Put the seeds of all replicates where they start; a replicate has `seed_count` at most."""
-    node_count = np.int64(epidemic.arcs.first.size - 1)
+    node_count = node_count_of(epidemic.contacts.incoming)
     for s in range(thread.first, seed_count * row_count, thread.stride):
         row = s // seed_count
         index = s - row * seed_count
@@ -194,7 +195,7 @@ def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):
 def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread):
     """Settle the paths of the last window, and queue the nodes that may move in the next."""
     tables, triggers, paths = epidemic.tables, epidemic.triggers, epidemic.paths
-    node_count = np.int64(epidemic.arcs.first.size - 1)
+    node_count = node_count_of(epidemic.contacts.incoming)
     position_count = np.int64(paths.queued.size)
     odd = windows & 1
     if thread.first == 0:
@@ -261,7 +262,7 @@ def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thr
 def _count_all_arrivals(epidemic, rows, width, odd, thread):
     """Count the arrivals in all paths in the bins of their searches."""
     paths, triggers, tables = epidemic.paths, epidemic.triggers, epidemic.tables
-    node_count = np.int64(epidemic.arcs.first.size - 1)
+    node_count = node_count_of(epidemic.contacts.incoming)
     for position in range(thread.first, np.int64(paths.queued.size), thread.stride):
         if may_arrive(epidemic, position):
             row = position // node_count
@@ -278,9 +279,10 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
     Each lane takes a node.  Nodes with many arcs are deferred: the whole warp then processes them
     one after another.
     """
-    arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
+    outgoing, tables, paths = epidemic.contacts.outgoing, epidemic.tables, epidemic.paths
     triggers, lane = epidemic.triggers, thread.lane
-    node_count = np.int64(arcs.first.size - 1)
+    incoming = epidemic.contacts.incoming
+    node_count = node_count_of(incoming)
     total = np.int64(waiting[0, round_number % 3])
     here = round_number & 1
     worked = np.int64(0)
@@ -301,7 +303,7 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
             mine = position
             if HUBS:
                 node = position - position // node_count * node_count
-                many = active and arcs.first[node + 1] - arcs.first[node] > HUB
+                many = active and end_arc(incoming, node) - first_arc(incoming, node) > HUB
                 together = np.uint32(cuda.ballot_sync(_EVERY_LANE, many))
                 active = active and not many
         elif HUBS:
@@ -330,15 +332,15 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
                 cut_window(triggers, odd, row, left_out)
             if changed > 0:
                 fence()
-                for e in range(arcs.offsets[node] + share, arcs.offsets[node + 1], shares):
-                    other = np.int64(arcs.targets[e])
+                for e in range(first_arc(outgoing, node) + share, end_arc(outgoing, node), shares):
+                    other = np.int64(target_of(outgoing, node, e))
                     _wake(tables, paths, queue, waiting, round_number, mine - node + other, stop)
                     if HAS_TRACING:
                         if changed > 1:
-                            for f in range(arcs.offsets[other], arcs.offsets[other + 1]):
+                            for f in range(first_arc(outgoing, other), end_arc(outgoing, other)):
                                 _wake(
                                     tables, paths, queue, waiting, round_number,
-                                    mine - node + np.int64(arcs.targets[f]), stop,
+                                    mine - node + np.int64(target_of(outgoing, other, f)), stop,
                                 )  # fmt: skip
     return worked
 

@@ -220,7 +220,7 @@ def settle(epidemic, results, place, end):
     if HAS_TRACING:
         if epidemic.tracing.count[position] > 0:
             carry_out(
-                epidemic.arcs, epidemic.tables, epidemic.tracing,
+                epidemic.contacts.outgoing, epidemic.tables, epidemic.tracing,
                 epidemic.triggers.starts[place.slot], position, place.node, end, epidemic.seed,
                 place.replicate,
             )  # fmt: skip

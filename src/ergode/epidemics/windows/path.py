@@ -13,10 +13,17 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real
+from ergode.epidemics.shared.arcs import (
+    end_arc,
+    first_arc,
+    is_loop,
+    layer_of,
+    of_arc,
+    target_of,
+)
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
-    contact_entity,
     contact_mark,
     just_before,
     next_contact,
@@ -28,9 +35,8 @@ from ergode.epidemics.shared.options import (
     HAS_INTERVENTIONS,
     HAS_QUEUES,
     HAS_TRACING,
-    LAYERED,
     LISTING,
-    TEMPORAL,
+    MULTIGRAPH,
     THINNED,
     WEIGHTED,
 )
@@ -44,6 +50,7 @@ from ergode.epidemics.windows.state import (
     INFECTED,
     ROOM,
     compartment_of,
+    contact_into,
     destination,
     is_infection,
     is_wait,
@@ -78,24 +85,24 @@ def _first_transmission(
     Visits every arc of number `lane` modulo `lanes`.  Returns its time (or `before`), the new
     compartment (or -1) and the infector.
     """
-    arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
+    incoming, tables, paths = epidemic.contacts.incoming, epidemic.tables, epidemic.paths
     seed, replicate, node = epidemic.seed, place.replicate, place.node
-    node_count = np.int64(arcs.first.size - 1)
     shift = place.position - node
     infected = np.int64(-1)
     infector = np.int64(_NOBODY)
     arc = np.int64(-1)
     first_rank = np.int64(-1)  # no contact at `before` itself counts
-    for e in range(arcs.first[node] + lane, arcs.first[node + 1], lanes):
-        source = np.int64(arcs.source[e])
+    for e in range(first_arc(incoming, node) + lane, end_arc(incoming, node), lanes):
+        source = np.int64(target_of(incoming, node, e))
+        if is_loop(node, source):
+            continue
         other = shift + source
         count = moves_of(paths, other)
-        layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
+        layer = layer_of(incoming, e)
         rate = tables.infections.peak * tables.calendars.peak[layer]
         if WEIGHTED:
-            rate *= arcs.weight[e]
-        entity = contact_entity(source, node, layer, node_count, tables.calendars.peak.size)
-        number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
+            rate *= of_arc(incoming.weights, e)
+        number, entity = contact_into(epidemic, node, e, source)
         begin = since_of(paths, other)
         opened = real(opened_at(paths, other))
         kind = compartment_of(paths, other)
@@ -114,6 +121,8 @@ def _first_transmission(
                     time, key, rank = next_contact(
                         entity, number, rate, tables.meetings, low, last, before, seed, replicate
                     )
+                    if MULTIGRAPH:  # its arcs are in any order
+                        rank = entity
                     if time > latest or time > before or (time == before and rank >= first_rank):
                         break
                     into = np.int64(tables.infections.infected[0])

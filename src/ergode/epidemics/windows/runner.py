@@ -19,19 +19,20 @@ from ergode.core.errors import PlanError
 from ergode.core.resident import fetch
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
+from ergode.epidemics.shared.arcs import arcs_into, arcs_of
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
 from ergode.epidemics.shared.options import HAS_COUNTERS, HAS_LINES, HAS_TRACING, LISTING, TEMPORAL
 from ergode.epidemics.shared.sweep import PointGroup, Rows
-from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing, tables_of
+from ergode.epidemics.shared.tables import EpidemicTables, Tables, has_node_factors, tables_of
 from ergode.epidemics.windows.buffers import new_buffers
 from ergode.epidemics.windows.kernel import HUB, THREADS, windows_cpu, windows_cuda
 from ergode.epidemics.windows.moves import Records
 from ergode.epidemics.windows.path import HUBS
-from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Arcs, Epidemic
+from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Contacts, Epidemic
+from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.networks.contact_network import ContactNetwork
 
 _REGISTERS = 64
 # Positions that one grid works on at once: enough to fill a device.
@@ -79,8 +80,8 @@ class WindowEnsemble(Ensemble):
         real = np.dtype(precision).type
         begin = float(times[0])
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
-        arcs = _arcs_of(model, scenario.stored, tables, precision)
-        most = int(np.diff(arcs.first).max(initial=0))
+        contacts = _contacts_of(model, scenario.contacts, tables, precision)
+        most = scenario.contacts.largest_in_degree
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = tables.bindings | self._seeds.bindings
         self.bindings |= {LISTING: listing, HUBS: most > HUB and device.is_cuda}
@@ -94,8 +95,8 @@ class WindowEnsemble(Ensemble):
         self._kernel = made(self.families(model, made))
         self.bindings = dict(self._kernel.bindings)
         models = [model] if group is None else group.models
-        self.width = real(width if width is not None else _width(models, scenario.stored, tables))
-        self.arcs = put_table(device, arcs)
+        self.width = real(width if width is not None else _width(models, scenario.contacts, tables))
+        self.contacts = put_table(device, contacts)
         self._importations = tables.importations
         self.tables = self.tables_on_device(tables, self._seeds.of(0, 0))
         self._precision = precision
@@ -180,8 +181,9 @@ class WindowEnsemble(Ensemble):
             self._made_for = made_for
         paths, triggers, tracing, lines, recent, queue, waiting, results, work = self._buffers
         epidemic = Epidemic(
-            self.arcs, tables, imported_cases, paths, triggers, tracing, lines, recent, self.seed
-        )
+            self.contacts, tables, imported_cases, paths, triggers, tracing, lines, recent,
+            self.seed,
+        )  # fmt: skip
         device.fill_zero(results.moves)
         device.fill_zero(results.records.count)
         arguments = (
@@ -227,37 +229,19 @@ class WindowEnsemble(Ensemble):
         }
 
 
-def _arcs_of(
-    model: CompartmentModel, contacts: ContactNetwork, tables: Tables, precision: Precision
-) -> Arcs:
+def _contacts_of(
+    model: CompartmentModel, contacts: Network, tables: Tables, precision: Precision
+) -> Contacts:
     """Incoming and outgoing arcs on the host."""
-    nothing = np.zeros(1, np.int64)
-    weight, layer = or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8)
-    alike = not (
-        model.factors("infectivity") or model.factors("susceptibility") or model.has_own_factors
-    )
-    mirrored = not contacts.directed and alike
-    if mirrored and not tables.bindings[TEMPORAL]:
-        return Arcs(
-            contacts.offsets, contacts.targets, weight, layer, nothing, contacts.offsets,
-            contacts.targets, layer,
-        )  # fmt: skip
-    number = contacts._transposition()
-    first = np.zeros(contacts.node_count + 1, contacts.offsets.dtype)
-    np.cumsum(np.bincount(contacts.targets, minlength=contacts.node_count), out=first[1:])
-    return Arcs(
-        first,
-        contacts._sources()[number],
-        weight if tables.weights is None else weight[number],
-        layer if tables.layer is None else layer[number],
-        number,
-        contacts.offsets,
-        contacts.targets,
-        layer,
-    )
+    outgoing = arcs_of(contacts, tables.weights, precision)
+    incoming, number = arcs_into(
+        contacts, outgoing, alike=not has_node_factors(model),
+        numbered=tables.bindings[TEMPORAL] or contacts.multigraph,
+    )  # fmt: skip
+    return Contacts(incoming, outgoing, number)
 
 
-def _width(models: Sequence[CompartmentModel], contacts: ContactNetwork, tables: Tables) -> float:
+def _width(models: Sequence[CompartmentModel], contacts: Network, tables: Tables) -> float:
     """Span of a window: short compared with a generation interval.
 
     It affects only the speed; the factor was measured on random networks of mean degree 8.

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
+from ergode.epidemics.shared.arcs import layer_of, node_count_of, number_back
 from ergode.epidemics.shared.clock import at_moment
-from ergode.epidemics.shared.contacts import just_before
-from ergode.epidemics.shared.options import HAS_AGES
+from ergode.epidemics.shared.contacts import contact_entity, just_before
+from ergode.epidemics.shared.options import HAS_AGES, MULTIGRAPH, TEMPORAL
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import SWEPT
@@ -28,17 +29,13 @@ COMPARTMENTS_MOST = INFECTED
 _NEVER = float("inf")
 
 
-class Arcs(NamedTuple):
-    """Incoming and outgoing arcs of each node."""
+class Contacts(NamedTuple):
+    """Incoming and outgoing arcs of each node; see `shared.arcs`."""
 
-    first: Any  # a node's incoming arcs are first[i] : first[i + 1]
-    source: Any
-    weight: Any
-    layer: Any
-    number: Any  # of the arc among outgoing ones, for its meetings
-    offsets: Any  # a node's outgoing arcs
-    targets: Any
-    layer_out: Any
+    incoming: Any
+    outgoing: Any
+    # Of each incoming arc among outgoing ones, for its meetings, or [1] if kernels do not read it.
+    number: Any
 
 
 class Paths(NamedTuple):
@@ -64,7 +61,7 @@ class Recent(NamedTuple):
 class Epidemic(NamedTuple):
     """The replicates of a chunk: tables and state."""
 
-    arcs: Any  # Arcs
+    contacts: Any  # Contacts
     tables: Any  # see `shared.tables.EpidemicTables`
     imported_cases: Any  # see `shared.importation`
     paths: Any  # Paths
@@ -79,11 +76,27 @@ def epidemic_of_row(epidemic, rows, row):
     """The epidemic with the tables of the point of a row."""
     if SWEPT:
         return Epidemic(
-            epidemic.arcs, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
+            epidemic.contacts, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
             epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.lines, epidemic.recent,
             epidemic.seed,
         )  # fmt: skip
     return epidemic
+
+
+def contact_into(epidemic, node, arc, source):
+    """Number, among the arcs out of `source`, and key of an incoming arc of a node."""
+    contacts = epidemic.contacts
+    incoming = contacts.incoming
+    number = np.int64(0)
+    if MULTIGRAPH:
+        number = number_back(incoming, contacts.number, node, arc, source)
+    elif TEMPORAL:
+        number = np.int64(contacts.number[arc])
+    entity = contact_entity(
+        number, source, node, layer_of(incoming, arc), node_count_of(incoming),
+        epidemic.tables.calendars.peak.size,
+    )  # fmt: skip
+    return number, entity
 
 
 class Place(NamedTuple):

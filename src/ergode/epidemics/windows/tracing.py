@@ -17,14 +17,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
+from ergode.epidemics.shared.arcs import (
+    end_arc,
+    first_arc,
+    is_loop,
+    layer_of,
+    node_count_of,
+    target_of,
+)
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.detection import is_traced, next_detection
-from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING, LAYERED, TEMPORAL
+from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects
 from ergode.epidemics.windows.atomics import raise_to
-from ergode.epidemics.windows.state import compartment_of, destination, is_wait, moves_of, stay_of
+from ergode.epidemics.windows.state import (
+    compartment_of,
+    contact_into,
+    destination,
+    is_wait,
+    moves_of,
+    stay_of,
+)
 
 # Each option has its own `if`, so that its branch is dropped before it is compiled.
 # ruff: noqa: SIM102
@@ -131,7 +146,7 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
 
     `known` says that the measure was in force at that moment.
     """
-    arcs, tables, plan = epidemic.arcs, epidemic.tables, epidemic.tables.interventions
+    tables, plan = epidemic.tables, epidemic.tables.interventions
     begin = at_moment(tables.moments, moment + held.delay)
     until = at_moment(tables.moments, begin + plan.traced[k, 2])
     if begin < held.time and until > held.time:
@@ -139,11 +154,7 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
             e = np.int64(held.arc)
             if e < 0:
                 return True
-            layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
-            number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
-            entity = contact_entity(
-                node, held.node, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
-            )
+            number, entity = contact_into(epidemic, held.node, e, node)
             return is_traced(
                 plan, tables.meetings, k, number, entity, stay, moment, epidemic.seed, replicate
             )
@@ -152,7 +163,9 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
 
 def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
-    arcs, tracing, plan = epidemic.arcs, epidemic.tracing, epidemic.tables.interventions
+    incoming, tracing, plan = (
+        epidemic.contacts.incoming, epidemic.tracing, epidemic.tables.interventions
+    )  # fmt: skip
     position = shift + node
     if from_bits(bits(tracing.until[k, position])) > time:
         return True
@@ -160,8 +173,10 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     if _holds(epidemic, starts, k, own, position, node, moves, replicate):
         return True
     if plan.traced[k, 0] > 0.0:
-        for e in range(arcs.first[node], arcs.first[node + 1]):
-            source = np.int64(arcs.source[e])
+        for e in range(first_arc(incoming, node), end_arc(incoming, node)):
+            source = np.int64(target_of(incoming, node, e))
+            if is_loop(node, source):
+                continue
             other = shift + source
             count = moves_of(epidemic.paths, other)
             if tracing.count[other] > 0 or count > 0:
@@ -244,7 +259,7 @@ def _hold(tracing, k, position, until):
     raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
 
 
-def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicate):
+def carry_out(outgoing, tables, tracing, starts, position, node, end, seed, replicate):
     """Carry out the quarantines before `end` that follow from a node's detections.
 
     Detections without further consequences are dropped.
@@ -266,12 +281,14 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
         if own < end:
             _hold(tracing, k, position, at_moment(tables.moments, own + plan.traced[k, 2]))
         if begin < end and plan.traced[k, 0] > 0.0:
-            for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
-                target = np.int64(arcs.targets[arc])
-                layer = np.int64(arcs.layer_out[arc]) if LAYERED else np.int64(0)
+            for arc in range(first_arc(outgoing, node), end_arc(outgoing, node)):
+                target = np.int64(target_of(outgoing, node, arc))
+                if is_loop(node, target):
+                    continue
                 entity = contact_entity(
-                    node, target, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
-                )
+                    arc, node, target, layer_of(outgoing, arc), node_count_of(outgoing),
+                    tables.calendars.peak.size,
+                )  # fmt: skip
                 if is_traced(
                     plan, tables.meetings, k, np.int64(arc), entity, (mark >> 8) & _STAYS, moment,
                     seed, replicate,

@@ -149,8 +149,12 @@ def in_order_of_time(maneuvers: Any, field: VectorField, times: np.ndarray) -> l
     found = within_times("maneuvers", maneuvers, Maneuver, times)
     ordered = sorted((one.by_name(field.variables) for one in found), key=lambda one: one.time)
     sums = [_sum(list(some)) for _, some in groupby(ordered, key=lambda one: one.time)]
-    # One that does nothing is left out: not even a step ends at its time.
-    return [one for one in sums if one.change.any() or one.covariance is not None]
+    # One that does nothing is left out: not even a step ends at its time. One of several densities
+    # may do nothing to some of them, and a part of a bank may have only these.
+    return [
+        one for one in sums
+        if one.change.any() or one.covariance is not None or one.side_by_side is not None
+    ]  # fmt: skip
 
 
 def _sum(maneuvers: list[Maneuver]) -> Maneuver:

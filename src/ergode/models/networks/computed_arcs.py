@@ -108,6 +108,20 @@ def slot_target(arcs, node, slot):
     return permuted(other, last_key(key, step), np.uint32(np.uint32(0) - step), True, arcs.domain)
 
 
+def reverse_slot(arcs, node, slot):
+    """The slot of the target that leads back to the node; the slot must not be unused."""
+    if not GROUPED:
+        return np.int64(slot ^ 1)
+    member = np.int64(arcs.member[slot])
+    if member < 0:
+        return np.int64(slot) + (1 if member == FORWARD else -1)
+    period = arcs.period[slot]
+    place = np.int64(permuted(node, arcs.key[slot], arcs.step[slot], False, arcs.domain)) % period
+    own = place - arcs.begin[arcs.first[slot] + place]  # the node is this member of its group
+    # The other members, without the target, are numbered in the order of places.
+    return np.int64(slot) - member + (own - 1 if member < own else own)
+
+
 def compute_targets(index, arcs, first, targets):
     """Targets of all slots of node `first` + `index`, into row `index` of `targets`."""
     node = first + index
