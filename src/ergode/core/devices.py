@@ -423,11 +423,9 @@ class CUDA(Device):
         kernel: Kernel,
         count: int,
         *arguments: Any,
-        grain: int | None = None,
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
-        is_brief: bool = False,
-        piece: int = 0,
+        **_: Any,  # what divides the work among threads of a CPU
     ) -> None:
         if count < 1:
             return
