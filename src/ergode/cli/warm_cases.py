@@ -103,7 +103,7 @@ def _run_small_networks(device: str) -> None:
 
 
 def _run_space(device: str) -> None:
-    for events in ([], [ergode.Event("time > 1", {"A": 0})]):
+    for events in ([], [ergode.Event(ergode.Expression("time > 1"), {"A": 0})]):
         decay = ergode.ReactionNetwork(
             {"A": 1}, [ergode.Reaction("A -> 0", rate_constant=1.0)], events=events
         )
