@@ -70,8 +70,8 @@ def bank_of(
         number("kappa", kappa, above=-size),
     )  # fmt: skip
     span = float(np.ptp(asked.times))
-    refuse_idle(step=(step is not None and noise is None, "there is no noise"))
     longest = number("step", step, above=0) if step is not None else span / _STEPS
+    refuse_idle(step=(step is not None and noise is None, "there is no noise"))
     if field.diffusion is not None:
         field = dataclasses.replace(field, diffusion=None, correlation=None)
     return Bank(
