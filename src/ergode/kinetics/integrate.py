@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, log, resident, results
-from ergode.core.arguments import check_switch, integer, time_grid
+from ergode.core.arguments import check_switch, integer, refuse_idle, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import Abandoned, AccuracyWarning, ModelError
 from ergode.core.foreign import on_host
@@ -294,6 +294,9 @@ def integrate(
         "use fewer times or zones",
     )
     check_switch("integrate", "reference_control", reference_control)
+    refuse_idle(reference_control=(
+        reference_control and chosen.implicit, f"method '{chosen.name}' is implicit"
+    ))  # fmt: skip
     check_switch("integrate", "neutrino_losses", neutrino_losses)
     if neutrino_losses and (zones.heating == FIXED or not mechanism.nuclear):
         raise ModelError(
