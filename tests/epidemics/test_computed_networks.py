@@ -136,12 +136,11 @@ def test_threads_that_share_a_replicate_change_nothing(monkeypatch):
     from ergode.epidemics.leap import cpu_runs
 
     contacts = layered(400)
-    expected = simulate(aging(), contacts, method="renewal-leap", pressure="push", replicates=1)
+    chosen = {"method": "renewal-leap", "replicates": 1}
+    expected = simulate(aging(), contacts, **chosen)
     monkeypatch.setattr(cpu_runs, "_SHARED_FROM", 1)
-    found = simulate(
-        aging(), contacts, method="renewal-leap", pressure="push", replicates=1, device="cpu:3"
-    )
-    same(found, expected)
+    for pressure in ("push", "auto"):
+        same(simulate(aging(), contacts, pressure=pressure, device="cpu:3", **chosen), expected)
 
 
 @pytest.mark.exhaustive

@@ -178,6 +178,11 @@ def _at_time(case, names, states, sizes, p, moved, time, word):
 # ---- an interpreter: one realization, from one thing that happens to the next
 
 
+def is_past(time, fires, at, after):
+    """Whether nothing more happens at a time of the grid: neither a firing, nor what is due."""
+    return time < min(fires, at) or (fires >= at and after and time <= at)
+
+
 class Interpreter:
     """Realizations of a case, by the words of the documentation."""
 
@@ -198,24 +203,17 @@ class Interpreter:
     def run(self, rng):
         """Amounts at every time [time, species]; NaN from where it failed."""
         case = self.case
-        self.x, self.moved = dict(case.initial), {}
-        self.pending, self.late = [], []  # of events: [time, side, event, values]
-        self.armed = [event.initially_true for event in case.events]
+        self.begin()
         t, side = case.times[0], 0
         rows = np.full((len(case.times), len(self.x)), np.nan)
         k = 0
-        self._happen(t, side)
         while True:
             at, after = self._next(t, side)
-            seen = self._middle(t) if self.edges else t + 1e-12 * side
-            rates = self.rates(self.x, seen, self.moved) if at > t else [0.0]
+            rates = self.propensities(t, side) if at > t else [0.0]
             total = sum(rates)
             fires = t + rng.exponential() / total if total > 0 else math.inf
             fires_first = fires < at
-            while k < len(case.times) and (
-                case.times[k] < min(fires, at)
-                or (not fires_first and after and case.times[k] <= at)
-            ):
+            while k < len(case.times) and is_past(case.times[k], fires, at, after):
                 rows[k] = list(self.x.values())
                 k += 1
             if k == len(case.times):
@@ -223,23 +221,46 @@ class Interpreter:
             if fires_first:
                 t, side = fires, 0
                 j = bisect.bisect_right(np.cumsum(rates), rng.random() * total)
-                reaction = case.reactions[min(j, len(rates) - 1)]
-                for name, count in reaction.left.items():
-                    self.x[name] -= count
-                if min(self.x.values()) < 0:
-                    net = {n: self.x[n] + reaction.right.get(n, 0) for n in self.x}
-                    if reaction.delay or min(net.values()) < 0:
-                        return rows
-                if reaction.delay:
-                    self.late.append((t + reaction.delay, reaction.right))
-                else:
-                    self._add(reaction.right)
+                if not self.fire(min(j, len(rates) - 1), t):
+                    return rows
             else:
                 t, side = at, after
-                for item in [item for item in self.late if item[0] <= t]:
-                    self.late.remove(item)
-                    self._add(item[1])
-            self._happen(t, side)
+                self.arrive(t, side)
+
+    def begin(self):
+        """The state at the first time."""
+        self.x, self.moved = dict(self.case.initial), {}
+        self.pending, self.late = [], []  # of events: [time, side, event, values]
+        self.armed = [event.initially_true for event in self.case.events]
+        self._happen(self.case.times[0], 0)
+
+    def propensities(self, t, side):
+        """Of all reactions, between this position and the next."""
+        seen = self._middle(t) if self.edges else t + 1e-12 * side
+        return self.rates(self.x, seen, self.moved)
+
+    def fire(self, j, t):
+        """A reaction fires, and events that it triggers; false if there are too few molecules."""
+        reaction = self.case.reactions[j]
+        for name, count in reaction.left.items():
+            self.x[name] -= count
+        if min(self.x.values()) < 0:
+            net = {n: self.x[n] + reaction.right.get(n, 0) for n in self.x}
+            if reaction.delay or min(net.values()) < 0:
+                return False
+        if reaction.delay:
+            self.late.append((t + reaction.delay, reaction.right))
+        else:
+            self._add(reaction.right)
+        self._happen(t, 0)
+        return True
+
+    def arrive(self, t, side):
+        """What is due at a position."""
+        for item in [item for item in self.late if item[0] <= t]:
+            self.late.remove(item)
+            self._add(item[1])
+        self._happen(t, side)
 
     def _add(self, products):
         for name, count in products.items():

@@ -15,7 +15,7 @@ from scipy.linalg import expm
 import ergode
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.stochastic.space import kernel, tables
-from ergode.stochastic.space.kernel import CHILDREN, _sum_above
+from ergode.stochastic.space.tree import CHILDREN, sum_above
 
 LEVEL = 1e-9
 FEW = 25  # expected in a class of the chi-square test
@@ -232,11 +232,11 @@ def test_fast_diffusion_is_well_mixed():
 # ---- the referee sees a broken engine
 
 
-def _forgets_the_second(u, v, w, space, state):
+def _forgets_the_second(u, v, w, levels, tree):
     """The nodes above the voxel that a molecule enters are not summed anew."""
-    for level in range(1, space.levels.size - 1):
+    for level in range(1, levels.size - 1):
         v //= CHILDREN
-        _sum_above(v, level, w, space, state)
+        sum_above(v, level, w, levels, tree)
 
 
 def _rates_off(self, coefficients, known, plain=ReactionDiffusion.jump_rates):
@@ -260,5 +260,5 @@ def test_a_broken_space_is_noticed(mutant, monkeypatch):
 
 @pytest.mark.exhaustive
 def test_a_dropped_update_of_the_tree_is_noticed(monkeypatch, nothing_compiled):
-    monkeypatch.setattr(kernel, "_replant", _forgets_the_second)
+    monkeypatch.setattr(kernel, "replant", _forgets_the_second)
     assert spread_wrong(*SPREADS["two drops"]) < LEVEL

@@ -60,7 +60,8 @@ diffusion = { X = "mu" }
 
 
 def test_a_network_in_space(tmp_path):
-    request = reading(tmp_path, "replicates = 3\nparameters = { mu = 1.0 }\n" + SPACE)
+    options = 'replicates = 3\nrounding = "down"\nparameters = { mu = 1.0 }\n'
+    request = reading(tmp_path, options + SPACE)
     assert request.describe()["space"] == "4 x 6 voxels"
     assert request.space.centres["y"].tolist() == [0.25, 0.75, 1.25, 1.75, 2.25, 2.75]
     dataset = request.execute(False)

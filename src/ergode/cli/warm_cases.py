@@ -103,9 +103,12 @@ def _run_small_networks(device: str) -> None:
 
 
 def _run_space(device: str) -> None:
-    decay = ergode.ReactionNetwork({"A": 1}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
-    space = ergode.ReactionDiffusion(decay, (2,), diffusion={"A": 1.0})
-    ergode.stochastic.simulate_space(space, times=[0, 0.1], device=device)
+    for events in ([], [ergode.Event(ergode.Expression("time > 1"), {"A": 0})]):
+        decay = ergode.ReactionNetwork(
+            {"A": 1}, [ergode.Reaction("A -> 0", rate_constant=1.0)], events=events
+        )
+        space = ergode.ReactionDiffusion(decay, (2,), diffusion={"A": 1.0})
+        ergode.stochastic.simulate_space(space, times=[0, 0.1], device=device)
 
 
 def _run_reactions(methods: Sequence[Any], count: int, device: str) -> None:

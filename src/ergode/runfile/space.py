@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 KEYS = ("shape", "diffusion", "spacing", "periodic")
 OPTIONS = (
-    "times", "replicates", "seed", "device", "output", "parameters", "max_firings", "store",
-    "chunk", "common_random_numbers",
+    "times", "replicates", "seed", "device", "output", "parameters", "rounding",
+    "max_firings", "store", "chunk", "common_random_numbers",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
 from ergode.models.expressions import Expression
+from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, REPLICATES_MOST, Layout, lay_out, replicates_apart
 from ergode.stochastic import methods, outputs
@@ -59,7 +60,7 @@ def simulate(
     bins: ArrayLike | None = None,
     tolerance: float | None = None,
     step: float | None = None,
-    rounding: Literal["stochastic", "nearest", "down"] | None = None,
+    rounding: Rounding | None = None,
     max_firings: int = 10**9,
     progress: bool = False,
     executor: Executor | None = None,
@@ -224,7 +225,7 @@ def simulate(
     kind = outputs.kind(output)
     condition = _condition(network, stop, output, kind)
     if rounding is not None:
-        choice("rounding", rounding, ("stochastic", "nearest", "down"))
+        choice("rounding", rounding, get_args(Rounding))
     asked = methods.named(method)
     whole = asked is None or asked.whole
     control = step_control(asked, tolerance, step, grid, max_firings)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, log, results
-from ergode.core.arguments import check_switch, integer, replicate_numbers, time_grid
+from ergode.core.arguments import check_switch, choice, integer, replicate_numbers, time_grid
 from ergode.core.devices import Device
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import ModelError
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
 from ergode.core.words import counted
+from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.models.sweep import REPLICATES_MOST, replicates_apart
 from ergode.stochastic.merge import merge_of_space
@@ -44,6 +45,7 @@ def simulate_space(
     keep_on_device: bool = False,
     output: Output = "trajectories",
     parameters: Mapping[str, Any] | None = None,
+    rounding: Rounding | None = None,
     max_firings: int = 10**12,
     progress: bool = False,
     executor: Executor | None = None,
@@ -55,12 +57,14 @@ def simulate_space(
 
     A firing is a reaction in a voxel, or a jump of a molecule to a neighbour. The method finds the
     voxel first, in a tree of the propensities of all voxels, and then what happens in it; a
-    firing takes time in proportion to the logarithm of the number of voxels.
+    firing takes time in proportion to the logarithm of the number of voxels. Events are those of
+    the network in every voxel (see `ergode.ReactionDiffusion`); after a firing, conditions are
+    evaluated only in the voxels that it changed.
 
     Parameters
     ----------
     space : ReactionDiffusion
-    times, replicates, seed, progress, executor, store, chunk, common_random_numbers
+    times, replicates, seed, rounding, progress, executor, store, chunk, common_random_numbers
         As for `ergode.stochastic.simulate`. The grid of times never changes a realization.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A core simulates one
@@ -92,7 +96,8 @@ def simulate_space(
     ModelError
         A name or a value is invalid.
     PlanError
-        The run is not possible as requested: rates that depend on the time, output, memory.
+        The run is not possible as requested: rates that depend on the time otherwise than by
+        comparisons, events that may assign a fraction, output, memory.
 
     Warns
     -----
@@ -133,12 +138,14 @@ def simulate_space(
     seed = integer("seed", seed, 0, 2**64 - 1)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
     check_output(output)
+    if rounding is not None:
+        choice("rounding", rounding, get_args(Rounding))
     check_switch("simulate_space", "common_random_numbers", common_random_numbers)
     layout = _sweep_of(space, parameters, results.names("stochastic", f"space-{output}"))
     total = layout.count * len(numbers)
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
     place, reason = _device_for(device, layout.count * decided(MEMBERS, len(numbers)))
-    tables = build_space(space, layout.rows, layout.count)
+    tables = build_space(space, layout.rows, layout.count, rounding)
     times_of = grid[-1:] if output == "final" else grid
     runner = SpaceRunner(
         tables, grid=times_of, begin=float(grid[0]), seed=seed, replicates=numbers,

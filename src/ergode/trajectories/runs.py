@@ -145,30 +145,25 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
         taus = [float(problem.rows[tau].min()) for _, tau in field.delays if isinstance(tau, str)]
         steps = {"steps": plan_steps(span, min([control.step, *taus]), count, [], [])}
     initial, parameters = _columns(problem)
-    may_be_stiff = (
-        chosen.otherwise is not None
-        and why_unwatched(field, chosen.otherwise, control) is None
-        and not every_step
-    )
-    most = min(control.max_steps, EXPLICIT_STEPS) if may_be_stiff else control.max_steps
+    otherwise = chosen.otherwise
+    if otherwise is not None and why_unwatched(field, otherwise, control) is not None:
+        otherwise = None
+    work: dict[str, Any] = {}
 
-    def follow(control: Control) -> Outcome:
-        runner = ArrayRunner(field, chosen.method, control, **options)
-        return runner.run(initial, parameters, show=problem.show, **steps)
+    def run(control: Control) -> Outcome:
+        most = control.max_steps if otherwise is None else min(control.max_steps, EXPLICIT_STEPS)
+        runner = ArrayRunner(field, chosen.method, replace(control, max_steps=most), **options)
+        outcome = runner.run(initial, parameters, show=problem.show, **steps)
+        if otherwise is not None:
+            slow = np.flatnonzero(_is_stiff(outcome))
+            some = initial[:, slow], parameters[:, slow]
+            method = suited(field, control, *some, grid, problem.device.target)
+            if slow.size:
+                outcome.put(slow, _follow_stiff(problem, method, control, *some))
+            work.update(stiff_method=method.name, stiff_trajectories=slow.size)
+        return outcome
 
-    outcome = _logged(follow, replace(control, max_steps=most), problem, every_step)
-    found = _found(outcome, control, layout)
-    if not may_be_stiff:
-        return found
-    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
-    method = suited(
-        field, control, initial[:, slow], parameters[:, slow], grid, problem.device.target
-    )
-    if slow.size:
-        again = _follow_stiff(problem, method, control, initial[:, slow], parameters[:, slow])
-        outcome.put(slow, again)
-        found = _found(outcome, control, layout)
-    work = {"stiff_method": method.name, "stiff_trajectories": slow.size}
+    found = _found(_logged(run, control, problem, every_step), control, layout)
     return found._replace(work=found.work | work)
 
 
@@ -200,6 +195,11 @@ def _logged(
         Outcome.check_room(*sizes, again, problem.layout.count, problem.precision)
         outcome = run(again)
     return outcome
+
+
+def _is_stiff(outcome: Outcome) -> np.ndarray:
+    """Trajectories that an explicit method did not end."""
+    return np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
 
 
 def _follow_stiff(
@@ -250,30 +250,31 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
         "times": grid, "device": problem.device, "precision": problem.precision,
         "history": problem.history, "paths": problem.paths, "when": problem.compile,
     }  # fmt: skip
-    runners: list[Runner] = []
+    used: list[Formulation] = []
+    work: dict[str, Any] = {}
 
     def run(control: Control) -> Outcome:
-        runners.append(Runner(field, chosen.method, control, **options, patience=patience))
-        return runners[-1].integrate(initial, parameters, show=problem.show)
-
-    outcome = _logged(run, control, problem, every_step)
-    runner = runners[-1]
-    work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
-    used = [runner.formulation]
-    if otherwise is not None:
-        failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
-        slow = np.flatnonzero(failed)
-        if runner.interrupted:
-            outcome.leave_out(failed)
-        elif slow.size and not every_step:
+        runner = Runner(field, chosen.method, control, **options, patience=patience)
+        outcome = runner.integrate(initial, parameters, show=problem.show)
+        if runner.widest:
+            work["cell"] = runner.widest
+        used[:] = [runner.formulation]
+        if otherwise is not None:
+            failed = _is_stiff(outcome)
+            slow = np.flatnonzero(failed)
             some = initial[:, slow], parameters[:, slow]
-            if otherwise.is_wide(field):
+            if runner.interrupted:
+                outcome.leave_out(failed)
+            elif slow.size and otherwise.is_wide(field):
                 outcome.put(slow, _follow_stiff(problem, otherwise, control, *some))
-            else:
+            elif slow.size:
                 runner = Runner(field, otherwise, control, **options)
                 outcome.put(slow, runner.integrate(*some, slow))
                 used.append(runner.formulation)
-        work |= {"stiff_method": otherwise.name, "stiff_trajectories": slow.size}
+            work.update(stiff_method=otherwise.name, stiff_trajectories=slow.size)
+        return outcome
+
+    outcome = _logged(run, control, problem, every_step)
     found = _found(outcome, control, problem.layout)
     return found._replace(work=found.work | work | _equations(*used))
 

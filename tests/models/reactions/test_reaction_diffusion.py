@@ -114,7 +114,17 @@ PLACES = [ergode.Compartment("a"), ergode.Compartment("b")]
             network(), (2,), {"parameters": {"k": [1, 2]}, "diffusion": {"A": "2 * k"}},
             "depends on 'k', which differs between voxels",
         ),
-        (network(events=[ergode.Event("time > 1", {"k": 2.0})]), (2,), {}, "cannot have events"),
+        (
+            network(events=[ergode.Event("time > 1", {"k": 2.0}, name="on")]), (2,),
+            {"diffusion": {"A": "2 * k"}}, "'2 \\* k', depends on what event 'on' changes",
+        ),
+        (
+            network(
+                compartments=[ergode.Compartment("cell", 2.0)],
+                events=[ergode.Event("time > 1", {"cell": 2.0})],
+            ),
+            (2,), {}, "event '0' assigns to 'cell', which is the volume of a voxel",
+        ),
         (network(rate_rules={"k": "1"}), (2,), {}, "cannot have rate rules"),
         (network(continuous=["A"]), (2,), {}, "cannot have continuous species"),
         (network(compartments=PLACES), (2,), {}, "compartments a, b; in space there is one volume"),
@@ -132,3 +142,6 @@ def test_bad_models_are_refused(model, shape, options, message):
 def test_what_a_flat_network_cannot_have_is_refused():
     with pytest.raises(ModelError, match="simulate_space takes any rates"):
         ReactionDiffusion(network(), (2,), diffusion={}).flat()
+    late = network(events=[ergode.Event("time > 1", {"k": 2.0})])
+    with pytest.raises(ModelError, match="no events and no delays"):
+        ReactionDiffusion(late, (2,), diffusion={}).flat()

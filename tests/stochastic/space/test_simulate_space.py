@@ -8,7 +8,7 @@ import xarray
 from cuda_cases import OPTIONS, Pretended
 
 import ergode
-from ergode import ModelError, PlanError, Reaction, ReactionDiffusion, ReactionNetwork
+from ergode import Event, ModelError, PlanError, Reaction, ReactionDiffusion, ReactionNetwork
 from ergode.core import cuda
 from ergode.core.status import Status
 from ergode.stochastic.runners.chunks import Wanted
@@ -30,6 +30,24 @@ SPACE = ReactionDiffusion(
     periodic=(True, False, False),
 )  # fmt: skip
 TIMES = [0, 0.5, 1.0]
+EVENTFUL = ReactionDiffusion(
+    ReactionNetwork(
+        {"A": 3, "B": 1},
+        [
+            Reaction("0 -> A", rate_constant="birth"),
+            Reaction("A -> B", rate_constant=1.0, delay="lag"),
+            Reaction("B -> 0", rate="2 * B if time < 0.8 else B"),
+        ],
+        parameters={"birth": 8.0, "lag": 0.2, "next": 0.1, "D": 0.5},
+        events=[
+            Event("time >= next", {"next": "next + 0.3", "A": "A + poisson(2)"}),
+            Event("A > 8", {"A": "binomial(A, 0.5)", "birth": "0.9 * birth"}, delay=0.1,
+                  persistent=False),
+            Event("B > 3", {"B": "B / 2"}, initially_true=False, priority=2.0),
+        ],
+    ),
+    (3, 4, 5), diffusion={"A": "D"}, periodic=(True, False, False),
+)  # fmt: skip
 
 
 def run(space=SPACE, **options):
@@ -87,6 +105,46 @@ def test_statistics_and_final_amounts_are_those_of_trajectories():
 def test_the_grid_of_times_does_not_change_a_realization():
     many = run(times=np.linspace(0, 1, 11))
     assert (many["amount"].values[:, [0, 5, 10]] == run()["amount"].values).all()
+
+
+def test_events_do_not_depend_on_parts_and_times():
+    sweep = {"parameters": {"lag": [0.1, 0.4]}, "rounding": "stochastic"}
+    whole = run(EVENTFUL, **sweep)
+    assert (whole["status"] == Status.DONE).all()
+    parts = [run(EVENTFUL, replicates=one, **sweep) for one in (range(2), range(2, 6))]
+    xarray.testing.assert_equal(ergode.concat(parts), whole)
+    many = run(EVENTFUL, times=np.linspace(0, 1, 11), **sweep)
+    assert (many["amount"].values[:, :, [0, 5, 10]] == whole["amount"].values).all()
+    # Voxels that share nothing but a value of a parameter are the same as without fields.
+    network, births = EVENTFUL.network, np.full(EVENTFUL.shape, 8.0)
+    births[0, 0, 0] = 0.0
+    given = {"diffusion": {"A": "D"}, "periodic": EVENTFUL.periodic}
+    field = ReactionDiffusion(network, EVENTFUL.shape, parameters={"birth": births}, **given)
+    found = run(field, **sweep)
+    assert (found["amount"][:, :, 0] == whole["amount"][:, :, 0]).all()
+    assert (found["amount"] != whole["amount"]).any()
+
+
+def test_how_eventful_realizations_end():
+    still = [Reaction("A -> A", rate_constant=0.0)]
+    for event, status in (
+        (Event("time >= 0.7", {"A": "A - 9"}), Status.NEGATIVE_RATE),
+        (Event("time >= 0.7", {"A": "1e9 * A"}), Status.OVERFLOW),
+        (Event("time >= 0.7", {"A": "A + 1"}), Status.EXTINCT),
+        (Event("A >= 5", {"A": "A + 1"}, initially_true=False), Status.EXTINCT),
+    ):
+        space = ReactionDiffusion(
+            ReactionNetwork({"A": 5}, still, events=[event]), (9,), diffusion={}
+        )
+        if status == Status.EXTINCT:
+            found = run(space)
+            assert (found["amount"][:, -1] == 6).all()
+        else:
+            with pytest.warns(ergode.FailureWarning):
+                found = run(space)
+            assert np.isnan(found["amount"][:, -1]).all()
+            assert (found["amount"][:, 1] == 5).all()
+        assert (found["status"] == status).all()
 
 
 def test_initial_amounts_and_parameters_by_voxel():
@@ -151,6 +209,15 @@ def test_how_realizations_end():
             ),
             {}, PlanError, "a rate depends on the time",
         ),
+        (EVENTFUL, {}, PlanError, "event '2' assigns 'B / 2' to 'B', which may not be a whole"),
+        (EVENTFUL, {"rounding": "up"}, PlanError, "rounding 'up' is unknown"),
+        (
+            ReactionDiffusion(
+                ReactionNetwork({"A": 1}, [], events=[Event("sin(time) > 0.5", {"A": 0})]), (2,),
+                diffusion={},
+            ),
+            {}, PlanError, "cannot meet a condition exactly: trigger of event '0'",
+        ),
         (
             ReactionDiffusion(
                 ReactionNetwork({"A": 0.5}, [Reaction("A -> 0", rate_constant=1.0)]), (2,),
@@ -165,21 +232,27 @@ def test_what_cannot_be_simulated_is_refused(space, options, error, message):
         run(space, **options)
 
 
-def test_the_kernel_compiles_for_cuda():
-    runner = SpaceRunner(build_space(SPACE, {}, 1), **OPTIONS)
+@pytest.mark.parametrize("space", [SPACE, EVENTFUL], ids=["plain", "eventful"])
+def test_the_kernel_compiles_for_cuda(space):
+    runner = SpaceRunner(build_space(space, {}, 1, "stochastic"), **OPTIONS)
     out = runner.results(8, 1, 1, Wanted())
     arguments = (new_queue(Pretended()), np.int64(8), *runner._workspace(4), runner._plan, out)
-    assert ".entry" in cuda.ptx(kernel_of().compiled("cuda"), arguments, optimized=False)
+    made = kernel_of(runner.tables.is_interrupted).compiled("cuda")
+    assert ".entry" in cuda.ptx(made, arguments, optimized=False)
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("output", ["trajectories", "statistics", "final"])
 def test_a_gpu_has_the_realizations_of_a_cpu(output):
-    options = {"replicates": 300, "output": output, "parameters": {"D": [0.1, 1.0]}}
+    options = {
+        "replicates": 300, "output": output, "parameters": {"D": [0.1, 1.0]},
+        "rounding": "stochastic",
+    }  # fmt: skip
     birth = np.random.default_rng(1).random(SPACE.shape)
     for space in (
         SPACE,
         ReactionDiffusion(NETWORK, SPACE.shape, diffusion={"B": 1.0}, parameters={"birth": birth}),
+        EVENTFUL,
     ):
         cpu, gpu = (run(space, device=device, **options) for device in ("cpu", "cuda"))
         xarray.testing.assert_equal(gpu, cpu)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from small_calls import same_bits
 
 import ergode
 from ergode.core.status import Status
@@ -133,6 +134,23 @@ def test_auto_turns_to_a_stiff_method(monkeypatch):
         atol=1e-9,
     ).y[:, -1]  # fmt: skip
     np.testing.assert_allclose(result["state"][1, -1], exact, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "option", [pytest.param("every_step", marks=pytest.mark.exhaustive), "dense_output"]
+)
+def test_auto_keeps_the_steps_of_the_stiff_method(option, monkeypatch):
+    monkeypatch.setattr(runs, "EXPLICIT_STEPS", 2000)
+    field = VectorField(van_der_pol, ["x", "v"], ["mu"])
+    given = {"times": [0.0, 2.0], "initial": {"x": 2.0, "v": 0.0}, option: True}
+    both = solve(field, parameters={"mu": [5.0, 1e5]}, **given)
+    assert (both["status"] == Status.DONE).all()
+    for which, method in enumerate(("tsit5", "rodas5p")):
+        mine = both.isel(trajectory=which)
+        one = solve(field, parameters={"mu": float(mine["mu"])}, method=method, **given)
+        steps = one.sizes["step"]
+        assert mine["step_time"][steps:].isnull().all()
+        same_bits(mine.isel(step=slice(steps)).drop_vars("mu"), one)
 
 
 def test_stiff_methods_say_what_they_cannot():

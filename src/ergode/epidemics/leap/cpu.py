@@ -510,8 +510,10 @@ def advance(nodes, clock, rules, mode, work):
                     ^ (rules.mask[source] >> np.int64(nodes.moved_to[k]))
                 ) & 1
     work[CHANGES] += changes
-    # A scattered addition costs about twice as much as a scattered read.
-    gather = mode == GATHER or (mode == AUTO and 2 * changes > nodes.compartment.size)
+    # A scattered addition costs about twice as much as a scattered read. The arcs of a multigraph
+    # are in any order, so that each thread goes through those of all nodes that moved.
+    visits = 2 * changes * (nodes.moved_count.size if MULTIGRAPH else 1)
+    gather = mode == GATHER or (mode == AUTO and visits > nodes.compartment.size)
     clock[PULLING] = np.int64(gather)
     clock[PUSHING] = np.int64(not gather)
     clock[START] += clock[TICKS]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ergode.core.arguments import check_switch, check_text
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Effect, Expression, number_or_expression
+
+Rounding = Literal["stochastic", "nearest", "down"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Event:
     initially_true: bool = True
     values_from_trigger: bool = True
     name: str | None = None
-    rounding: Literal["stochastic", "nearest", "down"] | None = None
+    rounding: Rounding | None = None
 
     def __post_init__(self) -> None:
         what = f"event '{self.name or self.trigger}'"
@@ -79,7 +81,7 @@ class Event:
             for name, value in self.assignments.items()
         }
         object.__setattr__(self, "assignments", assignments)
-        if self.rounding not in (None, "stochastic", "nearest", "down"):
+        if self.rounding not in (None, *get_args(Rounding)):
             raise ModelError(
                 f"rounding of {what} is {self.rounding!r}; expected 'stochastic', 'nearest' or "
                 "'down'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -35,12 +35,17 @@ class ReactionDiffusion:
     molecules from one voxel, and a molecule jumps through each face of its voxel at the rate
     D / spacing^2.
 
+    Events are those of the network in every voxel. A condition is of the amounts in one voxel, and
+    becomes true there; a time is met in all voxels. A parameter to which an event assigns has a
+    value of its own in every voxel. Delayed products of a reaction are made in its voxel.
+
     Parameters
     ----------
     network : ReactionNetwork
         What happens in a voxel: any rate laws, parameters and rules. It has one compartment at
         most, whose size is the volume of a voxel; so is the volume of species without a
-        compartment. Events, delays, rate rules and continuous species are refused.
+        compartment. Refused are rate rules, continuous species, and events that change a diffusion
+        coefficient or the compartment.
     shape : sequence of int
         Voxels along x, y and z; one to three numbers.
     diffusion : mapping of str to float, str, or sequence of these
@@ -151,20 +156,26 @@ class ReactionDiffusion:
                         f"{what}, uses '{min(value.names - fixed)}', which is not a parameter of "
                         "the network"
                     )
-                if self._follows_place(value):
+                if self._follows(value, self.parameters):
                     raise ModelError(
                         f"{what}, depends on '{min(self.parameters)}', which differs between "
                         "voxels; expected the same coefficient everywhere"
                     )
+                for number, event in enumerate(self.network.events):
+                    if self._follows(value, event.assignments):
+                        raise ModelError(
+                            f"{what}, depends on what event '{event.name or number}' changes; "
+                            "expected a constant coefficient"
+                        )
 
-    def _follows_place(self, value: Coefficient) -> bool:
-        """Whether a formula depends, directly or through others, on where it is evaluated."""
-        moving = set(self.parameters)
+    def _follows(self, value: Expression, names: Collection[str]) -> bool:
+        """Whether a formula depends on one of these names, directly or through parameters."""
+        moving = set(names)
         for name in self.network.parameter_order:
             formula = self.network.parameters.get(name)
             if isinstance(formula, Expression) and name not in moving and formula.names & moving:
                 moving.add(name)
-        return isinstance(value, Expression) and bool(value.names & moving)
+        return bool(value.names & moving)
 
     # ---- views
 
@@ -214,7 +225,8 @@ class ReactionDiffusion:
         Raises
         ------
         ModelError
-            A rate is a formula, or a parameter differs between voxels.
+            The network has events or delays, a rate is a formula, or a parameter differs between
+            voxels.
 
         Examples
         --------
@@ -225,6 +237,11 @@ class ReactionDiffusion:
         460
         """
         table, network = self.network.reactions, self.network
+        if network.events or table.delays:
+            raise ModelError(
+                "a flat network has no events and no delays; ergode.stochastic.simulate_space "
+                "takes both"
+            )
         if table.formulas or (table.laws == Law.RATE).any() or self.parameters:
             raise ModelError(
                 "a flat network needs mass action with numbers as constants, the same everywhere; "
@@ -406,14 +423,19 @@ def _in_voxel(network: ReactionNetwork, volume: float) -> ReactionNetwork:
     Raises a ModelError if the network has what a voxel cannot have.
     """
     for what, found in (
-        ("events", network.events),
-        ("delays", network.reactions.delays),
         ("rate rules", network.rate_rules),
         ("continuous species", network.continuous),
     ):
         if found:
             raise ModelError(f"a network in space cannot have {what}")
     names = [compartment.name for compartment in network.compartments]
+    for number, event in enumerate(network.events):
+        for name in names:
+            if name in event.assignments:
+                raise ModelError(
+                    f"event '{event.name or number}' assigns to '{name}', which is the volume of a "
+                    "voxel; it cannot change in space"
+                )
     if len(names) > 1:
         raise ModelError(
             f"the network has the compartments {', '.join(names)}; in space there is one volume, "
@@ -432,7 +454,7 @@ def _in_voxel(network: ReactionNetwork, volume: float) -> ReactionNetwork:
             for one in network.species
         ],
         network.reactions, network.parameters, [Compartment(name, volume)], network.rules,
-        name=network.name,
+        network.events, name=network.name,
     )  # fmt: skip
 
 

@@ -305,7 +305,7 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
 
 @noinline_cpu
 def next_break(w, t, after, point, net, interruptions, work, waiting):
-    """The next break, pending event or delayed product: its time, and 1 if just after that time."""
+    """The next break or pending event: its time, and 1 if just after that time."""
     row = row_of(w)
     moment = moment_of(t, after)
     soonest, side = real(INFINITY), 0
@@ -320,8 +320,13 @@ def next_break(w, t, after, point, net, interruptions, work, waiting):
             due, due_after = waiting.due[row, q], int(waiting.due_after[row, q])
             if due < soonest or (due == soonest and due_after < side):
                 soonest, side = due, due_after
-    if waiting.delayed_count[row, 0] > 0:
-        due = waiting.delayed_times[row, 0]
+    return soonest, side
+
+
+def or_delayed(soonest, side, w, waiting):
+    """The earlier of a time with its side, and of the next delayed product."""
+    if waiting.delayed_count[w, 0] > 0:
+        due = waiting.delayed_times[w, 0]
         if due < soonest or (due == soonest and side == 1):
             soonest, side = due, 0
     return soonest, side
@@ -364,6 +369,7 @@ def interrupt(
         again = True
     if again:
         soonest, side = next_break(w, t, after, point, net, interruptions, work, waiting)
+        soonest, side = or_delayed(soonest, side, row_of(w), waiting)
     over = False
     if interruptions.stop.size > 0 and happened >= 0:
         over = evaluate(interruptions.stop[0], w, moment_of(t, after), point, net, work) != 0.0

@@ -292,7 +292,7 @@ class Passage(NamedTuple):
     side: Any  # 1 if that is just after its time
 
 
-def _is_passed(g, passage):
+def is_passed(g, passage):
     """Whether nothing more happens at the time `g` of the grid."""
     if passage.j == NO_REACTION and passage.breaks:
         passed = is_over(g, passage.limit, passage.side)
@@ -309,7 +309,7 @@ def _write_passed(cursor, passage, one, plan, net, work, state, out):
     w = one.worker
     while cursor < grid.size:
         g = grid[cursor]
-        if not _is_passed(g, passage):
+        if not is_passed(g, passage):
             break
         if (LEAPS or FLOWS) and passage.j != NO_REACTION and passage.fires_at > passage.moment:
             between(cursor, g, w, plan, one.replicate, net, work, state)

@@ -13,7 +13,7 @@ from ergode.stochastic.algorithms.algorithm import Algorithm, Options, ThreadGro
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.runner import Report, new_queue
-from ergode.stochastic.runners.threads import TableRunner
+from ergode.stochastic.runners.threads import TableRunner, waiting_rows
 from ergode.stochastic.tables import Interruptions, Tables
 from ergode.stochastic.thread_group import ops
 from ergode.stochastic.thread_group.kernel import (
@@ -105,7 +105,7 @@ class ThreadGroupRunner(TableRunner):
         parts |= self.constants(group.constants, self.size, options)
         waits = group_count if tables.is_interrupted else 1
         waiting = Waiting(
-            **{name: empty((waits, row[0]), row[1]) for name, row in self._waiting_rows().items()}
+            **{name: empty((waits, row[0]), row[1]) for name, row in waiting_rows(tables).items()}
         )
         return work, waiting, group.state(**parts)
 

@@ -22,7 +22,8 @@ from ergode.stochastic.runners.runner import Report, Runner, new_queue
 from ergode.stochastic.tables import Interruptions, Net, Tables, constant
 
 _THREADS = 64
-_PENDING = 32
+PENDING = 32
+"""Most pending events of a realization."""
 _DELAYED = 4096
 # Threads for each multiprocessor: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
@@ -55,6 +56,23 @@ def kernel_of(
         bindings[realization.copy_prepared] = algorithm.copy_prepared
     body = realization.realize_led_cuda if led else realization.realize_cuda
     return kernels.kernel(realization.realize_cpu, body, bindings=bindings, registers=_REGISTERS)
+
+
+def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> dict[str, tuple[int, type]]:
+    """Length and type of each row of a worker in `Waiting`, for so many `delayed` products."""
+    pending = PENDING if tables.event_count > 0 else 0
+    delayed = delayed if tables.has_delays else 0
+    return {
+        "armed": (tables.event_count, np.int8),
+        "due": (pending, np.float64),
+        "due_after": (pending, np.int8),
+        "pending": (pending, np.int32),
+        "values": (pending * tables.most_values, np.float64),
+        "keys": (3, np.uint64),
+        "delayed_times": (delayed, np.float64),
+        "delayed_reactions": (delayed, np.int32),
+        "delayed_count": (1, np.int32),
+    }
 
 
 class TableRunner(Runner):
@@ -115,26 +133,10 @@ class TableRunner(Runner):
             "choices": (ahead, np.float64),
         }
 
-    def _waiting_rows(self) -> dict[str, tuple[int, type]]:
-        tables = self.tables
-        pending = _PENDING if tables.event_count > 0 else 0
-        delayed = _DELAYED if tables.has_delays else 0
-        return {
-            "armed": (tables.event_count, np.int8),
-            "due": (pending, np.float64),
-            "due_after": (pending, np.int8),
-            "pending": (pending, np.int32),
-            "values": (pending * tables.most_values, np.float64),
-            "keys": (3, np.uint64),
-            "delayed_times": (delayed, np.float64),
-            "delayed_reactions": (delayed, np.int32),
-            "delayed_count": (1, np.int32),
-        }
-
     def worker_bytes(self) -> int:
         """Memory of one worker [bytes]."""
         own = self.algorithm.arrays(self.tables)
-        rows = [*self._rows().values(), *self._waiting_rows().values(), *own.values()]
+        rows = [*self._rows().values(), *waiting_rows(self.tables).values(), *own.values()]
         return sum(length * np.dtype(kind).itemsize for length, kind in rows)
 
     def workspace(
@@ -153,7 +155,7 @@ class TableRunner(Runner):
         return (
             *self.network(),
             Work(**{name: rows(*row) for name, row in self._rows().items()}),
-            Waiting(**{name: rows(*row) for name, row in self._waiting_rows().items()}),
+            Waiting(**{name: rows(*row) for name, row in waiting_rows(self.tables).items()}),
             self.algorithm.state(**own),
         )
 

@@ -11,6 +11,9 @@ of times. With one waiting time for all voxels a firing needs one draw, and the 
 node are in one or two cache lines: of a million voxels only the leaves and the level above them
 (9 MB) and the amounts are outside of a cache of 1 MB, so a firing waits for memory about four
 times.
+
+With events, breaks or delayed products (`INTERRUPTED`), realizations stop at breaks as those of
+`kernel.realization` do; `space.interruptions` has the events of a voxel.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, fma, no_refcount, noinline_cpu, real
+from ergode.core.compiler.language import cuda, fma, no_refcount, noinline_cpu, option, real
 from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of, or_delayed
 from ergode.stochastic.kernel.next_firing import wait_and_choice
 from ergode.stochastic.kernel.numbering import replicate_of
 from ergode.stochastic.kernel.outcomes import (
@@ -29,13 +33,26 @@ from ergode.stochastic.kernel.outcomes import (
     EXTINCT,
     INFINITY,
     NEGATIVE,
+    NO_REACTION,
     NOT_FINITE,
     OVERFLOW,
     TOO_MANY,
 )
-from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.kernel.realization import Passage, is_passed, propensity
+from ergode.stochastic.space.interruptions import (
+    begin,
+    deliver,
+    due_voxel,
+    next_due,
+    put_off,
+    take,
+    visit,
+)
+from ergode.stochastic.space.tree import replant, search, sum_all, total_of
 
-CHILDREN = 8
+INTERRUPTED = option(False)
+"""Whether there are events, breaks or delayed products. Otherwise none of these is compiled."""
+
 FACES = 6
 """Faces of a voxel: the lower and the upper one of each axis. A set of faces is a number of six
 bits."""
@@ -79,15 +96,11 @@ def _row_of(v, point, space):
     return point * space.zone_count + zone
 
 
-def _take(v, w, work, state):
-    """Copy the amounts of a voxel into the worker's row, which propensities read."""
-    for i in range(state.amounts.shape[2]):
-        work.x[at(w), at(i)] = real(state.amounts[at(w), at(v), at(i)])
+def _sum_of(v, w, t, point, space, net, work):
+    """Sum of all propensities of a voxel whose amounts the worker has.
 
-
-def _sum_of(v, w, point, space, net, work, state):
-    """Sum of all propensities of a voxel; minus infinity if one of them is negative."""
-    _take(v, w, work, state)
+    It is minus infinity if one of them is negative.
+    """
     row = _row_of(v, point, space)
     faces = space.faces[at(v)]
     total = real(0.0)
@@ -95,79 +108,40 @@ def _sum_of(v, w, point, space, net, work, state):
         n = work.x[at(w), at(space.movers[at(m)])]
         total = fma(n, space.leaving[at(point), at(faces), at(m)], total)
     for j in range(net.laws.size):
-        a = propensity(j, w, real(0.0), row, net, work)
+        a = propensity(j, w, t, row, net, work)
         total = _plus(total, real(-INFINITY) if a < 0.0 else a)
     return total
 
 
-# ---- the tree
-
-
-def _sum_above(node, level, w, space, state):
-    """Sum a node's children."""
-    tree = state.tree
-    first = space.levels[at(level - 1)] + CHILDREN * node
-    total = real(0.0)
-    for k in range(CHILDREN):
-        total += tree[at(w), at(first + k)]
-    tree[at(w), at(space.levels[at(level)] + node)] = total
-
-
-def _replant(u, v, w, space, state):
-    """Sum the nodes above two leaves, which may be one."""
-    for level in range(1, space.levels.size - 1):
-        u //= CHILDREN
-        v //= CHILDREN
-        _sum_above(u, level, w, space, state)
-        if u != v:
-            _sum_above(v, level, w, space, state)
-
-
-def _total_of(w, space, state):
-    """Sum of all propensities: of the nodes of the top level."""
-    total = real(0.0)
-    for node in range(space.levels[space.levels.size - 2], space.levels[space.levels.size - 1]):
-        total += state.tree[at(w), at(node)]
-    return total
-
-
-def _search(target, w, space, state):
-    """The voxel in whose interval of the cumulative sum `target` is, and what remains of it."""
-    tree = state.tree
-    node = np.int64(0)
-    for up in range(space.levels.size - 1):
-        first = space.levels[at(space.levels.size - 2 - up)] + CHILDREN * node
-        found = np.int64(0)
-        for k in range(CHILDREN):
-            a = tree[at(w), at(first + k)]
-            if a > 0.0:
-                found = np.int64(k)
-                if target < a:
-                    break
-            target -= a
-        node = CHILDREN * node + found
-    return node, target
-
-
 @noinline_cpu
-def plant(w, point, space, net, work, state):
-    """Set the initial amounts, and all nodes of the tree."""
+def plant(w, t, point, plan, space, net, interruptions, work, waiting, state, kept):
+    """Set the initial amounts, and all nodes of the tree, after events of the first time."""
+    outcome = DONE
+    species = state.amounts.shape[2]
     for v in range(state.amounts.shape[1]):
         row = _row_of(v, point, space)
-        for i in range(state.amounts.shape[2]):
+        for i in range(species):
             n = space.first[at(v), at(i)]
             if n < 0:
                 n = np.int32(net.initial[at(row), at(i)])
             state.amounts[at(w), at(v), at(i)] = n
-    work.x[at(w), at(state.amounts.shape[2])] = 1.0
+        for i in range(kept.reals.shape[2]):
+            kept.reals[at(w), at(v), at(i)] = net.initial[at(row), at(species + i)]
+    work.x[at(w), at(work.x.shape[1] - 1)] = 1.0
     for node in range(state.tree.shape[1]):
         state.tree[at(w), at(node)] = 0.0
+    if INTERRUPTED:
+        begin(w, net, interruptions, state, kept)
     for v in range(state.amounts.shape[1]):
-        state.tree[at(w), at(v)] = _sum_of(v, w, point, space, net, work, state)
-    for level in range(1, space.levels.size - 1):
-        below = space.levels[level] - space.levels[level - 1]
-        for node in range(below // CHILDREN):
-            _sum_above(node, level, w, space, state)
+        take(v, w, work, state, kept)
+        if INTERRUPTED and outcome == DONE:
+            row = _row_of(v, point, space)
+            outcome, _ = visit(
+                v, w, t, 0, False, row, plan, space, net, interruptions, work, waiting, state, kept
+            )
+        state.tree[at(w), at(v)] = _sum_of(v, w, t, point, space, net, work)
+    sum_all(w, space.levels, state.tree)
+    return outcome
 
 
 # ---- a firing
@@ -213,9 +187,12 @@ def _react(j, v, w, net, work, state):
     return DONE
 
 
-def _fire(target, v, w, point, space, net, work, state):
-    """Let happen in a voxel what `target` falls on; returns the other voxel, and the outcome."""
-    _take(v, w, work, state)
+def _fire(target, v, w, t, point, space, net, work, state, kept):
+    """Let happen in a voxel what `target` falls on.
+
+    Returns the other voxel, the reaction or -1, and the outcome.
+    """
+    take(v, w, work, state, kept)
     row = _row_of(v, point, space)
     faces = space.faces[at(v)]
     mover, reaction = -1, -1
@@ -233,18 +210,41 @@ def _fire(target, v, w, point, space, net, work, state):
         target = _plus(target, -a)
     if not found:
         for j in range(net.laws.size):
-            a = propensity(j, w, real(0.0), row, net, work)
+            a = propensity(j, w, t, row, net, work)
             if a > 0.0:
                 reaction = j
                 if target < a:
                     break
             target = _plus(target, -a)
     if reaction >= 0:
-        return v, _react(reaction, v, w, net, work, state)
+        return v, reaction, _react(reaction, v, w, net, work, state)
     if mover < 0:
-        return v, DONE
+        return v, -1, DONE
     face = _face_of(inside, mover, faces, point, space)
-    return _jump(v, space.movers[at(mover)], face, w, space, net, work, state)
+    u, outcome = _jump(v, space.movers[at(mover)], face, w, space, net, work, state)
+    return u, -1, outcome
+
+
+# ---- what interrupts a realization
+
+
+@noinline_cpu
+def _pass_break(t, after, w, point, plan, space, net, interruptions, work, waiting, state, kept):
+    """Let happen what is due in all voxels; returns the outcome."""
+    outcome = deliver(w, t, space, interruptions, waiting, state, kept)
+    while outcome == DONE:
+        v = due_voxel(w, t, after, space, kept)
+        if v < 0:
+            break
+        take(v, w, work, state, kept)
+        row = _row_of(v, point, space)
+        outcome, _ = visit(
+            v, w, t, after, False, row, plan, space, net, interruptions, work, waiting, state, kept
+        )
+        moment = moment_of(t, after)
+        state.tree[at(w), at(v)] = _sum_of(v, w, moment, point, space, net, work)
+        replant(v, v, w, space.levels, state.tree)
+    return outcome
 
 
 # ---- the realization
@@ -260,43 +260,86 @@ def _write(k, w, row, state, out):
 
 
 @no_refcount
-def realize(row, w, space, net, work, state, plan, out):
+def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan, out):
     """Simulate one realization; `row` is its row in the results."""
     number = plan.first + row
     point = number // plan.replicates
     replicate = replicate_of(number, point, plan)
-    plant(w, point, space, net, work, state)
-    t = plan.begin
+    t, after = plan.begin, 0
+    if INTERRUPTED:
+        arm(w, plan.seed, replicate, interruptions, waiting)
+    outcome = plant(w, t, point, plan, space, net, interruptions, work, waiting, state, kept)
+    soonest, side = real(INFINITY), 0
+    if INTERRUPTED:
+        soonest, side = next_due(w, space, waiting, kept)
+    end = out.grid[out.grid.size - 1]
     draw, firings = np.int64(0), np.int64(0)
     cursor = 0
-    outcome = DONE
     while outcome == DONE:
-        total = _total_of(w, space, state)
-        if not (total >= 0.0 and total < INFINITY):
-            outcome = NEGATIVE if total < 0.0 else NOT_FINITE
-            break
+        moment, limit = t, real(INFINITY)
+        breaks = False
+        if INTERRUPTED:
+            moment = moment_of(t, after)
+            breaks = not is_over(end, soonest, side)
+            limit = soonest if breaks else end
+        total = total_of(w, space.levels, state.tree)
         fires_at, choice = real(INFINITY), real(0.0)
-        if total > 0.0:
-            wait, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
-            draw += 1
-            fires_at = t + wait / total
-        while cursor < out.grid.size and out.grid[cursor] < fires_at:
+        if limit > moment:
+            if not (total >= 0.0 and total < INFINITY):
+                outcome = NEGATIVE if total < 0.0 else NOT_FINITE
+                break
+            if total > 0.0:
+                wait, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
+                draw += 1
+                fires_at = moment + wait / total
+        fires = fires_at < limit
+        passage = Passage(
+            moment, fires_at, 0 if fires else NO_REACTION, breaks, limit, soonest, side
+        )
+        while cursor < out.grid.size:
+            g = out.grid[cursor]
+            if not (is_passed(g, passage) if INTERRUPTED else g < fires_at):
+                break
             _write(cursor, w, row, state, out)
             cursor += 1
         if cursor == out.grid.size:
-            outcome = EXTINCT if total == 0.0 else DONE
+            outcome = EXTINCT if total == 0.0 and soonest == INFINITY else DONE
             break
-        t = fires_at
-        v, rest = _search(fma(choice, total, real(0.0)), w, space, state)
-        u, outcome = _fire(rest, v, w, point, space, net, work, state)
+        if INTERRUPTED and not fires:
+            t, after = limit, side
+            outcome = _pass_break(
+                t, after, w, point, plan, space, net, interruptions, work, waiting, state, kept
+            )
+            soonest, side = next_due(w, space, waiting, kept)
+            continue
+        t, after = fires_at, 0
+        v, rest = search(fma(choice, total, real(0.0)), w, space.levels, state.tree)
+        u, j, outcome = _fire(rest, v, w, t, point, space, net, work, state, kept)
         if outcome != DONE:
             break
         firings += 1
+        visited = False
         for k in range(1 if u == v else 2):
             changed = v if k == 0 else u
-            state.tree[at(w), at(changed)] = _sum_of(changed, w, point, space, net, work, state)
-        _replant(u, v, w, space, state)
-        if firings >= plan.max_firings:
+            take(changed, w, work, state, kept)
+            if INTERRUPTED and outcome == DONE:
+                zone = _row_of(changed, point, space)
+                late = j >= 0 and interruptions.delays[j] >= 0
+                if late and not put_off(j, v, w, t, zone, net, interruptions, work, waiting):
+                    outcome = OVERFLOW
+                    break
+                outcome, happened = visit(
+                    changed, w, t, 0, True, zone, plan, space, net, interruptions, work, waiting,
+                    state, kept,
+                )  # fmt: skip
+                visited = visited or happened
+            state.tree[at(w), at(changed)] = _sum_of(changed, w, t, point, space, net, work)
+        replant(u, v, w, space.levels, state.tree)
+        if INTERRUPTED and visited:
+            soonest, side = next_due(w, space, waiting, kept)
+        elif INTERRUPTED:
+            soonest, side = or_delayed(soonest, side, w, waiting)
+        if outcome == DONE and firings >= plan.max_firings:
             outcome = TOO_MANY
     out.status[row] = outcome
     out.firings[row] = firings
@@ -304,18 +347,21 @@ def realize(row, w, space, net, work, state, plan, out):
     out.ended[row] = t
 
 
-def realize_cpu(start, stop, grain, space, net, work, state, plan, out):
+def realize_cpu(
+    start, stop, grain, space, net, interruptions, work, waiting, state, kept, plan, out
+):
     """Realizations `start` to `stop`, on one thread; each range has its own worker."""
+    w = start // grain
     for row in range(start, stop):
-        realize(row, start // grain, space, net, work, state, plan, out)
+        realize(row, w, space, net, interruptions, work, waiting, state, kept, plan, out)
 
 
-def realize_cuda(queue, count, space, net, work, state, plan, out):
+def realize_cuda(queue, count, space, net, interruptions, work, waiting, state, kept, plan, out):
     """All realizations: each thread takes the next one from a queue."""
     w = cuda.grid(1)
     if w >= work.x.shape[0]:
         return
     row = cuda.atomic.add(queue, 0, 1)
     while row < count:
-        realize(row, w, space, net, work, state, plan, out)
+        realize(row, w, space, net, interruptions, work, waiting, state, kept, plan, out)
         row = cuda.atomic.add(queue, 0, 1)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
-from ergode.stochastic.space.kernel import CHILDREN, FACES, Space
+from ergode.stochastic.space.kernel import FACES, Space
+from ergode.stochastic.space.tree import CHILDREN
 from ergode.stochastic.tables import Tables, constant
 from ergode.stochastic.to_tables import build
 
@@ -27,7 +28,10 @@ class SpaceTables:
 
 
 def build_space(
-    model: ReactionDiffusion, values: Mapping[str, np.ndarray], points: int
+    model: ReactionDiffusion,
+    values: Mapping[str, np.ndarray],
+    points: int,
+    rounding: str | None = None,  # how events round, unless they specify it
 ) -> SpaceTables:
     """Build the tables of a model, for this number of points of a sweep.
 
@@ -39,11 +43,13 @@ def build_space(
     count = len(next(iter(by_zone.values()))) if by_zone else 1
     rows = {name: np.repeat(row, count) for name, row in values.items()}
     rows |= {name: np.tile(row, points) for name, row in by_zone.items()}
-    network = build(model.voxel, rows, {}, points * count)
-    if network.time_dependent or network.interruptions.breaks.size:
+    network = build(model.voxel, rows, {}, points * count, rounding=rounding)
+    if network.smooth:
+        raise PlanError(f"a simulation in space cannot meet a condition exactly: {network.smooth}")
+    if network.time_dependent:
         raise PlanError(
             "a rate depends on the time; a simulation in space needs rates that change only with "
-            "amounts"
+            "amounts and events, and by comparisons with the time such as (2 if time > 5 else 1)"
         )
     movers, rates, leaving = _jumps(model, values, points)
     faces, around, steps = _faces(model)

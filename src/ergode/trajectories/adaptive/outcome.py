@@ -161,8 +161,18 @@ class Outcome:
 
     def put(self, where: np.ndarray, other: Outcome) -> None:
         """Replace the results of the trajectories of these numbers by `other`."""
-        for mine, theirs in zip(self.arrays(), other.arrays(), strict=True):
+        longest = max(len(self.step_log), len(other.step_log))
+        self.step_log, log = with_room(self.step_log, longest), with_room(other.step_log, longest)
+        for mine, theirs in zip(self.arrays(), replace(other, step_log=log).arrays(), strict=True):
             mine[..., beside(mine, where)] = beside(mine, theirs)
+
+
+def with_room(log: np.ndarray, length: int) -> np.ndarray:
+    """A log with as many steps, the last of them missing."""
+    missing = length - len(log)
+    if missing == 0:
+        return log
+    return np.pad(log, ((0, missing), (0, 0), (0, 0)), constant_values=np.nan)
 
 
 def chronological(counts: np.ndarray, hits: np.ndarray) -> np.ndarray:

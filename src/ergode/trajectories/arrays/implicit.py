@@ -18,7 +18,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.adaptive.outcome import Control, Outcome, with_room
 from ergode.trajectories.arrays.conjugate_residuals import (
     ROUGH,
     allowed_residuals,
@@ -276,9 +276,6 @@ class ImplicitRunner:
 
 def _keep(log: list[np.ndarray], me: int, outcome: Outcome) -> None:
     """Keep the steps of a trajectory, in as many rows as they need."""
-    missing = len(log) - len(outcome.step_log)
-    if missing > 0:
-        widths = ((0, missing), (0, 0), (0, 0))
-        outcome.step_log = np.pad(outcome.step_log, widths, constant_values=np.nan)
+    outcome.step_log = with_room(outcome.step_log, max(len(log), len(outcome.step_log)))
     for step, row in enumerate(log):
         outcome.step_log[step, : row.size, me] = row
