@@ -68,7 +68,19 @@ def trajectories(small: bool) -> Callable[..., Any]:
     )  # fmt: skip
 
 
-CASES = {one.__name__: one for one in (epidemics, stochastic, histogram, trajectories)}
+def density(small: bool) -> Callable[..., Any]:
+    """Cells of densities of the Lorenz system at nine times."""
+    priors = [ergode.Gaussian([-11.5 + 0.1 * i, -10, 9.5], [1, 1, 1]) for i in range(16)]
+    return lambda **options: ergode.density.propagate(
+        ergode.fields.lorenz63(centred=True), priors[:1] if small else priors,
+        times=np.linspace(0, 2, 9), parameters={"sigma": 4, "b": 1, "r": 48}, keep="all",
+        width=1.0 if small else 0.5, threshold=5e-6, **options,
+    )  # fmt: skip
+
+
+CASES = {
+    one.__name__: one for one in (epidemics, stochastic, histogram, trajectories, density)
+}  # fmt: skip
 
 
 def main() -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+# A child that is forked may wait for threads of a BLAS that only its parent has.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from ergode.core.compiler import inner_functions
 
 # Kernels compiled by one test are there for the next, and (xdist, subprocesses) for the next

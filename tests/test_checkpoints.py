@@ -169,7 +169,8 @@ BUMP = {"u": np.exp(-0.5 * (np.arange(9) - 4.0) ** 2)}
 
 
 def arrays(**options):
-    return integrate(DIFFUSION, 2.0, BUMP, {"rate": [0.5, 1.0]}, method="tsit5", **options)
+    options = {"method": "tsit5", **options}
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": [0.5, 1.0]}, **options)
 
 
 def fixed_arrays(**options):
@@ -191,6 +192,58 @@ def noisy_arrays(**options):
 def watched_arrays(**options):
     event = ergode.trajectories.ZeroCrossing(middle)
     return arrays(events=[event], observables=[ergode.trajectories.Maximum(middle)], **options)
+
+
+def kinked(i, t, y, p):
+    """Slopes bend where neighbours are equal, and more of them are read at later times."""
+    n = len(y)
+    lower = p[0] * (min(y[i - 1], y[(i + 1) % n]) - y[i])
+    return lower + (y[(i + 3) % n] if t > 0.7 else y[i]) * (1 - y[i])
+
+
+KINKED = ergode.VectorField(component=kinked, variables=("u", 60), parameters=["rate"])
+WIDE = ergode.VectorField(component=spreading, variables=("u", 700), parameters=["rate"])
+MANY = ergode.field_from_equations({
+    f"x{i}": f"1000 * (x{(i + 1) % 18} - 2 * x{i} + x{(i - 1) % 18}) + x{i} * (1 - x{i})"
+    for i in range(18)
+})  # fmt: skip
+
+
+def stiff_arrays(**options):
+    bump = {"u": 0.1 + np.exp(-np.maximum(np.arange(60) - 30.0, 0.0))}
+    options = {"method": "rodas5p", "rtol": 1e-4, "atol": 1e-4, **options}
+    return integrate(KINKED, 1.5, bump, {"rate": 50.0}, **options)
+
+
+def matrix_free(**options):
+    bump = {"u": np.exp(-0.001 * (np.arange(700) - 350.0) ** 2)}
+    return integrate(WIDE, 0.5, bump, {"rate": 1e6}, method="rodas5p-krylov", **options)
+
+
+def logged_stiff_arrays(**options):
+    options = {"every_step": True, "dense_output": True, **options}
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": 50.0}, method="rodas5p", **options)
+
+
+def fixed_stiff_arrays(**options):
+    return integrate(DIFFUSION, 2.0, BUMP, {"rate": 50.0}, method="rodas5p", step=0.05, **options)
+
+
+def watched_stiff_arrays(**options):
+    return watched_arrays(**{"method": "rodas5p", **options})
+
+
+def watched_matrix_free(**options):
+    return watched_arrays(**{"method": "rodas5p-krylov", **options})
+
+
+def several_kvaerno_arrays(**options):
+    return arrays(**{"method": "kvaerno5", **options})
+
+
+def many_variables(**options):
+    initial = {f"x{i}": 0.1 * (i % 7) for i in range(18)}
+    return integrate(MANY, 2.0, initial, method="rodas5p", **options)
 
 
 def density(priors=1, **options):
@@ -243,18 +296,26 @@ def pushed_leap(**options):
     return leap(tolerance=0.2, pressure="push", transition="sampled", **options)
 
 
+def passages(**options):
+    options = {"device": "cpu:2", **options}
+    return leap(**{"method": "first-passage", "step": None, **options})
+
+
 def sampled_leap(**options):
     return leap(transition="sampled", **options)
 
 
-CHEAP = [fixed, particles]
+CHEAP = [fixed, particles, logged_stiff_arrays, passages]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
     unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities,
     noisy_density, swung_density, surprised_density, weighted_particles, leap, pushed_leap,
     sampled_leap, arrays,
     fixed_arrays, stabilised, watched_arrays, delayed_arrays, noisy_arrays,
+    stiff_arrays, matrix_free, fixed_stiff_arrays, watched_stiff_arrays,
+    watched_matrix_free, several_kvaerno_arrays, many_variables,
 ]  # fmt: skip
+ON_GPU = [one for one in [*CHEAP, *DEAR] if one is not passages]
 each_run = pytest.mark.parametrize(
     "call",
     [*CHEAP, *(pytest.param(call, marks=pytest.mark.exhaustive) for call in DEAR)],
@@ -477,8 +538,8 @@ def test_what_is_refused(tmp_path, monkeypatch):
         with pytest.raises(ergode.PlanError, match=message):
             fixed(**changes)
     other = {"store": tmp_path / "other.zarr", "checkpoint": 1}
-    with pytest.raises(ergode.PlanError, match="checkpoint: method 'first-passage' has no time"):
-        leap(method="first-passage", step=None, **other)
+    with pytest.raises(ergode.PlanError, match="checkpoint: method 'sellke' runs a rep"):
+        leap(method="sellke", step=None, **other)
     assert not other["store"].exists()
 
 
@@ -550,7 +611,7 @@ figure = false
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("call", [*CHEAP, *DEAR], ids=[one.__name__ for one in [*CHEAP, *DEAR]])
+@pytest.mark.parametrize("call", ON_GPU, ids=[one.__name__ for one in ON_GPU])
 def test_on_a_gpu(call, tmp_path, monkeypatch):
     plain = call(device="cuda")
     written = die_after(monkeypatch, 41)

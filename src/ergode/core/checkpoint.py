@@ -135,7 +135,7 @@ class SingleRun:
             for name, array in arrays.items():
                 device.copy(self.state[name], array)
 
-    def boundary(self, state: Callable[[], State], share: float) -> None:
+    def boundary(self, state: Callable[[], State], share: float, at_once: bool = False) -> None:
         """Write the state if it is time to.
 
         Parameters
@@ -145,6 +145,8 @@ class SingleRun:
         share : float
             Fraction of the run that is done. At the end, one, the state is written even if little
             time has passed: another single run may follow.
+        at_once : bool
+            Write it whatever the time: Ctrl-C was heard by a run beside this one.
 
         Raises a KeyboardInterrupt if Ctrl-C came since the last boundary. The state is written.
         """
@@ -156,17 +158,20 @@ class SingleRun:
             self._write(self._path, state(), share)
             raise
         wait = self._seconds if share < 1.0 else _AT_END * self._seconds
-        if monotonic() - self._written >= wait:
+        if at_once or monotonic() - self._written >= wait:
             self._write(self._path, state(), share)
 
-    def steps(self) -> int:
-        """Number of steps from here to the next boundary, which take about half a second."""
+    def steps(self, first: int = _FIRST_STEPS) -> int:
+        """Number of steps from here to the next boundary, which take about half a second.
+
+        There are up to `first` of them to the first boundary.
+        """
         now = monotonic()
         if self._steps:
             wanted = min(_BETWEEN, self._seconds) / max(now - self._asked, 1e-9)
             self._steps = max(1, int(self._steps * min(max(wanted, 1 / 8), 8.0)))
         else:
-            self._steps = _FIRST_STEPS if self._seconds > _BETWEEN else 1
+            self._steps = first if self._seconds > _BETWEEN else 1
         self._asked = now
         return self._steps
 

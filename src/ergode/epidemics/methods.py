@@ -49,6 +49,7 @@ class Method(methods.Method):
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps and their options
+    resumes: tuple[str, ...] = ()  # devices on which a checkpoint keeps a replicate
     wide: bool = False  # it has no limit of nodes
     sweeps: tuple[str, ...] = ()
     """Devices on which several points run in one launch.
@@ -163,7 +164,7 @@ METHODS = {
             "models without re-susceptibility on a static network, of any number of nodes",
             "exact, and the cheapest method for a model without re-susceptibility",
             True, _beyond_first_passage, ("sellke",), _without_listing(FirstPassageEnsemble),
-            comparable=False, wide=True, sweeps=_EVERY_DEVICE,
+            comparable=False, resumes=("cpu",), wide=True, sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
@@ -187,6 +188,7 @@ METHODS = {
             "static networks, with calendars, scheduled closures and scheduled vaccination",
             _APPROXIMATE,
             False, _beyond_leap, ("sellke",), _leap, line_lists=False, steps=True,
+            resumes=_EVERY_DEVICE,
         ),
         Method(
             "markov-leap",
@@ -194,7 +196,7 @@ METHODS = {
             'memoryless models within the limits of "renewal-leap"',
             _APPROXIMATE,
             False, _beyond_markov_leap, ("renewal-leap", "sellke"), _leap,
-            line_lists=False, steps=True,
+            line_lists=False, steps=True, resumes=_EVERY_DEVICE,
         ),
     )
 }  # fmt: skip

@@ -195,8 +195,9 @@ def simulate(
     chunk : int, optional
         Number of replicates in a part; the default is 1/64 of all.
     checkpoint : float, optional
-        Seconds between two checkpoints of a replicate in `store`, for tau-leaping. The same call
-        again goes on from the latest; the result has the same bits.
+        Seconds between two checkpoints of a replicate in `store`, for tau-leaping and, on a
+        CPU, "first-passage". The same call again goes on from the latest; the result has the same
+        bits.
 
     Returns
     -------
@@ -252,10 +253,10 @@ def simulate(
     collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
     plan = plan_of_points(method, points, scenario, device, listing)
-    if not plan.method.steps:
+    if plan.device.target not in plan.method.resumes:
         refuse_checkpoints(
-            f"method '{plan.method.name}' has no time steps between which a replicate can be left; "
-            "use tau-leaping"
+            f"method '{plan.method.name}' runs a replicate in one piece on {plan.device.target}; "
+            "use 'first-passage' on a CPU, tau-leaping"
         )
     fastest = points.fastest
     rarest = points.least_survival

@@ -10,7 +10,6 @@ import numpy as np
 
 from ergode.core import devices, launch, whole
 from ergode.core.arguments import check_apart
-from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
@@ -66,10 +65,7 @@ class Found(NamedTuple):
 def refuse_rows(
     field: VectorField, rows: Mapping[str, np.ndarray], history: Any, chosen: Choice
 ) -> None:
-    """Refuse to divide trajectories whose steps or method depend on each other.
-
-    Raises a PlanError if the call has checkpoints, and its method has no boundaries.
-    """
+    """Refuse to divide trajectories whose steps or method depend on each other."""
     if history is not None:
         whole.refuse_rows("trajectories with a history are integrated together")
     for _, delay in field.delays:
@@ -80,11 +76,6 @@ def refuse_rows(
         whole.refuse_rows(
             "stiff trajectories of arrays, or of more than 16 variables, share a matrix; name an "
             "explicit method"
-        )
-    if stiff is not None and (stiff.is_wide(field) or (chosen.method.stiff and field.arrays)):
-        refuse_checkpoints(
-            "stiff equations of arrays, or of more than 16 variables, are integrated in one piece; "
-            "name an explicit method"
         )
 
 

@@ -143,10 +143,14 @@ class Trials(NamedTuple):
     word: Any  # of the time at which the target would be reached
 
 
-def search_cpu(start, stop, search, width, words, work):
+def search_cpu(start, stop, search, width, budget, words, work, pending):
     """Reach every node of replicates `start` to `stop`, on one thread.
 
-    Out: `words` [replicate, node], `work` [replicate, 2] (expansions, passes).
+    Out: `words` [replicate, node], `work` [replicate, 2] (expansions, passes), and `pending`
+    [replicate], the time of the earliest node that is still to be expanded, infinite if none is.
+
+    With a `budget` of -1 all passes are made. Otherwise up to as many are made of a replicate,
+    which goes on from its words if its work is not zero.
     """
     rows, seed = search.rows, search.seed
     node_count = words.shape[1]
@@ -164,20 +168,25 @@ def search_cpu(start, stop, search, width, words, work):
         stages = stages_of_row(search.stages, rows, row)
         seeding = seeding_of_row(search.seeding, rows, row)
         reached = words[row]
-        reached[:] = never
-        nearest[:] = never
-        for index in range(seeding.named_count + seeding.drawn_count):
-            node = seed_node(seeding, index, node_count, seed, replicate)
-            reached[node] = bits(0)
-            nearest[node >> _BLOCK_BITS] = bits(0)
-        work[row, 0] = 0
-        work[row, 1] = 0
+        if budget < 0 or work[row, 1] == 0:
+            reached[:] = never
+            for index in range(seeding.named_count + seeding.drawn_count):
+                reached[seed_node(seeding, index, node_count, seed, replicate)] = bits(0)
+            work[row, 0] = 0
+            work[row, 1] = 0
+        for block in range(nearest.size):
+            begin = block << _BLOCK_BITS
+            found = _earliest_pending(reached, begin, min(begin + _BLOCK, node_count))
+            nearest[block] = min(never, found)
+        left = np.int64(budget)
         while True:
             earliest = never
             for block in range(nearest.size):
                 earliest = min(earliest, nearest[block])
-            if earliest >= never:
+            pending[row] = time_of(earliest)
+            if earliest >= never or left == 0:
                 break
+            left -= 1
             limit = limit_after(earliest, width)
             position = 0
             while position < node_count:

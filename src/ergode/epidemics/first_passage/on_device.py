@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ergode.core import checkpoint
 from ergode.core.buffers import Scratch
 from ergode.core.compiler.source import Target
 from ergode.core.devices import Device, resolve
@@ -24,6 +28,8 @@ _TILE_LEAST, _TILE_MOST = 128, 256
 # Room for nodes that a pass lowers to a time within it (8 bytes each).
 _LISTED_LEAST, _WORDS_A_LISTED = 2**16, 64
 _CHUNK_BYTES = 2**25
+_ALL = np.int64(-1)  # the passes of a launch that makes all of them
+_KIND = "first passage"
 _BRIEF = 2**18  # nodes and arcs, searched within some hundredths of a second
 
 
@@ -56,7 +62,10 @@ class OnCPU:
             -> None:  # fmt: skip
         """Compile both kernels for arguments of these types, and counts of this shape."""
         words = self._scratch.array("words", (0, self._node_count), _word_of(search))
-        self._device.prepare(self._search, *search, words, np.empty((0, 2), np.int64))
+        pending = np.empty(0, search[0].horizon.dtype)
+        self._device.prepare(
+            self._search, *search, _ALL, words, np.empty((0, 2), np.int64), pending
+        )  # fmt: skip
         self._device.prepare(self._count, words, *count, np.empty((0, *counts), self._count_type))
 
     def search(self, replicates: int, arguments: tuple[Any, ...]) -> tuple[Any, np.ndarray]:
@@ -64,11 +73,50 @@ class OnCPU:
         shape = (replicates, self._node_count)
         words = self._scratch.array("words", shape, _word_of(arguments))
         work = self._scratch.array("work", (replicates, 2), np.int64)
+        pending = self._scratch.array("pending", replicates, arguments[0].horizon.dtype)
+        if checkpoint.is_asked():
+            for first in range(0, replicates, self._device.core_count):
+                rows = range(first, min(first + self._device.core_count, replicates))
+                self._in_launches(rows, arguments, words, work, pending)
+            return words, work.sum(axis=0)
         brief = self._is_brief and replicates == 1
         done = run_from_first(
-            self._device, self._search, replicates, *arguments, words, work, is_brief=brief
-        )
+            self._device, self._search, replicates, *arguments, _ALL, words, work, pending,
+            is_brief=brief,
+        )  # fmt: skip
         return words[:done], work[:done].sum(axis=0)
+
+    def _in_launches(
+        self, rows: range, arguments: tuple[Any, ...], words: np.ndarray, work: np.ndarray,
+        pending: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Search replicates, each on a thread; between some passes their states can be kept."""
+        horizon = float(arguments[0].horizon) or 1.0
+        with ExitStack() as stack:
+            open_ones: list[tuple[int, checkpoint.SingleRun, Callable[[], checkpoint.State]]] = []
+            for row in rows:
+                single = stack.enter_context(checkpoint.single_run(_KIND, self._device))
+                state = {"words": words[row], "work": work[row]}
+                work[row] = 0
+                single.restore(self._device, state)
+                open_ones.append((row, single, partial(dict, state)))
+            while open_ones:
+                budget = np.int64(open_ones[0][1].steps(1))
+                self._device.run(
+                    self._search, len(rows), *arguments, budget, words, work, pending, grain=1,
+                    first=rows.start,
+                )  # fmt: skip
+                was_heard = False
+                for row, single, its_state in open_ones:
+                    done = min(float(pending[row]) / horizon, 0.999)
+                    share = done if np.isfinite(pending[row]) else 1.0
+                    try:
+                        single.boundary(its_state, share, was_heard)
+                    except KeyboardInterrupt:  # the others are written as well
+                        was_heard = True
+                if was_heard:
+                    raise KeyboardInterrupt
+                open_ones = [one for one in open_ones if np.isfinite(pending[one[0]])]
 
     def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Counts of a shape [replicate, time, column]."""

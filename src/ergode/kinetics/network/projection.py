@@ -54,7 +54,8 @@ def project(invariants, y, gram, reduced):
     width = count + 2
     for i in no_unroll(range(first, species_count, stride)):
         y[i] = max(y[i], 0.0)
-    turn = 0
+    # The error of the step has just been summed through slot 0, which other warps may still read.
+    turn = 1
     for k in no_unroll(range(count)):
         for other in no_unroll(range(width)):
             part = 0.0

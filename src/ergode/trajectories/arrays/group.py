@@ -88,7 +88,7 @@ RESUMES = option(False)  # whether a launch takes some of the steps, and leaves 
 STAGE, STEP, CURSOR, TAKEN, REJECTED, KNOT, AGE, NUMBER, COUNT, WAS_REJECTED, WHOLES = range(11)
 NEW, UNDER_WAY, OVER = range(3)  # values of STAGE
 # Entries of `Kept.reals`.
-TIME, GOAL, PROPOSED, PREVIOUS, RADIUS, BASE, REALS = range(7)
+TIME, GOAL, PROPOSED, PREVIOUS, RADIUS, BASE, LONGEST, REALS = range(8)
 
 
 # ---- options, and sums
@@ -291,7 +291,7 @@ def _chosen_steps(me, group, p, run, out, w):
         whole, reals = w.kept.whole, w.kept.reals
         if whole[STAGE] == UNDER_WAY:
             t, goal, h, previous = reals[TIME], reals[GOAL], reals[PROPOSED], reals[PREVIOUS]
-            radius, base = reals[RADIUS], reals[BASE]
+            radius, base, longest = reals[RADIUS], reals[BASE], reals[LONGEST]
             cursor, taken, rejected = whole[CURSOR], whole[TAKEN], whole[REJECTED]
             knot, age, number, count = whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT]
             last_step_rejected = whole[WAS_REJECTED] != 0
@@ -422,7 +422,7 @@ def _chosen_steps(me, group, p, run, out, w):
         if group.rank == 0:
             whole, reals = w.kept.whole, w.kept.reals
             reals[TIME], reals[GOAL], reals[PROPOSED], reals[PREVIOUS] = t, goal, h, previous
-            reals[RADIUS], reals[BASE] = radius, base
+            reals[RADIUS], reals[BASE], reals[LONGEST] = radius, base, longest
             whole[CURSOR], whole[TAKEN], whole[REJECTED] = cursor, taken, rejected
             whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT] = knot, age, number, count
             whole[WAS_REJECTED] = 1 if last_step_rejected else 0

@@ -7,12 +7,12 @@ belongs to the error of a step.  Numbers are float64, whatever the precision of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import checkpoint, kernels, launch
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
@@ -27,6 +27,7 @@ from ergode.trajectories.arrays.conjugate_residuals import (
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.group import LINEAR
 from ergode.trajectories.arrays.krylov import Krylov, root_mean_square
+from ergode.trajectories.arrays.launches import name_of
 from ergode.trajectories.arrays.matrices import Matrices
 from ergode.trajectories.arrays.rosenbrock import EXACT
 from ergode.trajectories.delays.mesh import plan_steps
@@ -36,6 +37,7 @@ from ergode.trajectories.steppers import rosenbrock, stepper
 _EPSILON = float(np.finfo(float).eps)
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
 _SMALLEST = 1e-4  # error of a step, below which all are alike
+_COUNTS = "status", "taken", "rejected"
 
 
 class Linear(Protocol):
@@ -51,6 +53,12 @@ class Linear(Protocol):
 
     def solve(self, b: np.ndarray, allowed: float) -> tuple[np.ndarray, float] | None:
         """The solution and the size of its residual, `allowed` at most [tolerances]; or None."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What it has before a Jacobian is taken."""
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
 
 
 class ImplicitRunner:
@@ -68,7 +76,7 @@ class ImplicitRunner:
     ) -> None:  # fmt: skip
         self._field = Evaluator(field, control, times, device)
         self.control, self.precision = control, precision
-        self._grid = times
+        self._grid, self._device = times, device
         self._method = dict(method.bindings)
         self._tableau: dict[Any, Any] = {
             name: [np.array(row) for row in self._method[name]]
@@ -91,8 +99,11 @@ class ImplicitRunner:
 
         def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
             try:
-                with kernels.readable_errors():
-                    self._follow(start, outcome)
+                with (
+                    kernels.readable_errors(),
+                    checkpoint.single_run(name_of(start), self._device) as single,
+                ):
+                    self._follow(start, outcome, single)
             except (KeyboardInterrupt, Abandoned):
                 outcome.status[start] = Status.NOT_RUN
                 return False
@@ -133,15 +144,16 @@ class ImplicitRunner:
             error += h * gamma * self._shares[s] * solution[1]
         return u, error
 
-    def _follow(self, me: int, outcome: Outcome) -> None:
-        """Integrate one trajectory."""
+    def _follow(self, me: int, outcome: Outcome, single: checkpoint.SingleRun) -> None:
+        """Integrate one trajectory; where a step was accepted, its state can be kept."""
         control, method, times = self.control, self._method, self._grid
         power = method[stepper.ERROR_ORDER]
         probes = method[stepper.PROBES] if control.step is None else ()
         t, last, y = float(times[0]), float(times[-1]), self._field.first(me)
         f = self._slope(me, t, y)
         outcome.states[0, :, me] = y
-        log = [np.array([t, *y])]
+        log = [np.full(control.log_rows(y.size), np.nan)]
+        log[0][: 1 + y.size] = t, *y
         finite = np.isfinite(y).all() and np.isfinite(f).all()
         outcome.status[me] = Status.DONE if finite else Status.NOT_FINITE
         h, previous, rejected, cursor, fresh = 0.0, _SMALLEST, False, 1, True
@@ -150,7 +162,24 @@ class ImplicitRunner:
         if control.step is not None:
             count = int(plan_steps(last - t, control.step, 1, [], []).count[0])
         knots = self._field.arrays.knots if count == 0 else np.array([])
+        mine = {"states": outcome.states, **{name: getattr(outcome, name) for name in _COUNTS}}
+
+        def state() -> dict[str, Any]:
+            own = {name: array[..., me] for name, array in mine.items()}
+            logged = {"log": np.array(log)} if control.step_log else {}
+            reals = {"reals": np.array([t, h, previous]), "cursor": cursor, "y": y, "f": f}
+            return own | logged | reals | self._linear.state()
+
+        if (found := single.state) is not None:
+            for name, array in mine.items():
+                array[..., me] = found[name]
+            log = list(found["log"]) if control.step_log else log
+            t, h, previous = map(float, found["reals"])
+            cursor, y, f = int(found["cursor"]), found["y"], found["f"]
+            self._linear.restore(found)
         while t < last and outcome.status[me] == Status.DONE:
+            if fresh:
+                single.boundary(state, (t - times[0]) / (last - times[0]))
             ahead = knots[knots > t]
             goal = min(last, ahead[0]) if ahead.size else last
             if count:
@@ -205,6 +234,7 @@ class ImplicitRunner:
                 outcome.status[me] = Status.STEP_TOO_SMALL
             elif t < last and outcome.taken[me] + outcome.rejected[me] >= control.max_steps:
                 outcome.status[me] = Status.TOO_MANY_STEPS
+        single.boundary(state, 1.0)
         if control.step_log:
             _keep(log, me, outcome)
 
@@ -277,5 +307,4 @@ class ImplicitRunner:
 def _keep(log: list[np.ndarray], me: int, outcome: Outcome) -> None:
     """Keep the steps of a trajectory, in as many rows as they need."""
     outcome.step_log = with_room(outcome.step_log, max(len(log), len(outcome.step_log)))
-    for step, row in enumerate(log):
-        outcome.step_log[step, : row.size, me] = row
+    outcome.step_log[: len(log), :, me] = log

@@ -15,6 +15,8 @@ for products).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ergode.trajectories.arrays.conjugate_residuals import (
@@ -112,6 +114,14 @@ class Krylov:
             before, left = left, root_mean_square(r)
             stalled, turns = left > STALLED * before, turns + 1
         return x * self._scale, left
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The longest step that is advised."""
+        return {"longest": np.array(self.longest)}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        self.longest = float(state["longest"])
 
     def _kept(self) -> tuple[np.ndarray, np.ndarray]:
         return self._directions[: self._filled], self._images[: self._filled]

@@ -13,6 +13,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.trajectories.arrays.arguments import Out, Run, Workspace
 from ergode.trajectories.arrays.group import (
+    DIRECTION,
     OVER,
     REALS,
     STAGE,
@@ -20,6 +21,11 @@ from ergode.trajectories.arrays.group import (
     WHOLES,
     Kept,
 )
+
+
+def name_of(number: int) -> str:
+    """What the checkpoint of a trajectory is of."""
+    return f"trajectory {number} of arrays"
 
 
 def empty_kept(device: Device, precision: Precision) -> Kept:
@@ -50,9 +56,11 @@ def in_launches(
         ``launch(w)`` takes up to ``w.kept.budget`` steps.
     """
     kept = w.kept
+    # A step begins with the slope there, and with a direction of the spectral radius.
+    rows, n = 1 + DIRECTION * is_stabilised, run.initial.shape[0]
     arrays: dict[str, Any] = {
         **{name: array for name, array in out._asdict().items() if array.size},
-        "y": w.y, "k": w.k, "whole": kept.whole,
+        "y": w.y, "k": w.k.ravel()[: rows * n], "whole": kept.whole,
     }  # fmt: skip
     if not chooses:
         del arrays["taken"], arrays["rejected"]
@@ -63,7 +71,7 @@ def in_launches(
     if run.delays.values:
         arrays |= {f"past_{name}": array for name, array in w.past._asdict().items()}
     span = float(run.last - run.origin)
-    with checkpoint.single_run(f"trajectory {number} of arrays", device) as single:
+    with checkpoint.single_run(name_of(number), device) as single:
         single.restore(device, arrays)
         while device.get(kept.whole)[STAGE] != OVER:
             launch(w._replace(kept=kept._replace(budget=np.int64(single.steps()))))

@@ -9,7 +9,7 @@ Solution of Large Sparse Positive Definite Systems" (1981), chapter 4).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -113,6 +113,20 @@ class Matrices:
         """The solution, and the size of its residual: none."""
         return self._solve(b), 0.0
 
+    def state(self) -> dict[str, np.ndarray]:
+        """The pattern, and how long it has not grown; nothing of one that cannot grow."""
+        pattern, waits = self._pattern, np.array([self._wait, self._idle])
+        if pattern.nnz in (0, self._field.size**2):
+            return {}
+        return {"rows": pattern.indices, "begins": pattern.indptr, "waits": waits}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        if "rows" in state:
+            rows, shape = state["rows"], self._pattern.shape
+            self._take(csc_array((np.ones(rows.size), rows, state["begins"]), shape=shape))
+            self._wait, self._idle = map(int, state["waits"])
+
     def _widen(self, me: int, t: float, first: np.ndarray) -> bool:
         """Add dependences near a state to the Jacobian's pattern; return whether it grew."""
         field, n = self._field, self._field.size
@@ -131,14 +145,19 @@ class Matrices:
         known = self._pattern
         if field.arrays.in_place or n <= _SMALL:
             refuse_full(n)
-            self._pattern = csc_array(np.ones((n, n)))
+            pattern = csc_array(np.ones((n, n)))
         else:
-            self._pattern = csc_array(known + pattern_of(n, probe))
-        more = self._pattern.nnz > known.nnz
+            pattern = csc_array(known + pattern_of(n, probe))
+        more = bool(pattern.nnz > known.nnz)
         if more:
-            self._colours = colours_of(self._pattern)
-            self._band = _band_of(self._pattern) if n > _SMALL else None
-        return bool(more)
+            self._take(pattern)
+        return more
+
+    def _take(self, pattern: csc_array) -> None:
+        """Colour the columns of a pattern, and look for a band."""
+        n = self._field.size
+        self._pattern, self._colours = pattern, colours_of(pattern)
+        self._band = _band_of(pattern) if n > _SMALL else None
 
     def _differences(
         self, me: int, t: float, y: np.ndarray, f: np.ndarray
