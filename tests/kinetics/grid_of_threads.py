@@ -28,7 +28,7 @@ class Registers:
 
     def array(self, count, kind):
         # As wide as Python's integers, which NumPy's narrower ones do not widen to.
-        return np.zeros(count, np.int64 if kind is np.int32 else np.float64)
+        return np.zeros(count, np.int64 if kind in (np.int32, np.int64) else np.float64)
 
 
 class WithYields(ast.NodeTransformer):

@@ -87,7 +87,15 @@ from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, project, renew_sums
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
-from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, BlockSystem, Workspace
+from ergode.kinetics.tables import (
+    FIXED,
+    NONNEGATIVE,
+    PLUG,
+    PRESSURE,
+    STIRRED,
+    BlockSystem,
+    Workspace,
+)
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -172,10 +180,11 @@ def begin_zone(system, workspace, vectors, history, out):
 def put_amounts(method, vectors, count, turn, stage, turns, species_count):
     """Compute the amounts of a turn, into `vectors.new`; ends in a barrier."""
     y, U = vectors.y, vectors.stages
+    row = stage & NONNEGATIVE
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         total = y[i]
         for j in no_unroll(range(stage)):
-            total += method.a[stage, j] * U[j * count + i]
+            total += method.a[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
             total *= 1.0 + _WARMER
         vectors.new[i] = total
@@ -257,6 +266,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
     """Solve for a stage; `vectors.trial` is dy/dt at its amounts."""
     first, stride = thread_rank(), thread_count()
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
+    row = stage & NONNEGATIVE
     electrons, squares = 1.0, 1.0
     if PLASMA:
         electrons, squares = charges(system.thermo.charge, vectors.y, workspace.reduced)
@@ -271,7 +281,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
         for i in no_unroll(range(first, count, stride)):
             total = 0.0
             for j in no_unroll(range(stage)):
-                total += method.c[stage, j] * U[j * count + i]
+                total += method.c[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
             total = total / h + (trial[i] if stage > 0 else vectors.change[i])
             if DYNAMIC and turns.last == turns.later:
                 total += method.gammas[stage] * h * vectors.in_time[i]
@@ -503,10 +513,18 @@ def integrate_block(
     rates, tail = system.rates, system.tail_count * system.tail_count
     shared = cuda.shared.array(0, real)
     mine = scratch[cuda.blockIdx.x]
-    pivoting = _REDUCTION + 4 * system.tail.size
     longer = width
     if POWERS:
         longer += system.powers.start.size - 1 + system.powers.species.size
+    # Indices of entries are then places in shared memory.
+    matrix = system.entry_count
+    # Stages reuse the memory of the tail, which is in registers by then.
+    stages = matrix - tail
+    k = stages + method.m.size * count
+    products = max(matrix, k) if DYNAMIC else k
+    reductions = max(matrix, products + system.flows.triple.size)
+    reduced = reductions + _REDUCTION
+    pivoting = reduced + 4 * system.tail.size
     a = pivoting + longer
     b = a + longer
     c = b + width
@@ -516,28 +534,24 @@ def integrate_block(
     g = f + width
     h = g + (invariants + 3) * invariants
     i = h + several
-    matrix = i + system.entry_count
-    # Stages reuse the memory of the tail, which is in registers by then.
-    stages = matrix - tail
-    k = stages + method.m.size * count
-    products = max(matrix, k) if DYNAMIC else k
-    slots = rates.slot_start.size - 1
+    values = system.flows.value_count
+    slots = values + rates.slot_start.size - 1
     slopes = slots + (slope_count(rates) if THIRD_BODIES else 0)
     saved = slopes + rates.order.size
     partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     volumes = partners + species
     columns = volumes + 3 * count
     workspace = Workspace(
-        mine[0:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
+        mine[values:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
         mine[partners:volumes], shared[f : f + species],
-        mine[columns : columns + system.flows.value_count],
+        mine[0:values],
         shared[products : products + system.flows.triple.size], mine[0:0], shared[h:i],
-        shared[0:_REDUCTION],
+        shared[reductions:reduced],
     )  # fmt: skip
     vectors = StepVectors(
         shared[pivoting:a], shared[a:b], shared[b : b + count], shared[c:d], shared[d : d + count],
-        mine[volumes:columns], shared[stages:k], shared[i:matrix], shared[e:f], shared[g:h],
-        shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
+        mine[volumes:columns], shared[stages:k], shared[0:matrix], shared[e:f], shared[g:h],
+        shared[reduced:pivoting], cuda.local.array(TILE, real),
     )  # fmt: skip
     integrate_from_queue(
         system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
