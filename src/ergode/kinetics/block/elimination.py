@@ -145,42 +145,54 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
 def invert_tile(tile, count, scratch):
     """Invert the dense matrix in the registers of all threads, by Gauss-Jordan without pivoting.
 
-    A thread holds every eighth column and every `ACROSS`-th row. The row and the column of a pivot
-    pass through shared memory. Successive pivots alternate between the two halves of `scratch`, so
-    each pivot takes one barrier. Ends in a barrier; returns whether the pivots are finite and not
-    zero.
+    A thread holds every eighth column and every `ACROSS`-th row. Pivots are taken in pairs, whose
+    rows and columns pass through shared memory. Successive pairs alternate between the two halves
+    of `scratch`, so each takes one barrier. Ends in a barrier; returns whether the determinants of
+    the pairs are finite and not zero.
     """
     tid = cuda.threadIdx.x & NONNEGATIVE
     column, row = tid & 7, tid >> 3
     sound = True
-    # Within a chunk the tile's row and column of the pivot, c // ACROSS and c // 8, are the same.
+    # Within a chunk the tile's row and column of the pivots, c // ACROSS and c // 8, are the same.
     for c in unroll(range(0, TAIL, SAME_TILE)):
-        for step in range(SAME_TILE if c < count else 0):
-            half = (step & 1) * 2 * TAIL
-            own_row = row == c % ACROSS + step
-            own_column = column == c % 8 + step
+        for step in range(0, SAME_TILE if c < count else 0, 2):
+            half = (step & 2) * 2 * TAIL
+            # In a row or a column of the pair: zero or one.
+            up, left = row - (c % ACROSS + step), column - (c % 8 + step)
+            own_row, own_column = up == 0 or up == 1, left == 0 or left == 1
             if own_row:
                 for b in range(TILE_COLUMNS):
-                    scratch[half + column + 8 * b] = tile[c // ACROSS * TILE_COLUMNS + b]
+                    value = tile[c // ACROSS * TILE_COLUMNS + b]
+                    scratch[(half + up * TAIL + column + 8 * b) & NONNEGATIVE] = value
             if own_column:
                 for a in range(TILE_ROWS):
-                    scratch[half + TAIL + row + a * ACROSS] = tile[a * TILE_COLUMNS + c // 8]
+                    value = tile[a * TILE_COLUMNS + c // 8]
+                    scratch[(half + (2 + left) * TAIL + row + a * ACROSS) & NONNEGATIVE] = value
             cuda.syncthreads()
-            pivot = scratch[half + c + step]
-            sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
-            inverse = 1.0 / pivot
+            n = half + c + step
+            upper, right = scratch[n], scratch[n + 1]
+            lower, corner = scratch[n + TAIL], scratch[n + TAIL + 1]
+            determinant = upper * corner - right * lower
+            sound = sound and abs(determinant) > 0.0 and abs(determinant) < INFINITY
+            inverse = 1.0 / determinant
+            # The inverse of the pair's own matrix.
+            upper, right, lower, corner = (
+                corner * inverse, -right * inverse, -lower * inverse, upper * inverse,
+            )  # fmt: skip
             for b in range(TILE_COLUMNS):
-                scaled = scratch[half + column + 8 * b] * inverse
+                one, two = scratch[half + column + 8 * b], scratch[half + TAIL + column + 8 * b]
+                first, second = upper * one + right * two, lower * one + corner * two
+                if b == c // 8 and own_column:
+                    first, second = (upper, lower) if left == 0 else (right, corner)
                 for a in range(TILE_ROWS):
-                    tile[a * TILE_COLUMNS + b] -= scratch[half + TAIL + row + a * ACROSS] * scaled
-                if own_row:
-                    tile[c // ACROSS * TILE_COLUMNS + b] = scaled
-            if own_column:
-                for a in range(TILE_ROWS):
-                    factor = scratch[half + TAIL + row + a * ACROSS]
-                    tile[a * TILE_COLUMNS + c // 8] = -factor * inverse
-                if own_row:
-                    tile[c // ACROSS * TILE_COLUMNS + c // 8] = inverse
+                    value = tile[a * TILE_COLUMNS + b]
+                    if b == c // 8 and own_column:
+                        value = 0.0
+                    value -= scratch[half + 2 * TAIL + row + a * ACROSS] * first
+                    value -= scratch[half + 3 * TAIL + row + a * ACROSS] * second
+                    if a == c // ACROSS and own_row:
+                        value = first if up == 0 else second
+                    tile[a * TILE_COLUMNS + b] = value
     cuda.syncthreads()
     return sound
 

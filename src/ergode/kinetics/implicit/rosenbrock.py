@@ -474,7 +474,7 @@ _REDUCTION = 32
 def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
-    fixed = _REDUCTION + 4 * system.tail.size + 7 * (n + 1) + (several + 3) * several
+    fixed = _REDUCTION + 8 * system.tail.size + 7 * (n + 1) + (several + 3) * several
     fixed += 2 * system.powers.size if system.powers else 0
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
@@ -524,7 +524,7 @@ def integrate_block(
     products = max(matrix, k) if DYNAMIC else k
     reductions = max(matrix, products + system.flows.triple.size)
     reduced = reductions + _REDUCTION
-    pivoting = reduced + 4 * system.tail.size
+    pivoting = reduced + 8 * system.tail.size
     a = pivoting + longer
     b = a + longer
     c = b + width
