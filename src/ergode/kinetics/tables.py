@@ -356,6 +356,7 @@ class Segments(NamedTuple):
     # -1 if none does, or -2 - place, where the part of a row that is too long for one warp is
     # stored.
     label: np.ndarray
+    single: int  # first segment from which every segment is a row of at most one term
     row: np.ndarray  # int32 [long_row_count]: rows in several parts, the longest first
     # int32 [long_row_count]: where the places of each begin and end.
     start: np.ndarray

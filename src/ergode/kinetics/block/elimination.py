@@ -14,6 +14,7 @@ from ergode.kinetics.block.collectives import ALL
 from ergode.kinetics.block.schedule import (
     BETWEEN_WORDS,
     CHUNK,
+    SINGLES_AT_ONCE,
     SLOPE_WIDTH,
     SLOPES_AT_ONCE,
     WARP,
@@ -49,10 +50,10 @@ def block_slopes(system, values, y, matrix, partial):
     for k in no_unroll(range(thread, system.entry_count, threads)):
         matrix[k & NONNEGATIVE] = 0.0
     cuda.syncthreads()
-    for base in no_unroll(range(thread, count, 2 * threads)):
+    for base in no_unroll(range(thread, sums.single, 2 * threads)):
         segment = base & NONNEGATIVE
         other = segment + threads
-        second = other if other < count else segment
+        second = (other if other < sums.single else segment) & NONNEGATIVE
         label, another = sums.label[segment], sums.label[second]
         here = ((segment >> 5) * (SLOPE_WIDTH * WARP) + (segment & 31)) & NONNEGATIVE
         there = ((second >> 5) * (SLOPE_WIDTH * WARP) + (second & 31)) & NONNEGATIVE
@@ -72,8 +73,26 @@ def block_slopes(system, values, y, matrix, partial):
             total -= value[k] * y[(a >> 16) & 0xFFFF] * y[(a >> 32) & 0xFFFF]
             more -= value[k + 1] * y[(b >> 16) & 0xFFFF] * y[(b >> 32) & 0xFFFF]
         put_segment(label, total, partial, matrix, 0)
-        if other < count:
+        if other < sums.single:
             put_segment(another, more, partial, matrix, 0)
+    for base in no_unroll(range(sums.single, count, SINGLES_AT_ONCE * threads)):
+        item = cuda.local.array(SINGLES_AT_ONCE, np.int64)
+        value = cuda.local.array(SINGLES_AT_ONCE, real)
+        target = cuda.local.array(SINGLES_AT_ONCE, np.int64)
+        for k in unroll(range(SINGLES_AT_ONCE)):
+            # Beyond the last, the last one is repeated.
+            segment = min(base + thread + k * threads, count - 1) & NONNEGATIVE
+            place = (segment >> 5) * (SLOPE_WIDTH * WARP) + (segment & 31)
+            item[k], target[k] = sums.item[place & NONNEGATIVE], sums.label[segment] >> 8
+        cuda.syncwarp()
+        for k in unroll(range(SINGLES_AT_ONCE)):
+            value[k] = values[item[k] & 0xFFFF]
+        cuda.syncwarp()
+        for k in unroll(range(SINGLES_AT_ONCE)):
+            a = item[k]
+            if target[k] >= 0:
+                total = value[k] * y[(a >> 16) & 0xFFFF] * y[(a >> 32) & 0xFFFF]
+                matrix[target[k] & NONNEGATIVE] = -total
     block_rows(sums, partial, matrix, 0)
 
 
@@ -139,6 +158,8 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
             if i < count and j < count:
                 value = matrix[(front + i * count + j) & NONNEGATIVE]
             tile[a * TILE_COLUMNS + b] = value
+    # What follows may use the memory of the tail.
+    cuda.syncthreads()
     return invert_tile(tile, count, scratch) and sound
 
 

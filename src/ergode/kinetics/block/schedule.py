@@ -43,9 +43,10 @@ from ergode.kinetics.tables import (
 FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 20, 4, 12
 """Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
 between the tail and the others."""
-SUM_WORDS, BETWEEN_WORDS, SLOPES_AT_ONCE = SUM_WIDTH // 4, BETWEEN_WIDTH // 2, 2 * SLOPE_WIDTH
-"""Items of a segment; and terms of entries of the Jacobian that a thread computes at once."""
-PRODUCTS_AT_ONCE = 5
+SUM_WORDS, BETWEEN_WORDS = SUM_WIDTH // 4, BETWEEN_WIDTH // 2
+"""Items of a segment."""
+PRODUCTS_AT_ONCE, SLOPES_AT_ONCE, SINGLES_AT_ONCE = 5, 2 * SLOPE_WIDTH, 4
+"""Loads of a thread that overlap: for complexes, and for entries of the Jacobian."""
 CHUNK = 4
 """Rounds whose items are loaded together, while those of the chunk before are worked on."""
 WARP = 32
@@ -106,10 +107,14 @@ def segments_of(
     warps = _in_warps(parts)
     target, rest = list[int](), list[int]()
     slots: list[list[int | None]] = []
+    single = 0
     for warp in warps:
         segments = [segment for _, cut in warp for segment in cut]
         segments += [[] for _ in range(WARP - len(segments))]
-        slots += _apart(segments, width, banks or [0] * len(rows))
+        alone = max(map(len, segments)) < 2
+        laid = _apart(segments, 1 if alone else width, banks or [0] * len(rows))
+        slots += [terms + [None] * (width - len(terms)) for terms in laid]
+        single = single if alone else len(slots)
         for row, cut in warp:
             target += [row] + [-1] * (len(cut) - 1)
             rest += range(len(cut) - 1, -1, -1)
@@ -126,11 +131,11 @@ def segments_of(
                 order.append(read)
     long = np.array(long_rows, np.int32).reshape(-1, 3)
     # Turns of adding neighbours, until every row of the warp is one sum.
-    most = np.array(rest).reshape(-1, WARP).max(axis=1, initial=0)
+    most = np.array(rest, np.int64).reshape(-1, WARP).max(axis=1, initial=0)
     turns = np.ceil(np.log2(most + 1)).astype(int).repeat(WARP)
-    label = np.array(target) << 8 | turns << 5 | np.array(rest)
+    label = np.array(target, np.int64) << 8 | turns << 5 | np.array(rest, np.int64)
     return (
-        Segments(item, label.astype(np.int32), *(long[:, k].copy() for k in range(3))),
+        Segments(item, label.astype(np.int32), single, *(long[:, k].copy() for k in range(3))),
         np.array(order, np.int64),
     )
 
@@ -139,10 +144,10 @@ Part = tuple[int, list[list[int]]]
 
 
 def _in_warps(parts: Sequence[Part]) -> list[list[Part]]:
-    """Group rows so that no row is split between warps; groups of several rows come first."""
+    """Group rows so that no row is split between warps, the longest rows first."""
     warps: list[list[Part]] = []
     free: list[list[int]] = [[] for _ in range(WARP + 1)]
-    for part in sorted(parts, key=lambda part: -len(part[1])):
+    for part in sorted(parts, key=lambda part: (-len(part[1]), -len(part[1][0]))):
         size = len(part[1])
         lanes = next((lanes for lanes in range(size, WARP + 1) if free[lanes]), None)
         if lanes is None:

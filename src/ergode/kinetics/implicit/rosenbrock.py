@@ -166,7 +166,6 @@ def begin_zone(system, workspace, vectors, history, out):
     if first == 0:
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
-        vectors.new[count] = 1.0
     barrier()
     conserved(invariants, y, vectors.gram, workspace.reduced)
     if not DYNAMIC:
@@ -188,6 +187,8 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count):
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
             total *= 1.0 + _WARMER
         vectors.new[i] = total
+    if thread_rank() == 0:
+        vectors.new[count] = 1.0
     barrier()
 
 
@@ -474,20 +475,21 @@ _REDUCTION = 32
 def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
-    fixed = _REDUCTION + 8 * system.tail.size + 7 * (n + 1) + (several + 3) * several
-    fixed += 2 * system.powers.size if system.powers else 0
+    fixed = _REDUCTION + (5 if dynamic else 3) * (n + 1) + (several + 3) * several
+    fixed += system.powers.size if system.powers else 0
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
 def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
-    """Numbers for the matrix, stages and products.
+    """Numbers for the matrix and for what reuses the memory of its tail.
 
-    Stages reuse the memory of the matrix's tail, which is in registers by then. So do products,
-    unless they are needed while the matrix is being filled.
+    The tail is in registers when the stages are computed. Products, amounts and changes of a stage
+    are there too, unless they are needed while the matrix is being filled.
     """
-    tail, products = system.tail_count**2, system.flows.triple.size
-    stages = stage_count * system.pivot.size
-    behind = max(tail, stages) + products if dynamic else max(tail, stages + products)
+    tail, stages = system.tail_count**2, stage_count * system.pivot.size
+    others = system.flows.triple.size + 2 * (system.pivot.size + 1) + 8 * system.tail.size
+    others += system.powers.size if system.powers else 0
+    behind = max(tail, stages) + others if dynamic else max(tail, stages + others)
     return system.entry_count - tail + behind
 
 
@@ -518,22 +520,22 @@ def integrate_block(
         longer += system.powers.start.size - 1 + system.powers.species.size
     # Indices of entries are then places in shared memory.
     matrix = system.entry_count
-    # Stages reuse the memory of the tail, which is in registers by then.
     stages = matrix - tail
     k = stages + method.m.size * count
     products = max(matrix, k) if DYNAMIC else k
-    reductions = max(matrix, products + system.flows.triple.size)
-    reduced = reductions + _REDUCTION
-    pivoting = reduced + 8 * system.tail.size
-    a = pivoting + longer
+    new = products + system.flows.triple.size
+    trial = new + longer
+    pivoting = trial + width
+    end = pivoting + 8 * system.tail.size
+    reductions = max(matrix, end)
+    a = reductions + _REDUCTION
     b = a + longer
     c = b + width
     d = c + width
-    e = d + width
-    f = e + width
-    g = f + width
-    h = g + (invariants + 3) * invariants
-    i = h + several
+    e = d + (width if DYNAMIC else 0)
+    f = e + (width if DYNAMIC else 0)
+    g = f + (invariants + 3) * invariants
+    h = g + several
     values = system.flows.value_count
     slots = values + rates.slot_start.size - 1
     slopes = slots + (slope_count(rates) if THIRD_BODIES else 0)
@@ -543,15 +545,14 @@ def integrate_block(
     columns = volumes + 3 * count
     workspace = Workspace(
         mine[values:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
-        mine[partners:volumes], shared[f : f + species],
+        mine[partners:volumes], shared[e : min(e + species, f)],
         mine[0:values],
-        shared[products : products + system.flows.triple.size], mine[0:0], shared[h:i],
-        shared[reductions:reduced],
+        shared[products:new], mine[0:0], shared[g:h], shared[reductions:a],
     )  # fmt: skip
     vectors = StepVectors(
-        shared[pivoting:a], shared[a:b], shared[b : b + count], shared[c:d], shared[d : d + count],
-        mine[volumes:columns], shared[stages:k], shared[0:matrix], shared[e:f], shared[g:h],
-        shared[reduced:pivoting], cuda.local.array(TILE, real),
+        shared[a:b], shared[new:trial], shared[b : b + count], shared[trial:pivoting],
+        shared[d : min(d + count, e)], mine[volumes:columns], shared[stages:k], shared[0:matrix],
+        shared[c:d], shared[f:g], shared[pivoting:end], cuda.local.array(TILE, real),
     )  # fmt: skip
     integrate_from_queue(
         system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
