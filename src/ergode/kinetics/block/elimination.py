@@ -97,7 +97,7 @@ def block_slopes(system, values, y, matrix, partial):
 
 
 def eliminate_entry(item, matrix, inverse):
-    """a_ij -= a_ik a_kj / a_kk"""
+    """Subtract a_ik a_kj / a_kk from a_ij."""
     factor = matrix[(item >> 16) & 0xFFFF] * inverse[(item >> 48) & 0xFFFF]
     matrix[item & 0xFFFF] -= factor * matrix[(item >> 32) & 0xFFFF]
 
@@ -219,12 +219,12 @@ def invert_tile(tile, count, scratch):
 
 
 def factor_of(item, matrix, inverse):
-    """a_ik / a_kk"""
+    """The factor a_ik / a_kk of an item."""
     return matrix[(item >> 16) & 0xFFFF] * inverse[(item >> 32) & 0xFFFF]
 
 
 def subtract_known(item, factor, x):
-    """x_i -= x_k a_ik / a_kk, in the lanes of a warp."""
+    """Subtract the factor times x_k from x_i; all lanes of a warp call this together."""
     x[item & 0xFFFF] -= factor * x[(item >> 32) & 0xFFFF]
     cuda.syncwarp()
 

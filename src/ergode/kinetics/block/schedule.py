@@ -380,7 +380,8 @@ def _sums_of(
     slots = sums.item.ravel()
     filled = np.flatnonzero(slots < order.size)
     place = np.empty(order.size, np.int64)
-    place[order[slots[filled]]] = by_warp(np.arange(slots.size).reshape(sums.item.shape)).argsort()[filled]
+    laid = by_warp(np.arange(slots.size).reshape(sums.item.shape))
+    place[order[slots[filled]]] = laid.argsort()[filled]
     complex_of = np.zeros((-(-width // 4) * 4, sums.label.size), np.int64)
     complex_of.reshape(-1)[filled] = flows.complex[order[slots[filled]]]
     begin = flows.source_start.astype(np.int64)
