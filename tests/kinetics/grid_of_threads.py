@@ -1,8 +1,8 @@
 """A block of CUDA threads played by Python generators, to run the text of a kernel.
 
 A function that waits for other threads becomes a generator: at a barrier it yields the barrier's
-name.  One thread runs at a time, until it waits.  The order of the threads is turned round after
-every barrier, so that a barrier that is missing makes a difference.
+name.  One thread runs at a time, until it waits.  The order of the threads after a barrier is
+random, so that a barrier that is missing makes a difference.
 """
 
 import ast
@@ -122,7 +122,7 @@ class Block:
     def run(self, *arguments):
         arguments = _wide(arguments)
         kernels = [self._run_thread(arguments) for _ in range(self.threads)]
-        ready, waiting, backwards = deque(range(self.threads)), {}, True
+        ready, waiting, order = deque(range(self.threads)), {}, np.random.default_rng(1)
         with np.errstate(all="ignore"):
             while ready:
                 self.thread = ready.popleft()
@@ -133,8 +133,7 @@ class Block:
                 there = waiting.setdefault(barrier, [])
                 there.append(self.thread)
                 if len(there) == count:
-                    ready.extend(sorted(there, reverse=backwards))
-                    backwards = not backwards
+                    ready.extend(order.permutation(there).tolist())
                     del waiting[barrier]
         assert not waiting, f"not all threads reach a barrier: {waiting}"
 

@@ -110,6 +110,9 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
     tid, program, pivots = cuda.threadIdx.x & NONNEGATIVE, system.factorization, system.pivots
     for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
         matrix[system.pivot[i]] += diagonal
+    if tid == 0:
+        # Items that do nothing multiply zero by it.
+        inverse[0] = 1.0
     cuda.syncthreads()
     sound = True
     items, place = program.item, tid
