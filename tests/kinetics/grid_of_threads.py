@@ -7,6 +7,7 @@ random, so that a barrier that is missing makes a difference.
 
 import ast
 import re
+import sys
 from collections import deque
 
 import numpy as np
@@ -59,6 +60,36 @@ def with_yields(text):
     return ast.unparse(ast.fix_missing_locations(WithYields(waiting).visit(tree)))
 
 
+class Watched:
+    """Shared memory that records what a warp reads or changes, and another warp changed or read.
+
+    All since the last barrier of the block.  A number that is set to its own value is not changed.
+    """
+
+    def __init__(self, block, memory):
+        self.block, self.memory = block, memory
+        self.size, self.shape = memory.size, memory.shape
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return Watched(self.block, self.memory[index])
+        self._note(index, self.block.readers, self.block.changers)
+        return self.memory[index]
+
+    def __setitem__(self, index, value):
+        if value != self.memory[index]:
+            self._note(index, self.block.changers, self.block.changers, self.block.readers)
+        self.memory[index] = value
+
+    def _note(self, index, own, *others):
+        place, warp = self.memory[index : index + 1].ctypes.data, self.block.thread >> 5
+        for other in others:
+            if other.get(place, set()) - {warp}:
+                frame = sys._getframe(2)
+                self.block.races.add((frame.f_code.co_name, frame.f_lineno))
+        own.setdefault(place, set()).add(warp)
+
+
 class Block:
     """One block; what its kernel calls `cuda`."""
 
@@ -70,6 +101,7 @@ class Block:
         self.local = Registers()
         self.atomic = self
         self.memory = np.zeros(shared_count)
+        self.races, self.readers, self.changers = set(), {}, {}
         self.threadIdx = Coordinate(lambda: self.thread)
         self.blockDim = Coordinate(lambda: threads)
         self.blockIdx = Coordinate(lambda: 0)
@@ -86,6 +118,10 @@ class Block:
         text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
         exec(with_yields(text), module)
         self.kernel = module[source.entries[0]]
+
+    def watch(self):
+        """Record races from now on, in `races`."""
+        self.memory = Watched(self, self.memory)
 
     def array(self, *_):
         return self.memory
@@ -133,6 +169,9 @@ class Block:
                 there = waiting.setdefault(barrier, [])
                 there.append(self.thread)
                 if len(there) == count:
+                    if barrier == "block":
+                        self.readers.clear()
+                        self.changers.clear()
                     ready.extend(order.permutation(there).tolist())
                     del waiting[barrier]
         assert not waiting, f"not all threads reach a barrier: {waiting}"

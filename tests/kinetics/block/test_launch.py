@@ -56,6 +56,22 @@ def test_cuda_kernel_run_in_python_is_the_cpu_kernel(case, method):
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["rodas4", "asymptotic"])
+def test_no_warp_reads_what_another_changes(method):
+    """Between two barriers; a short run of a network of several warps."""
+    network, initial, stop, threads = CASES["chain"]
+    _, zones, launch = launch_of(network, initial, threads, method, limit=3)
+    grid = np.array([0.0, stop])
+    block = Block(launch.kernel.source("cuda"), launch.threads, launch.shared_bytes // 8)
+    block.watch()
+    scratch, counter = np.zeros((1, launch.scratch_count)), np.zeros(1, np.int32)
+    found = empty_outcome(zones, grid)
+    block.run(*launch.arguments(zones.history, grid, scratch, counter, found))
+    assert found.taken.item() + found.repeated.item() >= 3
+    assert not block.races
+
+
 @pytest.mark.parametrize("method", ["rodas4", "asymptotic", "quasi-steady-state"])
 def test_a_block_follows_conditions_as_a_thread_does(method):
     law = ergode.Arrhenius(1e3, 0.0, 9e3)

@@ -111,8 +111,8 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
     for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
         matrix[system.pivot[i]] += diagonal
     if tid == 0:
-        # Items that do nothing multiply zero by it.
-        inverse[0] = 1.0
+        # Missing variables refer to this one.
+        inverse[system.pivot.size] = 1.0
     cuda.syncthreads()
     sound = True
     items, place = program.item, tid

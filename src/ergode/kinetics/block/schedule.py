@@ -357,9 +357,9 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
         blocked.tail_count,
         blocked.between(tail_is_target=True),
         blocked.between(tail_is_target=False),
-        program_of(blocked.factorization(), (0, 0, 0, 0), threads),
-        rounds_of(forward, (count, 0, 0, 0), WARP),
-        rounds_of(backward, (count, 0, 0, 0), WARP),
+        program_of(blocked.factorization(), (0, 0, 0, count), threads),
+        rounds_of(forward, (count, 0, count, 0), WARP),
+        rounds_of(backward, (count, 0, count, 0), WARP),
         blocked.entry_count,
         system.powers,
     )
@@ -482,7 +482,7 @@ class _Blocked:
                     terms.append((self.places[order[i], order[k]], int(order[k])))
         reads = [place for place, _ in terms]
         sums, laid = segments_of(rows, dict.fromkeys(rows), BETWEEN_WIDTH, reads)
-        fields = np.array([*(terms[k] for k in laid), (0, 0)])[sums.item]
+        fields = np.array([*(terms[k] for k in laid), (0, size)])[sums.item]
         pairs = (fields[0::2], fields[1::2])
         words = packed(*(pair[..., k] for pair in pairs for k in range(2)))
         return sums._replace(item=by_warp(words))
