@@ -233,6 +233,20 @@ def test_cuda_agrees_with_cpu(fern, method):
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+def test_cuda_repeats_every_bit(fern, method):
+    zones = TYPE_IA | {"temperature": np.linspace(4e9, 8e9, 160)}
+    run = [
+        ergode.kinetics.integrate(
+            fern, times=[0, 1e-9], method=method, rtol=1e-3, device="cuda", **zones
+        )["mass_fraction"].values
+        for _ in range(10)
+    ]
+    for other in run[1:]:
+        np.testing.assert_array_equal(other, run[0])
+
+
+@pytest.mark.cuda
 def test_cuda_many_zones_of_a_small_network():
     """Enough of them that the network is written out."""
     amounts = np.linspace(0.5, 1.0, 20_000)
