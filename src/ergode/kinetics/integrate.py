@@ -27,11 +27,12 @@ from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
     bindings_of_state,
+    check_isobars,
     check_range,
 )
 from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
-from ergode.kinetics.tables import CLOSED, FIXED, PLUG, STIRRED, Outcome
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
@@ -270,6 +271,11 @@ def integrate(
         electrons = zones.amounts[:, : len(network.species)] @ mechanism.thermo.charge
         history = zones.history
         check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
+        if zones.heating == PRESSURE:
+            check_isobars(
+                equation_of_state, history.temperature[:, 0], history.density[:, 0],
+                zones.amounts[:, : len(network.species)], mechanism.thermo.charge,
+            )  # fmt: skip
         hottest = float(history.temperature.max())
         if hottest < _COLDEST_STAR:
             warn(

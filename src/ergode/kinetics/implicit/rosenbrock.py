@@ -53,6 +53,7 @@ from ergode.kinetics.implicit.system import (
     Isobar,
     add_inflow,
     add_outflow,
+    add_temperature_direction,
     add_temperature_rate,
     change_at,
     coefficients,
@@ -324,7 +325,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago = 0.0, 0.0, 0.0
     after_reject, ends, sound, finite = False, False, True, True
-    hot, dense = 0.0, 0.0
+    hot, dense, capacity = 0.0, 0.0, 0.0
     dilution = 0.0, 0.0
     isobar = isobar_of(system.thermo, history.density[0], y, workspace.reduced)
     while place < grid.size:
@@ -340,16 +341,22 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     system, method, workspace, vectors, history, turn, turns, step, isobar
                 )
             change_at(system, workspace, new, trial)
-            capacity, renewal = 0.0, 0.0
+            renewal = 0.0
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
             if FLOW == STIRRED and not reactions_alone:
                 renewal = history.inflow[species_count + 1]
                 add_inflow(history.inflow, renewal, new, trial, species_count)
-            if HEATING != FIXED:
-                capacity = add_temperature_rate(
+            if HEATING != FIXED and (turn < turns.warmer or stage > 0):
+                heat = add_temperature_rate(
                     system, workspace, hot, dense, new, trial, history.inflow, renewal
                 )
+                capacity = heat if turn == 0 else capacity
+            elif HEATING != FIXED:
+                add_temperature_direction(
+                    system, workspace, hot, dense, new, change, trial, history.inflow, renewal,
+                    capacity,
+                )  # fmt: skip
             if FLOW == PLUG:
                 set_age_rate(history.inflow, dense, reactions_alone, trial, species_count)
             if turn == 0:

@@ -78,6 +78,12 @@ def finish_step(method, absolute, rtol, vectors):
         below = (-total - ROUNDING * size) / (least + relative)
         if below > ratio:
             ratio = below
+        # W U = f of the first stage.
+        early = y[i] + U[i]
+        if vectors.change[i] > 0.0 and early < -ROUNDING * size:
+            below = early / (rtol * (early - y[i]))
+            if below > ratio:
+                ratio = below
         part += ratio * ratio
     return part
 
