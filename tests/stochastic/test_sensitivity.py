@@ -23,6 +23,8 @@ def test_sensitivities_are_those_of_theory_and_sharper_than_independent_ones():
     assert found.sel(parameter="mu")["standard_error"][2, 0] < 0.5 * independent
     with pytest.raises(ergode.ModelError, match="neither a parameter"):
         ergode.stochastic.sensitivities(IMMIGRATION_DEATH, times=times, parameters=["beta"])
+    with pytest.raises(ergode.ModelError, match="parameters has 'mu' twice; expected it once"):
+        ergode.stochastic.sensitivities(IMMIGRATION_DEATH, times=times, parameters=["mu", "mu"])
 
 
 def sensitivities(**options):

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name, check_text, integer, is_finite_number, sequence
+from ergode.core.arguments import (
+    by_name,
+    check_once,
+    check_text,
+    integer,
+    is_finite_number,
+    sequence,
+)
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
@@ -87,8 +94,8 @@ def sensitivities(
     Raises
     ------
     ModelError
-        A name is not a parameter, or its value is zero; the functional returns neither a number
-        nor a DataArray of numbers, or of other shapes on both sides.
+        A name is not a parameter or is given twice, or its value is zero; the functional returns
+        neither a number nor a DataArray of numbers, or of other shapes on both sides.
     PlanError
         The step is not between 0 and 1, or a realization failed.
 
@@ -129,6 +136,7 @@ def sensitivities(
     names = numbers if parameters is None else sequence("parameters", parameters, "names")
     for name in names:
         check_text("sensitivities", "a parameter", name)
+    check_once("parameters", names)
     network.evaluate_parameters(dict.fromkeys(names, 1.0))
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     for name, value in by_name("initial", initial, "values").items():

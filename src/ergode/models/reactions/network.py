@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import by_name, did_you_mean, sequence
+from ergode.core.arguments import by_name, check_once, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.core.words import counted
@@ -233,9 +233,7 @@ class ReactionNetwork:
                 raise ModelError(
                     f"continuous has {name!r}, which is not a species of the network{hint}"
                 )
-        if len(set(self.continuous)) < len(self.continuous):
-            twice = next(name for name in self.continuous if self.continuous.count(name) > 1)
-            raise ModelError(f"continuous has '{twice}' twice")
+        check_once("continuous", self.continuous)
         for k in self.reactions.delays:
             if self.flows[k]:
                 raise ModelError(
