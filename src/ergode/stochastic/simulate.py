@@ -228,7 +228,6 @@ def simulate(
         choice("rounding", rounding, get_args(Rounding))
     asked = methods.named(method)
     whole = asked is None or asked.whole
-    control = step_control(asked, tolerance, step, grid, max_firings)
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
     device = devices.resolve(device)
@@ -244,6 +243,7 @@ def simulate(
     tables = build(
         network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
     )
+    control = step_control(asked, tables, tolerance, step, grid, max_firings)
     every = layout.count * decided(MEMBERS, len(numbers))
     request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
