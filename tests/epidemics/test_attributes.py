@@ -252,7 +252,7 @@ def test_it_tells_what_it_is():
         ),
         (
             lambda: run(model(By("sex", {"f": SPLIT}))),
-            r"node \d+ has the sex m, for which the model",
+            r"node \d+ has the sex 'm', for which the model",
         ),
         (
             lambda: run(model(By("age", [SPLIT, SPLIT], groups=[10, 18]))),
