@@ -139,3 +139,18 @@ def test_the_page_lists_what_a_formula_may_have():
         assert np.isfinite(Expression(text).evaluate({"A": 2.0, "B": 3.0}))
     words = set(re.findall(r"\w+", Expression.__doc__.partition("Parameters")[0]))
     assert words >= {*expressions.FUNCTIONS, *expressions.DRAWS, "pi", "time"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("A > 1", True), ("1 < A < 3", True), ("not A", True), ("A > 1 or B > 1", True),
+        ("A > 1 if B > 1 else False", True), ("True", True), ("busy", True), ("very", True),
+        ("A", False), ("-A", False), ("A if B > 1 else 0", False), ("level", False), ("2", False),
+        ("abs(A > 1)", False), ("time", False),
+    ],
+)  # fmt: skip
+def test_numbers_are_no_conditions(text, holds):
+    rules = {"busy": "A > 3", "very": "busy", "level": "A + 3"}
+    rules = {name: Expression(rule) for name, rule in rules.items()}
+    assert expressions.is_condition(Expression(text), rules) == holds

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,39 @@ def number_or_expression(
     if isinstance(value, bool | np.bool_) or not math.isfinite(number):
         raise ModelError(f"{what} is {value!r}; expected a finite number or a formula")
     return number
+
+
+def check_condition(
+    expression: Expression, what: str, rules: Mapping[str, Expression] = MappingProxyType({})
+) -> None:
+    """Refuse a number where a condition is expected; rules may be conditions.
+
+    Raises a ModelError if it is a number; the message begins with `what`.
+    """
+    if not is_condition(expression, rules):
+        text = quoted(expression.text)
+        raise ModelError(
+            f"{what} {text} is a number; expected a condition such as '{expression.text:.60} > 0'"
+        )
+
+
+def is_condition(
+    expression: Expression, rules: Mapping[str, Expression] = MappingProxyType({})
+) -> bool:
+    """Whether a formula is a comparison, a combination of conditions, or always true or false."""
+
+    def holds(node: ast.expr) -> bool:
+        if isinstance(node, ast.IfExp):
+            return holds(node.body) and holds(node.orelse)
+        if isinstance(node, ast.Name):
+            return node.id in rules and holds(rules[node.id].tree)
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, ast.Not)
+        if isinstance(node, ast.Constant):
+            return node.value in (0.0, 1.0)
+        return isinstance(node, ast.Compare | ast.BoolOp)
+
+    return holds(expression.tree)
 
 
 @lru_cache(maxsize=65536)

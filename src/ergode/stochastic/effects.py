@@ -81,8 +81,9 @@ class Wholeness:
         `by` is the formula of the size that an event gives the compartment, if it does.
         """
         volume = 1.0 if size is None else self._fixed(size)
-        divisor = None if size is None else self.naming.inline(by or Expression(size)).tree
-        return self._both(expression.tree, volume, divisor and ast.unparse(divisor))[1]
+        divisor = None if size is None else self.naming.inline(by or Expression(size))
+        text = None if divisor is None else ast.unparse(divisor.tree)
+        return self._both(expression.tree, volume, text)[1]
 
     def _fixed(self, size: str) -> Any:
         """The size of a compartment; not a number if it changes."""

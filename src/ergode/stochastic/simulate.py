@@ -25,7 +25,7 @@ from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
-from ergode.models.expressions import Expression
+from ergode.models.expressions import Expression, check_condition
 from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, REPLICATES_MOST, Layout, lay_out, replicates_apart
@@ -303,12 +303,21 @@ def _condition(
 
     Raises a PlanError if the output needs a stop condition, and none is given.
     """
+    if stop is None and kind.needs_stop:
+        raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
+    return condition_of(network, stop)
+
+
+def condition_of(network: ReactionNetwork, stop: str | None) -> Expression | None:
+    """A stop condition.
+
+    Raises a ModelError if it is a number, or uses a name the network does not have.
+    """
     if stop is None:
-        if kind.needs_stop:
-            raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
         return None
     condition = Expression(stop)
     network.check_formula(condition, "stop")
+    check_condition(condition, "stop", network.rules)
     return condition
 
 
