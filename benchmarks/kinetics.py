@@ -24,7 +24,8 @@ VERSIONS = {"version 1": 12.5, "version 2": 5.1, "near the memory limit": 1.3}
 def type_ia(options, network, count, method):
     """A public call that burns `count` equal zones, in steps as the published codes take them."""
     return partial(
-        integrate, network, times=[0.0, 1e-9], rtol=1e-3, method=method, reference_control=True,
+        integrate, network, times=[0.0, 1e-9], rtol=1e-3, method=method,
+        reference_control=method == "asymptotic",
         max_steps=10**6, conservation_tolerance=1.0, device=options.place,
         **TYPE_IA | {"temperature": np.full(count, 7e9)},
     )  # fmt: skip

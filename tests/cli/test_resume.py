@@ -70,6 +70,13 @@ def test_the_keys_of_a_run_file(run_file, tmp_path):
     assert other.stderr.count("\n") == 1
 
 
+def test_a_quiet_run_into_a_zarr_store_is_quiet(run_file):
+    path = run_file.with_name("decay.zarr")
+    done = invoke("run", run_file, "--output", path, "--quiet")
+    assert (done.exit_code, done.output) == (0, "")
+    assert ergode.open_dataset(path)["amount"].sizes["replicate"] == 7
+
+
 def test_what_has_no_parts_and_no_scheduler(run_file, tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("ergode.cli.run"), "_PATIENCE", 0.1)
     refused = [

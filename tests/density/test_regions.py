@@ -61,6 +61,20 @@ def test_probability_of_a_region_is_of_second_order_by_its_level():
     assert errors["boolean"][2] > 3 * errors["plane"][2]
 
 
+@pytest.mark.parametrize("side", [1, -1])  # the region, or what it leaves out
+def test_a_region_thinner_than_a_cell_is_told(ball, side):
+    cells = views.cells_at(ball)
+    width = float(cells.attrs["width"][0])
+
+    def strip(half, middle):
+        return lambda x: side * (half**2 - (x[:, 0] - middle) ** 2)
+
+    for middle in MEAN[0] + np.linspace(-0.5, 0.5, 11) * width:
+        with pytest.warns(ergode.AccuracyWarning, match="is thinner than the cells that hold"):
+            ergode.density.region_probability(cells, level=strip(0.2 * width, middle))
+        ergode.density.region_probability(cells, level=strip(1.1 * width, middle))
+
+
 def test_a_region_is_one_function(ball):
     cells = views.cells_at(ball)
     for given, message in (

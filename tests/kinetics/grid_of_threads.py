@@ -1,12 +1,13 @@
 """A block of CUDA threads played by Python generators, to run the text of a kernel.
 
 A function that waits for other threads becomes a generator: at a barrier it yields the barrier's
-name.  One thread runs at a time, until it waits.  The order of the threads is turned round after
-every barrier, so that a barrier that is missing makes a difference.
+name.  One thread runs at a time, until it waits.  The order of the threads after a barrier is
+random, so that a barrier that is missing makes a difference.
 """
 
 import ast
 import re
+import sys
 from collections import deque
 
 import numpy as np
@@ -28,7 +29,7 @@ class Registers:
 
     def array(self, count, kind):
         # As wide as Python's integers, which NumPy's narrower ones do not widen to.
-        return np.zeros(count, np.int64 if kind is np.int32 else np.float64)
+        return np.zeros(count, np.int64 if kind in (np.int32, np.int64) else np.float64)
 
 
 class WithYields(ast.NodeTransformer):
@@ -59,6 +60,36 @@ def with_yields(text):
     return ast.unparse(ast.fix_missing_locations(WithYields(waiting).visit(tree)))
 
 
+class Watched:
+    """Shared memory that records what a warp reads or changes, and another warp changed or read.
+
+    All since the last barrier of the block.  A number that is set to its own value is not changed.
+    """
+
+    def __init__(self, block, memory):
+        self.block, self.memory = block, memory
+        self.size, self.shape = memory.size, memory.shape
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return Watched(self.block, self.memory[index])
+        self._note(index, self.block.readers, self.block.changers)
+        return self.memory[index]
+
+    def __setitem__(self, index, value):
+        if value != self.memory[index]:
+            self._note(index, self.block.changers, self.block.changers, self.block.readers)
+        self.memory[index] = value
+
+    def _note(self, index, own, *others):
+        place, warp = self.memory[index : index + 1].ctypes.data, self.block.thread >> 5
+        for other in others:
+            if other.get(place, set()) - {warp}:
+                frame = sys._getframe(2)
+                self.block.races.add((frame.f_code.co_name, frame.f_lineno))
+        own.setdefault(place, set()).add(warp)
+
+
 class Block:
     """One block; what its kernel calls `cuda`."""
 
@@ -70,6 +101,7 @@ class Block:
         self.local = Registers()
         self.atomic = self
         self.memory = np.zeros(shared_count)
+        self.races, self.readers, self.changers = set(), {}, {}
         self.threadIdx = Coordinate(lambda: self.thread)
         self.blockDim = Coordinate(lambda: threads)
         self.blockIdx = Coordinate(lambda: 0)
@@ -86,6 +118,10 @@ class Block:
         text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
         exec(with_yields(text), module)
         self.kernel = module[source.entries[0]]
+
+    def watch(self):
+        """Record races from now on, in `races`."""
+        self.memory = Watched(self, self.memory)
 
     def array(self, *_):
         return self.memory
@@ -122,7 +158,7 @@ class Block:
     def run(self, *arguments):
         arguments = _wide(arguments)
         kernels = [self._run_thread(arguments) for _ in range(self.threads)]
-        ready, waiting, backwards = deque(range(self.threads)), {}, True
+        ready, waiting, order = deque(range(self.threads)), {}, np.random.default_rng(1)
         with np.errstate(all="ignore"):
             while ready:
                 self.thread = ready.popleft()
@@ -133,8 +169,10 @@ class Block:
                 there = waiting.setdefault(barrier, [])
                 there.append(self.thread)
                 if len(there) == count:
-                    ready.extend(sorted(there, reverse=backwards))
-                    backwards = not backwards
+                    if barrier == "block":
+                        self.readers.clear()
+                        self.changers.clear()
+                    ready.extend(order.permutation(there).tolist())
                     del waiting[barrier]
         assert not waiting, f"not all threads reach a barrier: {waiting}"
 

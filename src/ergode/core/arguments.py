@@ -299,6 +299,13 @@ def check_switch(owner: str, name: str, value: Any) -> None:
         raise ModelError(f"{owner}: {name} is {value!r}; expected True or False")
 
 
+def refuse_idle(**options: tuple[bool, str]) -> None:
+    """Refuse options that change nothing: whether one is given and does not, and why."""
+    for name, (is_idle, why) in options.items():
+        if is_idle:
+            raise PlanError(f"{name} has no effect: {why}; leave it out")
+
+
 def check_text(owner: str, name: str, value: Any) -> None:
     """Refuse a name that is not text.
 

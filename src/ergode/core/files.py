@@ -14,12 +14,16 @@ import re
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ergode.core.errors import PlanError, WriteError
+
+if TYPE_CHECKING:
+    import xarray
 
 MARK = "ergode_version"
 """Attribute of a saved dataset: the version of this library that wrote it."""
@@ -160,6 +164,13 @@ def is_own_netcdf(path: Path) -> bool:
             return MARK in file.attrs
     except (OSError, RuntimeError):
         return False
+
+
+def write_store(dataset: xarray.Dataset, folder: Path) -> None:
+    """Write a dataset as a Zarr store, without Zarr's warnings of text and metadata."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dataset.to_zarr(folder, mode="w", consolidated=True)
 
 
 def is_own_store(path: Path) -> bool:

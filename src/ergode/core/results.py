@@ -305,7 +305,7 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bo
     written = dataset.assign_attrs({files.MARK: ergode.__version__})
     with files.new_file(path, overwrite=overwrite, written_here=_OWN[path.suffix]) as partial:
         if store:
-            written.to_zarr(partial, mode="w")
+            files.write_store(written, partial)
         else:
             file = files.SafeFile(partial)
             try:

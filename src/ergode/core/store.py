@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -177,9 +176,7 @@ class Store:
         folder = self._folder((part.start, part.stop))
         try:
             with files.new_file(folder) as partial:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # Zarr's, of text and of consolidated metadata
-                    done.dataset.to_zarr(partial, mode="w", consolidated=True)
+                files.write_store(done.dataset, partial)
                 record = {
                     "files": _digest_of_files(partial),
                     "kind": kind_of(done.dataset),

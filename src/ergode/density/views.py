@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.arguments import integer, names_in
-from ergode.core.errors import PlanError
+from ergode.core.errors import AccuracyWarning, PlanError
+from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.density.grid.lattice import Lattice
 
 if TYPE_CHECKING:
     import xarray
+
+# A function that bends by more than this part of its change in a cell is far from linear there.
+_BENT = 0.22
+_TOLD = 1e-3  # probability in such cells, above which it is told
 
 
 def cells_at(
@@ -166,12 +171,18 @@ def region_probability(
     level : function, optional
         Instead: maps points to numbers that are positive in the region, negative outside, and
         smooth across its edge, such as ``lambda x: x[:, 0] - 1``. A cell on the edge counts by the
-        fraction of it that lies inside; the error is of second order.
+        fraction of it that lies inside; the error is of second order. A region should not be
+        thinner than a cell.
 
     Raises
     ------
     PlanError
         Both functions or none are given, or a function returns an invalid value.
+
+    Warns
+    -----
+    AccuracyWarning
+        The region of `level`, or what it leaves out, is thinner than a cell.
 
     Examples
     --------
@@ -226,12 +237,25 @@ def _fractions_inside(
     at = _one_each("level", level, points)
     width = np.asarray(cells.attrs["width"], float)
     axes = np.reshape(cells.attrs["axes"], (width.size, -1))
-    square = np.zeros(len(points))
+    square, bend = np.zeros(len(points)), np.zeros(len(points))
     for d in range(width.size):
         half = 0.5 * width[d] * axes[:, d]
-        change = _one_each("level", level, points + half) - _one_each("level", level, points - half)
+        ends = [_one_each("level", level, points + side * half) for side in (1, -1)]
+        change, second = ends[0] - ends[1], ends[0] + ends[1] - 2 * at
+        # Whether the parabola through the centre and both ends crosses the edge in the cell.
+        turns = abs(change) < 2 * abs(second)
+        top = at - 0.125 * np.divide(change**2, second, out=np.zeros_like(at), where=turns)
+        crosses = (ends[0] * ends[1] < 0) | (turns & (ends[0] * top < 0))
+        bend = np.maximum(bend, np.where(crosses, 0.5 * abs(second), 0.0))
         square += change**2
     slope = np.sqrt(square)
+    share = float(cells["mass"].values @ (bend > _BENT * slope))
+    if share > _TOLD:
+        warn(
+            f"the region of level, or what it leaves out, is thinner than the cells that hold "
+            f"{100 * share:.3g} % of the probability; use a smaller width",
+            AccuracyWarning,
+        )
     # Where the function is flat, a cell is entirely on one side of the edge, or on the edge.
     ratio = np.divide(at, slope, out=np.copysign(np.where(at == 0, 0.0, 1.0), at), where=slope > 0)
     return np.clip(0.5 + ratio, 0.0, 1.0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from ergode.core import resident, results
+from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
 from ergode.core.launch import check_room
 from ergode.core.resident import beside
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Output = Literal["counts", "statistics", "line_list"]
 
+_LEVELS = 0.025, 0.25, 0.5, 0.75, 0.975  # of quantiles
 _STATUS = Variable(
     "status", (SWEPT, "replicate"), "uint8", "1", "how the replicate ended (see Status)"
 )
@@ -285,13 +287,15 @@ def collector(
     scenario: Scenario,
     grid: np.ndarray,
     shape: Shape,
-    quantiles: Sequence[float],
+    quantiles: Sequence[float] | None,
 ) -> Collector:
     """The collector of an output.
 
-    Raises a PlanError if the output or a level is unknown, or memory is short, or the host makes
-    the output and it should stay on the device.
+    Raises a PlanError if the output or a level is unknown, or levels are for another output, or
+    memory is short, or the host makes the output and it should stay on the device.
     """
+    is_idle = quantiles is not None and output != "statistics"
+    refuse_idle(quantiles=(is_idle, f"output={output!r} has none, output='statistics' has them"))
     contacts = scenario.contacts
     columns = compartment_count * len(scenario.strata)
     each = (shape.replicates, grid.size, columns, contacts.node_count)
@@ -320,7 +324,8 @@ def collector(
                 f"output='statistics' is for fewer than 2^31 nodes, because it sums squares of "
                 f"counts; the network has {contacts.node_count:,}. Use output='counts'"
             )
-        levels = [float(level) for level in np.atleast_1d(quantiles)]
+        asked = _LEVELS if quantiles is None else quantiles
+        levels = [float(level) for level in np.atleast_1d(asked)]
         if not all(0.0 <= level <= 1.0 for level in levels):
             raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
         needed = shape.point_count * CountStatistics.bytes_needed(*each)

@@ -59,7 +59,7 @@ def simulate(
     device: str | devices.Device = "auto",
     keep_on_device: bool = False,
     output: Output = "counts",
-    quantiles: Sequence[float] = (0.025, 0.25, 0.5, 0.75, 0.975),
+    quantiles: Sequence[float] | None = None,
     precision: Precision | Literal["auto"] = "auto",
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
@@ -144,8 +144,8 @@ def simulate(
         ``"statistics"``: mean, variance
         (time, compartment) and quantile(level, time, compartment) over replicates.
         ``"line_list"``: every case, its infector and the times of its stages.
-    quantiles : sequence of float
-        Levels for ``output="statistics"``.
+    quantiles : sequence of float, optional
+        Levels for ``output="statistics"``; the default is 0.025, 0.25, 0.5, 0.75 and 0.975.
     precision : {"auto", "float32", "float64"}
         Type of times and draws. In float32 times have a relative error of 6e-8. If that is too
         coarse for the shortest holding time of the model in a run of this length, float32 is

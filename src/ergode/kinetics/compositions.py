@@ -22,6 +22,33 @@ _MASS_FIRST = re.compile(r"(\d+)-?([A-Za-z]+)")
 _MASS_LAST = re.compile(r"([A-Za-z]+)-?(\d+)")
 
 
+def by_zone(name: str, given: Any, more: str = "") -> np.ndarray:
+    """One number, or one for each zone; `more` tells what else may be given.
+
+    Raises a ModelError if it is neither.
+    """
+    try:
+        rows = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError, OverflowError):
+        expected = (
+            f"a number, one for each zone{more}" if more else "a number, or one for each zone"
+        )
+        raise ModelError(f"{name} is {given!r}; expected {expected}") from None
+    if rows.ndim != 1 or not rows.size:
+        raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
+    return rows
+
+
+def check_signs(name: str, rows: np.ndarray, *, may_vanish: bool = False) -> None:
+    """Check that numbers [zone, ...] are finite and positive, or not negative."""
+    bad = ~(np.isfinite(rows) & ((rows >= 0) if may_vanish else (rows > 0)))
+    if bad.any():
+        expected = "finite number, 0 or more" if may_vanish else "positive, finite number"
+        raise ModelError(
+            f"{name} is {rows[bad][0]:g} in zone {np.argwhere(bad)[0][0]}; expected a {expected}"
+        )
+
+
 def composition_of(
     network: ReactionNetwork, given: Any, what: str = "initial"
 ) -> dict[int, np.ndarray]:
@@ -44,16 +71,8 @@ def composition_of(
         name = network.species[i].name
         if i in found:
             raise ModelError(f"{what} has the species '{name}' twice")
-        try:
-            row = np.atleast_1d(np.asarray(value, np.float64))
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(f"{what} '{key}' is {value!r}; expected a number") from None
-        if row.ndim != 1 or not row.size:
-            raise ModelError(f"{what} '{key}' has shape {row.shape}; expected one for each zone")
-        bad = ~(np.isfinite(row) & (row >= 0))
-        if bad.any():
-            zone = int(np.argmax(bad))
-            raise ModelError(f"{what} '{key}' is {row[zone]:g} in zone {zone}; expected 0 or more")
+        row = by_zone(f"{what} '{key}'", value)
+        check_signs(f"{what} '{key}'", row, may_vanish=True)
         found[i] = row
     return found
 

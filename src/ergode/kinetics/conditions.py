@@ -14,7 +14,7 @@ from ergode.core.arguments import choice
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
-from ergode.kinetics.compositions import composition_of, molar_masses
+from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, VOLUME, ConditionHistory
@@ -373,23 +373,8 @@ def _values(
         if dark:
             rows[np.abs(rows) < _ROUNDING] = 0.0
     else:
-        try:
-            rows = np.atleast_1d(np.asarray(value, np.float64))
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(
-                f"{name} is {value!r}; expected a number, one for each zone, a Trajectory or a "
-                "function of time"
-            ) from None
-        if rows.ndim != 1 or not rows.size:
-            raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
-        rows = rows[:, None]
-    bad = ~(np.isfinite(rows) & ((rows >= 0) if dark else (rows > 0)))
-    if bad.any():
-        zone = int(np.argwhere(bad)[0][0])
-        raise ModelError(
-            f"{name} is {rows[bad][0]:g} in zone {zone}; expected a "
-            f"{'finite number, 0 or more' if dark else 'positive, finite number'}"
-        )
+        rows = by_zone(name, value, ", a Trajectory or a function of time")[:, None]
+    check_signs(name, rows, may_vanish=dark)
     return times, rows
 
 

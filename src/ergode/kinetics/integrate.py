@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, log, resident, results
-from ergode.core.arguments import check_switch, integer, time_grid
+from ergode.core.arguments import check_switch, integer, refuse_idle, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import Abandoned, AccuracyWarning, ModelError
 from ergode.core.foreign import on_host
@@ -27,11 +27,12 @@ from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
     bindings_of_state,
+    check_isobars,
     check_range,
 )
 from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
-from ergode.kinetics.tables import CLOSED, FIXED, PLUG, STIRRED, Outcome
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
@@ -270,6 +271,11 @@ def integrate(
         electrons = zones.amounts[:, : len(network.species)] @ mechanism.thermo.charge
         history = zones.history
         check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
+        if zones.heating == PRESSURE:
+            check_isobars(
+                equation_of_state, history.temperature[:, 0], history.density[:, 0],
+                zones.amounts[:, : len(network.species)], mechanism.thermo.charge,
+            )  # fmt: skip
         hottest = float(history.temperature.max())
         if hottest < _COLDEST_STAR:
             warn(
@@ -294,6 +300,9 @@ def integrate(
         "use fewer times or zones",
     )
     check_switch("integrate", "reference_control", reference_control)
+    refuse_idle(reference_control=(
+        reference_control and chosen.implicit, f"method '{chosen.name}' is implicit"
+    ))  # fmt: skip
     check_switch("integrate", "neutrino_losses", neutrino_losses)
     if neutrino_losses and (zones.heating == FIXED or not mechanism.nuclear):
         raise ModelError(

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
-from ergode.kinetics.compositions import composition_of, molar_masses
+from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
@@ -202,14 +202,6 @@ class PlugFlow:
 
 
 def _positive(name: str, given: Any) -> np.ndarray:
-    try:
-        found = np.atleast_1d(np.asarray(given, np.float64))
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{name} is {given!r}; expected a number, or one for each zone") from None
-    if found.ndim != 1 or not found.size:
-        raise ModelError(f"{name} has shape {found.shape}; expected one value for each zone")
-    bad = ~(np.isfinite(found) & (found > 0))
-    if bad.any():
-        zone = int(np.argmax(bad))
-        raise ModelError(f"{name} is {found[zone]:g} in zone {zone}; expected a positive number")
+    found = by_zone(name, given)
+    check_signs(name, found)
     return found

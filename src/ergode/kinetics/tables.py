@@ -348,15 +348,15 @@ class Workspace(NamedTuple):
 class Segments(NamedTuple):
     """Sums over rows for many threads."""
 
-    # int64 [width, segment_count]: the k-th term of every segment: indices of 16 bits each, the
-    # first in the lowest bits. Segments fill whole warps.
+    # int64 [warp_count * word_count * WARP]: the terms of every segment: indices of 16 bits each,
+    # the first in the lowest bits. Segments fill whole warps.
     item: np.ndarray
-    # int32 [segment_count]: row that begins with this segment; -1 if none does; or -2 - place,
-    # where the part of a row that is too long for one warp is stored.
-    target: np.ndarray
-    # int32 [segment_count]: number of following segments that belong to the same row.
-    rest: np.ndarray
-    joined: int  # first segment from which every segment is a whole row
+    # int32 [segment_count]: number of following segments that belong to the same row (5 bits);
+    # turns in which the warp adds neighbours (3 bits); and the row that begins with this segment,
+    # -1 if none does, or -2 - place, where the part of a row that is too long for one warp is
+    # stored.
+    label: np.ndarray
+    single: int  # first segment from which every segment is a row of at most one term
     row: np.ndarray  # int32 [long_row_count]: rows in several parts, the longest first
     # int32 [long_row_count]: where the places of each begin and end.
     start: np.ndarray
@@ -371,18 +371,16 @@ class Segments(NamedTuple):
 class Program(NamedTuple):
     """Rounds of items."""
 
-    # int64 [round_count + AHEAD, thread_count]: four indices each, the first in the lowest bits;
-    # the last rounds do nothing.
+    # int64 [round_count * thread_count]: four indices each, the first in the lowest bits.
     item: np.ndarray
-    # int32 [level_count + 2]: where the rounds of each level begin; the last twice.
-    level: np.ndarray
+    level: np.ndarray  # int32 [level_count + 1]: rounds of each level; then zero
 
 
 class BlockFlows(NamedTuple):
     """Sums over the flows of a network: net changes, or gains and then losses."""
 
     triple: np.ndarray  # int64 [complex_count]: the amounts that make a complex
-    sums: Segments  # value and complex of each term
+    sums: Segments  # complex of each term; its value is at [warp, term, lane]
     # As in `Flows`, in the order of the values.
     source_start: np.ndarray
     source: np.ndarray
@@ -409,12 +407,15 @@ class BlockSystem(NamedTuple):
     tail: np.ndarray
     tail_count: int  # their matrix is the last `tail_count` squared entries, by rows
     # Sums from the other variables to the tail (forward substitution), and from the tail to the
-    # others (back substitution): entry and variable k of x_i -= sum of a_ik x_k / a_kk.
+    # others (back substitution): entry and variable k of x_i -= sum of a_ik x_k / a_kk, two terms
+    # a word.
     gather: Segments
     scatter: Segments
     # Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
+    # The rounds of a level are filled up to whole chunks, and a chunk of nothing follows.
     factorization: Program
-    # int64 [round_count + AHEAD, WARP]: variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
+    # int64 [round_count * WARP]: variable i, entry and variable k of x_i -= a_ik x_k / a_kk; whole
+    # chunks, of which the last does nothing.
     forward: np.ndarray
     backward: np.ndarray
     entry_count: int  # entries of the factors; the first is zero

@@ -12,7 +12,7 @@ import numpy as np
 
 from ergode import trajectories
 from ergode.core import devices, kernels
-from ergode.core.arguments import number
+from ergode.core.arguments import number, refuse_idle
 from ergode.core.compiler.language import UserFunction, option, real, unroll
 from ergode.core.errors import InterruptionWarning, ModelError
 from ergode.core.status import Status
@@ -71,6 +71,7 @@ def bank_of(
     )  # fmt: skip
     span = float(np.ptp(asked.times))
     longest = number("step", step, above=0) if step is not None else span / _STEPS
+    refuse_idle(step=(step is not None and noise is None, "there is no noise"))
     if field.diffusion is not None:
         field = dataclasses.replace(field, diffusion=None, correlation=None)
     return Bank(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ergode.core import checkpoint as checkpoints
 from ergode.core import devices, launch, resident, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import check_switch, choice, integer
+from ergode.core.arguments import check_switch, choice, integer, refuse_idle
 from ergode.core.divide import StorePath, alone, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
@@ -362,6 +362,11 @@ def gather(
     if rtol is not None and (step is not None or noisy.is_noisy):
         why = "a step is given" if step is not None else "there is noise"
         raise PlanError(f"rtol is for adaptive steps, but {why}; expected step or rtol")
+    at_rest = not asked.measurements
+    refuse_idle(
+        regularise=(regularise and at_rest, "there are no measurements"),
+        resample_below=(bool(resample_below) and at_rest, "there are no measurements"),
+    )
     if step is None and noisy.is_noisy and grid.size > 1:
         step = float(np.ptp(grid)) / _STEPS
     if resample_below is None:

@@ -16,6 +16,7 @@ from ergode.core.arguments import (
     choice,
     did_you_mean,
     integer,
+    refuse_idle,
     replicate_numbers,
     time_grid,
 )
@@ -226,6 +227,7 @@ def simulate(
     condition = _condition(network, stop, output, kind)
     if rounding is not None:
         choice("rounding", rounding, get_args(Rounding))
+    refuse_idle(rounding=(rounding is not None and not network.events, "there are no events"))
     asked = methods.named(method)
     whole = asked is None or asked.whole
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))

@@ -16,6 +16,7 @@ from ergode.core.arguments import (
     choice,
     integer,
     number,
+    refuse_idle,
     replicate_numbers,
     sequence,
     time_grid,
@@ -66,6 +67,9 @@ if TYPE_CHECKING:
     import xarray
 
 
+_MAX_STEPS = 1_000_000
+
+
 def _axis_of(arguments: Mapping[str, Any]) -> Axis:
     """The replicates of a call, or else the slowest dim of its trajectories."""
     if arguments["replicates"] is not None:
@@ -95,7 +99,7 @@ def integrate(
     observables: Sequence[Any] = (),
     observe_from: float | None = None,
     max_step: float | None = None,
-    max_steps: int = 1_000_000,
+    max_steps: int = _MAX_STEPS,
     every_step: bool = False,
     dense_output: bool = False,
     replicates: int | range | None = None,
@@ -385,6 +389,19 @@ def integrate(
             integer("noise_per_step", noise_per_step, 1, 64), first, sharers,
         ), compile, progress,
     )  # fmt: skip
+    one_size = "all trajectories have steps of one size"
+    has_steps = control.is_watched or every_step or dense_output
+    is_equal = chosen.is_fixed or (field.arrays is not None and step is not None and not has_steps)
+    refuse_idle(
+        record=(control.recorded > 1 and not events, "there are no events"),
+        observe_from=(
+            observe_from is not None and not control.is_watched,
+            "there are no events and no observables",
+        ),
+        noise_per_step=(noise_per_step > 1 and field.diffusion is None, "the field has no noise"),
+        max_step=(chosen.is_fixed and control.max_step < np.inf, one_size),
+        max_steps=(is_equal and control.max_steps != _MAX_STEPS, one_size),
+    )
     attrs |= {} if replicates is None else {"replicates": len(numbers), "seed": seed}
     attrs |= {"first_replicate": numbers.start} if numbers.start else {}
     place = problem.device

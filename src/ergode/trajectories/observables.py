@@ -1,9 +1,9 @@
 """Observables: quantities accumulated during the integration, without storing states.
 
 A built-in observable is source text for its variable; a user-defined one is three functions.  All
-observables of a run are combined into one triple of functions in the kernel.  Within a step the
-solution is the cubic Hermite interpolant of both ends.  `max_step` of `integrate` limits the
-interpolation error of long steps.
+observables of a run are combined into one triple of functions in the kernel.  Within a step, or an
+eighth of a step of order eight, the solution is the cubic Hermite interpolant of both ends.
+`max_step` of `integrate` limits the interpolation error of long steps.
 """
 
 from __future__ import annotations

@@ -56,6 +56,22 @@ def test_cuda_kernel_run_in_python_is_the_cpu_kernel(case, method):
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["rodas4", "asymptotic"])
+def test_no_warp_reads_what_another_changes(method):
+    """Between two barriers; a short run of a network of several warps."""
+    network, initial, stop, threads = CASES["chain"]
+    _, zones, launch = launch_of(network, initial, threads, method, limit=3)
+    grid = np.array([0.0, stop])
+    block = Block(launch.kernel.source("cuda"), launch.threads, launch.shared_bytes // 8)
+    block.watch()
+    scratch, counter = np.zeros((1, launch.scratch_count)), np.zeros(1, np.int32)
+    found = empty_outcome(zones, grid)
+    block.run(*launch.arguments(zones.history, grid, scratch, counter, found))
+    assert found.taken.item() + found.repeated.item() >= 3
+    assert not block.races
+
+
 @pytest.mark.parametrize("method", ["rodas4", "asymptotic", "quasi-steady-state"])
 def test_a_block_follows_conditions_as_a_thread_does(method):
     law = ergode.Arrhenius(1e3, 0.0, 9e3)
@@ -102,9 +118,9 @@ def test_a_reactor_by_a_block_is_the_one_by_a_thread():
     )  # fmt: skip
     options = Options(METHODS["rodas4"].runner, 1e-2, None, True, 60)
     run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
-    assert expected.status.item() == 0 and abs(expected.amounts[0, -1, -1] - 1500.0) > 50.0
+    assert expected.status.item() == 0 and abs(expected.amounts[0, -1, -1] - 1500.0) > 20.0
     np.testing.assert_array_equal(found.taken, expected.taken)
-    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-8)
     np.testing.assert_allclose(found.fastest_heating, expected.fastest_heating, rtol=1e-6)
 
 
@@ -214,6 +230,20 @@ def test_cuda_agrees_with_cpu(fern, method):
     np.testing.assert_array_equal(one["status"], other["status"])
     np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-9)
     np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=1e-3)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+def test_cuda_repeats_every_bit(fern, method):
+    zones = TYPE_IA | {"temperature": np.linspace(4e9, 8e9, 160)}
+    run = [
+        ergode.kinetics.integrate(
+            fern, times=[0, 1e-9], method=method, rtol=1e-3, device="cuda", **zones
+        )["mass_fraction"].values
+        for _ in range(10)
+    ]
+    for other in run[1:]:
+        np.testing.assert_array_equal(other, run[0])
 
 
 @pytest.mark.cuda

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ergode.kinetics.block.schedule import program_of, rounds_of, segments_of
+from ergode.kinetics.block.schedule import CHUNK, program_of, rounds_of, segments_of
 
 
 @pytest.mark.parametrize("long", [0, 300])
@@ -16,10 +16,11 @@ def test_segments_cover_every_term_once(long):
     np.testing.assert_array_equal(np.sort(order), np.arange(count))
     weight = np.append(order + 1, 0)  # the term that is none weighs nothing
     totals, partial = np.zeros(9), np.zeros(sums.place_count)
-    owned = np.zeros(sums.target.size, int)
-    for segment, (target, rest) in enumerate(zip(sums.target, sums.rest, strict=True)):
+    owned = np.zeros(sums.label.size, int)
+    for segment, label in enumerate(sums.label.tolist()):
+        target, turns, rest = label >> 8, label >> 5 & 7, label & 31
         assert segment // 32 == (segment + rest) // 32
-        assert rest == 0 or segment < sums.joined
+        assert rest < 1 << turns and turns == sums.label[segment // 32 * 32] >> 5 & 7
         total = weight[sums.item[:, segment : segment + rest + 1]].sum()
         if target != -1:
             owned[segment : segment + rest + 1] += 1
@@ -54,7 +55,8 @@ def test_rounds_of_substitution_wait_for_what_they_use():
     rng = np.random.default_rng(4)
     items = [(i, 1 + 40 * i + k, k, 0) for i in range(40) for k in range(i) if rng.uniform() < 0.15]
     nothing = (40, 0, 0, 0)
-    rounds = rounds_of(items, nothing, 8)
+    rounds = rounds_of(items, nothing, 8).reshape(-1, 8)
+    assert len(rounds) % CHUNK == 0 and (rounds[-CHUNK:] & 0xFFFF == 40).all()
     last_change = {i: -1 for i in range(40)}
     fields = [(rounds >> (16 * k)) & 0xFFFF for k in range(3)]
     found = []
@@ -75,14 +77,19 @@ def test_a_thread_keeps_what_it_adds_to():
     rng = np.random.default_rng(3)
     items = [(int(t), k, 0, 0) for k, t in enumerate(rng.integers(0, 5, 40))]
     program = program_of([items[:25], items[25:]], (9, 99, 0, 0), 8)
-    found = []
-    for first, last in zip(program.level[:-1], program.level[1:], strict=True):
+    rounds = program.item.reshape(-1, 8)
+    found, begin = [], 0
+    for count in program.level:
         owner = {}
-        for step in range(first, last):
+        chunks = -(-count // CHUNK) * CHUNK
+        assert (rounds[begin + count : begin + chunks] & 0xFFFF == 9).all()
+        for step in range(begin, begin + count):
             for lane in range(8):
-                item = int(program.item[step, lane])
+                item = int(rounds[step, lane])
                 target, number = item & 0xFFFF, (item >> 16) & 0xFFFF
                 if target != 9:
                     assert owner.setdefault(target, lane) == lane
                     found.append(number)
+        begin += chunks
     assert sorted(found) == list(range(40))
+    assert len(rounds) == begin + CHUNK and (rounds[begin:] & 0xFFFF == 9).all()

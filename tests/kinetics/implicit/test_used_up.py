@@ -99,3 +99,40 @@ def test_protons_that_end(device):
         found = integrate(network, rtol=rtol, **zone)
         assert np.abs(found["mass_fraction"][0, -1] - exact).max() < rtol
         assert found["conservation_error"].item() < 1e-6
+
+
+def nuclide(name, mass, charge):
+    return ergode.Species(name, mass_number=mass, charge_number=charge)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+def test_traces_that_multiply_are_not_held_down(method, device):
+    """Boron ends within 20 ns: each proton makes three He4, and each of these a proton.
+
+    The traces grow as exp(2.2e9 t) from 1e-30, far below `atol`. A step beyond 1 / (gamma 2.2e9)
+    would take the growth for a decay, to below zero.
+    """
+    network = ergode.ReactionNetwork(
+        [
+            nuclide("p", 1, 1), nuclide("he4", 4, 2), nuclide("b11", 11, 5), nuclide("c14", 14, 6),
+            nuclide("s33", 33, 16), nuclide("cl34", 34, 17),
+        ],
+        [
+            ergode.Reaction("p + b11 -> 3 he4", rate_constant=4.12e7),
+            ergode.Reaction("he4 + b11 -> p + c14", rate_constant=450.0),
+            ergode.Reaction("cl34 -> p + s33", rate_constant=8.3e-10),
+        ],
+    )  # fmt: skip
+    zone = {
+        "times": [0, 1e-9, 3e-9, 5e-9, 1e-7, 1e-2], "density": 1.58e8, "method": method,
+        "initial": {"b11": 0.17, "cl34": 0.83}, "device": device, "max_steps": 500,
+    }  # fmt: skip
+    found = integrate(network, **zone)
+    assert (found["status"] == 0).all() and found["step_count"].item() < 200
+    amounts = found["mass_fraction"][0]
+    boron = amounts.sel(species="b11")
+    assert boron[3] > 0.169 and boron[4] < 1e-6
+    # Of 1e-18: the restoring of sums, whose rounding is 1e-16, leaves them.
+    made = 8.3e-10 * 0.83 * 33 / 34 * found["time"][1:4]
+    np.testing.assert_allclose(amounts.sel(species="s33")[1:4], made, rtol=1e-6)

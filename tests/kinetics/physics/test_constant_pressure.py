@@ -117,3 +117,13 @@ def test_cells_of_molecules_at_constant_pressure():
     )  # fmt: skip
     assert (np.abs(result["temperature"].diff("time")) > 20.0).all()
     np.testing.assert_allclose(found.mass_fraction, x[:, 1], atol=1e-6)
+
+
+def test_an_isobar_without_a_density_is_refused():
+    """Of radiation and pairs; a share of 1e-6 in d ln P / d ln rho is enough."""
+    hot = {"times": [0, 1e-6], "temperature": 7e9, "initial": {"c12": 1.0}, **KEPT}
+    found = integrate(CARBON, density=1e3, rtol=1e-6, **hot)
+    assert found["status"].item() == 0
+    assert found["pressure"][0, 1] == pytest.approx(found["pressure"][0, 0].item(), rel=1e-9)
+    with pytest.raises(ergode.ModelError, match=r"7e\+09 K and 20 g/cm3 in zone 1 radiation and"):
+        integrate(CARBON, density=[1e3, 20.0], **hot)

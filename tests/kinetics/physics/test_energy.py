@@ -68,6 +68,59 @@ def test_the_enthalpy_of_a_zone_that_failed_is_missing():
     assert np.isfinite(found).tolist() == [True, False, True]
 
 
+ALPHA = [
+    "n", "p", "he4", "c12", "o16", "ne20", "mg24", "al27", "si28", "p31", "s32", "cl35", "ar36",
+    "k39", "ca40", "sc43", "ti44", "v47", "cr48", "mn51", "fe52", "co55", "ni56",
+]  # fmt: skip
+
+
+def still(device, **options):
+    """A zone that heats itself for 10 s from nuclear equilibrium: nothing happens."""
+    pytest.importorskip("pynucastro")
+    network = ergode.balanced(ergode.read_reaclib(ALPHA))
+    start = ergode.kinetics.nuclear_equilibrium(
+        network, temperature=6e9, density=1e8, electron_fraction=0.5
+    )["mass_fraction"][0]
+    initial = dict(zip(ALPHA, start.values.tolist(), strict=True))
+    return integrate(
+        network, times=[0, 1e-3, 0.1, 10.0], temperature=6e9, density=1e8, initial=initial,
+        device=device, max_steps=1_000, **options,
+    ), start  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_a_zone_in_equilibrium_stays(device):
+    """Rates of 1e10/s cancel; what the Jacobian misses of the energy, relative to them, matters."""
+    for rtol in (1e-3, 1e-5):
+        found, start = still(device, heating="constant-volume", rtol=rtol)
+        assert found["status"].item() == 0 and found["step_count"].item() < 100
+        assert np.abs(found["temperature"] / 6e9 - 1).max() < rtol
+        assert np.abs(found["mass_fraction"][0] - start).max() < 10 * rtol
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_a_zone_in_equilibrium_stays_with_exact_electrons(heating, method):
+    for rtol in (1e-3, 1e-5):
+        found, start = still(
+            "cpu", heating=heating, rtol=rtol, equation_of_state="helmholtz", method=method
+        )
+        assert found["status"].item() == 0
+        assert np.abs(found["temperature"] / 6e9 - 1).max() < 10 * rtol
+        assert np.abs(found["mass_fraction"][0] - start).max() < 100 * rtol
+
+
+@pytest.mark.exhaustive
+def test_neutrinos_cool_a_zone_in_equilibrium():
+    """In 1e-4 of its energy a second, whatever the tolerance."""
+    options = {"neutrino_losses": True, "equation_of_state": "helmholtz"}
+    tight, _ = still("cpu", heating="constant-volume", rtol=1e-7, **options)
+    for rtol in (1e-3, 1e-4, 1e-5):
+        found, _ = still("cpu", heating="constant-volume", rtol=rtol, **options)
+        assert np.abs(found["temperature"] / tight["temperature"] - 1).max() < 3 * rtol
+
+
 def test_an_energy_error_that_is_too_large_is_warned_of():
     options = {
         "times": [0, 1e-1], "temperature": 2.5e9, "density": 1e7, "initial": {"c12": 1.0},

@@ -193,6 +193,10 @@ def test_matter_of_ones_own_takes_up_what_reactions_release(fern):
     ]
     order = np.log(off[0] / off[1]) / np.log(result["step_count"] / rough["step_count"]).item()
     assert off[0] < 1e-5 and 3.5 < order < 4.5
+    # Pure neutrons have no electrons.
+    bare = ergode.kinetics.integrate(network, **common | {"initial": {"n": 1.0}})
+    assert bare["status"].item() == 0
+    assert bare["mass_fraction"][0, -1].sum("species").values == pytest.approx(1.0, abs=1e-12)
 
 
 def test_equilibrium_is_where_a_long_burn_ends(fern):
@@ -241,12 +245,15 @@ def test_equilibrium_keeps_its_sums(fern):
 def test_screened_and_heated_zones_on_a_device(fern):
     common = {
         "times": [0, 1e-11, 1e-10], "temperature": np.linspace(4e9, 6e9, 4), "density": 1e8,
-        "initial": {"12C": 0.5, "16O": 0.5}, "heating": "constant-volume", "rtol": 1e-5,
-        "screening": "chugunov", "equation_of_state": "degenerate",
+        "heating": "constant-volume", "rtol": 1e-5, "screening": "chugunov",
+        "equation_of_state": "degenerate",
     }  # fmt: skip
-    one, other = (
-        ergode.kinetics.integrate(fern, device=device, **common) for device in ("cpu", "cuda")
-    )
-    np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-8)
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
-    np.testing.assert_allclose(one["pressure"], other["pressure"], rtol=1e-7)
+    for initial in ({"12C": 0.5, "16O": 0.5}, {"n": 1.0}):
+        one, other = (
+            ergode.kinetics.integrate(fern, device=device, initial=initial, **common)
+            for device in ("cpu", "cuda")
+        )
+        assert (one["status"] == 0).all()
+        np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-8)
+        np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
+        np.testing.assert_allclose(one["pressure"], other["pressure"], rtol=1e-7)

@@ -124,8 +124,6 @@ from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
 _ROOM = 64  # events that one event may add, besides contacts and traces
 
 
@@ -285,9 +283,8 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             return False
         slot = pop(queue)
         if slot < 0:
-            if HAS_QUEUES:
-                if pull_triggers(queue, tables, nodes, tables.end, run):
-                    continue
+            if HAS_QUEUES and pull_triggers(queue, tables, nodes, tables.end, run):
+                continue
             return True
         nodes.work[0] += 1
         event = _event_at(queue, slot, nodes)
@@ -310,12 +307,11 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             move = _transmit(event, contacts, tables, nodes, run)
         elif kind == PROGRESS:
             move = _progress(event, tables, nodes, run)
-            if HAS_QUEUES:
-                if move.compartment < 0:
-                    _wait(event, -2 - move.compartment, tables, nodes)
-                    here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
-                    _seek_contacts(queue, event, here, contacts, tables, nodes, run)
-                    continue
+            if HAS_QUEUES and move.compartment < 0:
+                _wait(event, -2 - move.compartment, tables, nodes)
+                here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
+                _seek_contacts(queue, event, here, contacts, tables, nodes, run)
+                continue
         elif kind == SEED:
             seeding = tables.seeding
             compartment = np.int64(seed_compartment(seeding, event.arc))

@@ -35,10 +35,6 @@ from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects, looks_for_cases
 from ergode.epidemics.shared.triggers import decide, gain_of, places_for_line
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
-
-
 _ONLY = np.int64(0)  # a thread has one replicate
 
 
@@ -170,12 +166,12 @@ def detect(queue, contacts, tables, nodes, event, run):
     plan, node, k, stay, time = (
         tables.interventions, event.node, event.arc, event.stay, event.time
     )  # fmt: skip
-    if HAS_SCREENING:
-        if plan.rate[k] > 0.0:  # the next test of this stay, which no infection ends
-            _queue_detection(
-                queue, tables, k, np.int64(nodes.compartment[node]), time, np.int64(event.key),
-                nodes.until[node], node, stay, run,
-            )  # fmt: skip
+    # The next test of this stay, which no infection ends.
+    if HAS_SCREENING and plan.rate[k] > 0.0:
+        _queue_detection(
+            queue, tables, k, np.int64(nodes.compartment[node]), time, np.int64(event.key),
+            nodes.until[node], node, stay, run,
+        )  # fmt: skip
     if not detects(plan, nodes.starts, k, time):
         return
     own_delay = plan.traced[k, 4]

@@ -52,9 +52,6 @@ from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, node_count
 from ergode.epidemics.shared.options import MULTIGRAPH
 from ergode.epidemics.shared.progression import next_compartment_of_stay
 
-# Each option is tested by an `if` of its own: a branch is dropped before it is compiled.
-# ruff: noqa: SIM102
-
 LANES = 256
 
 # Entries of a clock.
@@ -177,9 +174,8 @@ def tick(nodes, clock, rules, schedule, factors, counts, work):
         largest = max(largest, nodes.largest[segment])
     until = schedule.grid_tick[clock[GRID]]
     clock[TICKS] = next_ticks(schedule, clock[START], until, largest)
-    if ADAPTIVE:
-        if clock[STEP] == 0:
-            clock[TICKS] = 0  # a step of length zero computes the hazards
+    if ADAPTIVE and clock[STEP] == 0:
+        clock[TICKS] = 0  # a step of length zero computes the hazards
     if MODULATED:
         clock[CURSOR] = next_cursor(factors, clock[CURSOR], clock[START])
         for layer in range(LAYERS):
@@ -227,15 +223,14 @@ def _weigh(count, nodes, lanes, rules, vaccines, middle, seed, replicate):
     """Weigh the forces of infection on lanes by the factors of the step and of the node."""
     for k in range(count):
         lanes.weighed[k] = real(lanes.pressure[k])
-        if MODULATED:
-            if lanes.pressure[k] > 0:
-                if LAYERS > 1:
-                    weighed = _weighed(nodes, rules, lanes.node[k], lanes.compartment[k])
-                else:
-                    weighed = nodes.factor[0] * real(lanes.pressure[k])
-                lanes.weighed[k] = weighed * susceptibility(
-                    vaccines, lanes.node[k], middle, seed, replicate
-                )
+        if MODULATED and lanes.pressure[k] > 0:
+            if LAYERS > 1:
+                weighed = _weighed(nodes, rules, lanes.node[k], lanes.compartment[k])
+            else:
+                weighed = nodes.factor[0] * real(lanes.pressure[k])
+            lanes.weighed[k] = weighed * susceptibility(
+                vaccines, lanes.node[k], middle, seed, replicate
+            )
 
 
 def _leave(count, nodes, clock, lanes, rules, stages, probabilities, schedule, largest):
@@ -335,11 +330,8 @@ def _choose(
         nodes.moved_since[moved] = arrival_tick(
             stages, schedule, to, end, seed, replicate, here, step + 1
         )
-        if THRESHOLDS:
-            if (rules.susceptible_mask >> to) & 1:
-                nodes.moved_left[moved] = threshold(
-                    rules, schedule, seed, replicate, here, step + 1
-                )
+        if THRESHOLDS and (rules.susceptible_mask >> to) & 1:
+            nodes.moved_left[moved] = threshold(rules, schedule, seed, replicate, here, step + 1)
         moved += 1
     return moved
 
@@ -381,10 +373,9 @@ def _collect_gathering(nodes, lanes, node, last, end, incoming, rules):
                 nodes.pressure[infection, node] = total
                 if rules.susceptible[infection] == compartment:
                     pressure += total
-            if THRESHOLDS:
-                if (rules.susceptible_mask >> compartment) & 1:
-                    nodes.left[node] = max(nodes.left[node] - pressure, 0)
-                    pressure = pressure if nodes.left[node] == 0 else np.int32(0)
+            if THRESHOLDS and (rules.susceptible_mask >> compartment) & 1:
+                nodes.left[node] = max(nodes.left[node] - pressure, 0)
+                pressure = pressure if nodes.left[node] == 0 else np.int32(0)
         lanes.node[count] = node
         lanes.compartment[count] = compartment
         lanes.pressure[count] = pressure
@@ -485,12 +476,14 @@ def _push(node, before, after, outgoing, rules, nodes, first, last, now):
                         continue
                 elif other >= last:
                     break
-                if THRESHOLDS:
-                    if (rules.susceptible_mask >> np.int64(nodes.compartment[other])) & 1:
-                        # The old force of infection applied until now.
-                        since = np.int64(nodes.since[other])
-                        nodes.left[other] -= nodes.pressure[0, other] * (now - since)
-                        nodes.since[other] = now
+                if (
+                    THRESHOLDS
+                    and (rules.susceptible_mask >> np.int64(nodes.compartment[other])) & 1
+                ):
+                    # The old force of infection applied until now.
+                    since = np.int64(nodes.since[other])
+                    nodes.left[other] -= nodes.pressure[0, other] * (now - since)
+                    nodes.since[other] = now
                 channel = infection * LAYERS + layer_of(outgoing, arc)
                 nodes.pressure[channel, other] += change * contribution(rate, outgoing.weights, arc)
                 arc += 1

@@ -178,7 +178,14 @@ class CudaRuns:
                 shared_bytes=self._shared_bytes,
             )  # fmt: skip
 
-        follow(launch, {**store._asdict(), **_told(signals), "moves": moves, "work": work})
+        used = {
+            "since": self._bindings[options.AGED], "bits": self._gathers,
+            "pressure": self._pushes, "left": self._bindings[options.THRESHOLDS],
+            "due": self._bindings[options.SKIPS], "touched": self._bindings[options.SKIPS],
+            "delta": self._pushes,
+        }  # fmt: skip
+        held = {name: array for name, array in store._asdict().items() if used.get(name, True)}
+        follow(launch, {**held, **_told(signals), "moves": moves, "work": work})
         device.run(RUNNING_SUMS, count * layout.column_count, moves, self._at_first)
         return fetch(device, moves), device.get(work)
 

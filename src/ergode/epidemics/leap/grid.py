@@ -29,8 +29,6 @@ from ergode.epidemics.leap.step import NOBODY, column, seed_tick, threshold
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.arcs import node_count_of
 
-# ruff: noqa: SIM102
-
 TILE = 128
 BARRIER_STRIDE = 32
 
@@ -244,10 +242,9 @@ def _begin_seeds(threads, sizes, nodes, tables, moves):
         if PUSHES:
             push_seed(node, compartment, tables.outgoing, rules, padded_count, nodes.delta)
         for source in unroll(range(len(SOURCE_MASK))):
-            if is_in(SOURCE_MASK[source], compartment):
-                if GATHERS:
-                    cuda.atomic.or_(
-                        nodes.bits,
-                        source * np.int64(sizes.tile_count) * 4 + (node >> 5),
-                        np.uint32(np.uint32(1) << np.uint32(node & 31)),
-                    )
+            if GATHERS and is_in(SOURCE_MASK[source], compartment):
+                cuda.atomic.or_(
+                    nodes.bits,
+                    source * np.int64(sizes.tile_count) * 4 + (node >> 5),
+                    np.uint32(np.uint32(1) << np.uint32(node & 31)),
+                )

@@ -59,8 +59,6 @@ from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_
 from ergode.models.holding_times import kernels
 from ergode.models.holding_times.kernels import DETERMINISTIC, HAS_DETERMINISTIC
 
-# ruff: noqa: SIM102
-
 NOBODY = 31  # compartment of the padding after the last node
 COMPARTMENTS_MOST = NOBODY
 TICKS_MOST = 2**30
@@ -185,9 +183,8 @@ def hazard(stages, row, age):
 
 def ending_probability(stages, row, age, length):
     """Probability of the progression in a row of `stages` within `length`, given an age."""
-    if HAS_DETERMINISTIC:
-        if stages.kind[row] == DETERMINISTIC:  # a sum of steps rounds
-            length = fma(age + length, real(ROUNDING_32), length)
+    if HAS_DETERMINISTIC and stages.kind[row] == DETERMINISTIC:  # a sum of steps rounds
+        length = fma(age + length, real(ROUNDING_32), length)
     return kernels.ending_probability(
         stages.kind[row], stages.a[row], stages.b[row], stages.table_time, stages.table_cdf,
         stages.table_start[row], stages.table_start[row + 1], age, length,
@@ -283,11 +280,10 @@ def _ticks_of(schedule, duration):
 
 def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, index):
     """Stored tick of a node that enters a compartment: of entry, or of leaving if sampled."""
-    if SAMPLED:
-        if stages.kind[compartment] >= 0:
-            duration = holding_time_of_stay(stages, compartment, index, seed, replicate, node)
-            ticks = _ticks_of(schedule, duration)
-            return np.int32(min(now + np.int64(ticks), np.int64(2 * TICKS_MOST - 1)))
+    if SAMPLED and stages.kind[compartment] >= 0:
+        duration = holding_time_of_stay(stages, compartment, index, seed, replicate, node)
+        ticks = _ticks_of(schedule, duration)
+        return np.int32(min(now + np.int64(ticks), np.int64(2 * TICKS_MOST - 1)))
     return np.int32(now)
 
 
@@ -315,8 +311,7 @@ def next_ticks(schedule, start, until, largest):
     if TABULATED:
         return np.int64(1)
     ticks = np.int64(schedule.step_ticks)
-    if ADAPTIVE:
-        if largest > 0.0:
-            allowed = schedule.tolerance / (largest * schedule.tick)
-            ticks = min(ticks, np.int64(max(min(allowed, real(TICKS_MOST)), real(1.0))))
+    if ADAPTIVE and largest > 0.0:
+        allowed = schedule.tolerance / (largest * schedule.tick)
+        ticks = min(ticks, np.int64(max(min(allowed, real(TICKS_MOST)), real(1.0))))
     return min(ticks, until - start)

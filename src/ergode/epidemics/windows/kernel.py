@@ -50,8 +50,6 @@ from ergode.epidemics.windows.triggers import (
     window_stop,
 )
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
 THREADS = 256
 HUB = 64  # a warp shares the work on a node with more incoming arcs than this
 _NEVER = float("inf")
@@ -316,9 +314,8 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
                 exchange(paths.queued, mine, 0)
             # Later reads must see all writes before the mark was set.
             fence()
-            if HUBS:
-                if shares > 1:
-                    cuda.syncwarp()
+            if HUBS and shares > 1:
+                cuda.syncwarp()
             row = mine // node_count
             node = mine - row * node_count
             begin = triggers.begin[odd, row]
@@ -335,13 +332,12 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
                 for e in range(first_arc(outgoing, node) + share, end_arc(outgoing, node), shares):
                     other = np.int64(target_of(outgoing, node, e))
                     _wake(tables, paths, queue, waiting, round_number, mine - node + other, stop)
-                    if HAS_TRACING:
-                        if changed > 1:
-                            for f in range(first_arc(outgoing, other), end_arc(outgoing, other)):
-                                _wake(
-                                    tables, paths, queue, waiting, round_number,
-                                    mine - node + np.int64(target_of(outgoing, other, f)), stop,
-                                )  # fmt: skip
+                    if HAS_TRACING and changed > 1:
+                        for f in range(first_arc(outgoing, other), end_arc(outgoing, other)):
+                            _wake(
+                                tables, paths, queue, waiting, round_number,
+                                mine - node + np.int64(target_of(outgoing, other, f)), stop,
+                            )  # fmt: skip
     return worked
 
 

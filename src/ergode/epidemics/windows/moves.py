@@ -41,8 +41,6 @@ from ergode.epidemics.windows.state import (
 from ergode.epidemics.windows.tracing import await_detection, carry_out
 from ergode.epidemics.windows.triggers import BINS, count_move, forget_entries
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
 _NEVER = float("inf")
 
 
@@ -217,10 +215,9 @@ def settle(epidemic, results, place, end):
             _enter(epidemic, results, place, move, stay_of(paths, position))
     if HAS_COUNTERS:
         forget_entries(epidemic, place, end)
-    if HAS_TRACING:
-        if epidemic.tracing.count[position] > 0:
-            carry_out(
-                epidemic.contacts.outgoing, epidemic.tables, epidemic.tracing,
-                epidemic.triggers.starts[place.slot], position, place.node, end, epidemic.seed,
-                place.replicate,
-            )  # fmt: skip
+    if HAS_TRACING and epidemic.tracing.count[position] > 0:
+        carry_out(
+            epidemic.contacts.outgoing, epidemic.tables, epidemic.tracing,
+            epidemic.triggers.starts[place.slot], position, place.node, end, epidemic.seed,
+            place.replicate,
+        )  # fmt: skip

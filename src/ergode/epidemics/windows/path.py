@@ -67,8 +67,6 @@ from ergode.epidemics.windows.tracing import (
     may_trace_before,
 )
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
 HUBS = option(False)
 """Whether lanes of a warp share the arcs into a node with many arcs."""
 
@@ -150,19 +148,15 @@ def _first_transmission(
                     low = time
                     last = key
             if k < count:
-                if HAS_QUEUES:
-                    if is_wait(paths, k, other, kind):
-                        opened = max(opened, just_before(end))
-                        continue
+                if HAS_QUEUES and is_wait(paths, k, other, kind):
+                    opened = max(opened, just_before(end))
+                    continue
                 stays += np.int32(1)
                 begin = end
                 opened = end if is_infection(paths, k, other) else max(opened, just_before(end))
                 kind = destination(paths, k, other)
-    if HUBS:
-        if lanes > 1:
-            before, infected, infector = _first_of_lanes(
-                before, first_rank, infected, infector, arc
-            )
+    if HUBS and lanes > 1:
+        before, infected, infector = _first_of_lanes(before, first_rank, infected, infector, arc)
     return before, infected, infector
 
 
@@ -288,9 +282,8 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                 epidemic, place, starts, compartment, moves, max(opened, before_start), time, lane,
                 lanes,
             )  # fmt: skip
-            if HAS_IMPORTATIONS:
-                if infected < 0:
-                    infected = from_outside
+            if HAS_IMPORTATIONS and infected < 0:
+                infected = from_outside
         if time >= stop:
             break
         if moves == ROOM:
@@ -309,10 +302,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                     replicate, node,
                 )
             )  # fmt: skip
-            if HAS_QUEUES:
-                if into < 0:
-                    waits = True
-                    into = compartment
+            if HAS_QUEUES and into < 0:
+                waits = True
+                into = compartment
         changed = max(changed, _new_move(epidemic, position, moves, known, time, into, stop))
         _together(lanes)
         if lane == 0:
@@ -322,11 +314,10 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                 paths.infector[moves, position] = infector
         _together(lanes)
         moves += 1
-        if HAS_QUEUES:
-            if waits:
-                opened = max(opened, real(just_before(time)))
-                until = real(_NEVER)
-                continue
+        if HAS_QUEUES and waits:
+            opened = max(opened, real(just_before(time)))
+            until = real(_NEVER)
+            continue
         compartment = into & (INFECTED - 1)
         opened = time if infected >= 0 else max(opened, real(just_before(time)))
         until = time + holding_time_of_stay(
@@ -344,6 +335,5 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
 
 def _together(lanes):
     """Wait for the threads that work on the same node."""
-    if HUBS:
-        if lanes > 1:
-            cuda.syncwarp()
+    if HUBS and lanes > 1:
+        cuda.syncwarp()

@@ -41,9 +41,6 @@ from ergode.epidemics.windows.state import (
     stay_of,
 )
 
-# Each option has its own `if`, so that its branch is dropped before it is compiled.
-# ruff: noqa: SIM102
-
 _NEVER = float("inf")
 _DETECTED = np.int32(1 << 30)  # in a mark
 _STAYS = np.int32((1 << 22) - 1)
@@ -102,26 +99,24 @@ def _holds(epidemic, starts, k, held, position, node, moves, replicate):
     here = compartment_of(paths, position)
     for j in range(moves):
         compartment = destination(paths, j, position)
-        if HAS_QUEUES:
-            if is_wait(paths, j, position, here):
-                continue
+        if HAS_QUEUES and is_wait(paths, j, position, here):
+            continue
         here = compartment
         number_of_stay += np.int32(1)
         stay = np.int32(number_of_stay)
         last = real(paths.time[j, position])
         leaves = real(_NEVER)
-        if HAS_SCREENING:
-            if plan_tests(tables.interventions, k, compartment):
-                leaves = real(
-                    at_moment(
-                        tables.moments,
-                        last
-                        + holding_time_of_stay(
-                            tables.stages, compartment,
-                            stay_index(compartment, stay - np.int32(1)), seed, replicate, node,
-                        ),
-                    )
-                )  # fmt: skip
+        if HAS_SCREENING and plan_tests(tables.interventions, k, compartment):
+            leaves = real(
+                at_moment(
+                    tables.moments,
+                    last
+                    + holding_time_of_stay(
+                        tables.stages, compartment,
+                        stay_index(compartment, stay - np.int32(1)), seed, replicate, node,
+                    ),
+                )
+            )  # fmt: skip
         number = np.int64(0)
         while True:
             moment = next_detection(
@@ -149,15 +144,14 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
     tables, plan = epidemic.tables, epidemic.tables.interventions
     begin = at_moment(tables.moments, moment + held.delay)
     until = at_moment(tables.moments, begin + plan.traced[k, 2])
-    if begin < held.time and until > held.time:
-        if known or detects(plan, starts, k, moment):
-            e = np.int64(held.arc)
-            if e < 0:
-                return True
-            number, entity = contact_into(epidemic, held.node, e, node)
-            return is_traced(
-                plan, tables.meetings, k, number, entity, stay, moment, epidemic.seed, replicate
-            )
+    if begin < held.time and until > held.time and (known or detects(plan, starts, k, moment)):
+        e = np.int64(held.arc)
+        if e < 0:
+            return True
+        number, entity = contact_into(epidemic, held.node, e, node)
+        return is_traced(
+            plan, tables.meetings, k, number, entity, stay, moment, epidemic.seed, replicate
+        )
     return False
 
 
@@ -210,9 +204,10 @@ def left_by_own_quarantine(epidemic, starts, shift, node, moves, time, replicate
     plan = epidemic.tables.interventions
     left = real(1.0)
     for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND:
-            if _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
-                left *= 1.0 - plan.reduction[k]
+        if plan.kind[k] == TRACING_KIND and _is_held(
+            epidemic, starts, k, shift, node, moves, time, replicate
+        ):
+            left *= 1.0 - plan.reduction[k]
     return left
 
 

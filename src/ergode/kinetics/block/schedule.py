@@ -40,11 +40,15 @@ from ergode.kinetics.tables import (
     System,
 )
 
-FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 15, 4, 8
+FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 20, 4, 12
 """Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
 between the tail and the others."""
-AHEAD = 4
-"""Number of rounds that are prefetched."""
+SUM_WORDS, BETWEEN_WORDS = SUM_WIDTH // 4, BETWEEN_WIDTH // 2
+"""Items of a segment."""
+PRODUCTS_AT_ONCE, SLOPES_AT_ONCE, SINGLES_AT_ONCE = 5, 2 * SLOPE_WIDTH, 4
+"""Loads of a thread that overlap: for complexes, and for entries of the Jacobian."""
+CHUNK = 4
+"""Rounds whose items are loaded together, while those of the chunk before are worked on."""
 WARP = 32
 _BANKS = 16
 """Banks of shared memory: eight-byte numbers that half a warp reads at once."""
@@ -103,17 +107,20 @@ def segments_of(
     warps = _in_warps(parts)
     target, rest = list[int](), list[int]()
     slots: list[list[int | None]] = []
+    single = 0
     for warp in warps:
         segments = [segment for _, cut in warp for segment in cut]
         segments += [[] for _ in range(WARP - len(segments))]
-        slots += _apart(segments, width, banks or [0] * len(rows))
+        alone = max(map(len, segments)) < 2
+        laid = _apart(segments, 1 if alone else width, banks or [0] * len(rows))
+        slots += [terms + [None] * (width - len(terms)) for terms in laid]
+        single = single if alone else len(slots)
         for row, cut in warp:
             target += [row] + [-1] * (len(cut) - 1)
             rest += range(len(cut) - 1, -1, -1)
         missing = len(slots) - len(target)
         target += [-1] * missing
         rest += [0] * missing
-    joined = max((WARP * (k // WARP + 1) for k, more in enumerate(rest) if more), default=0)
     item = np.full((width, len(slots)), len(rows), np.int64)
     order: list[int] = []
     for k in range(width):
@@ -123,14 +130,12 @@ def segments_of(
                 item[k, s] = len(order)
                 order.append(read)
     long = np.array(long_rows, np.int32).reshape(-1, 3)
+    # Turns of adding neighbours, until every row of the warp is one sum.
+    most = np.array(rest, np.int64).reshape(-1, WARP).max(axis=1, initial=0)
+    turns = np.ceil(np.log2(most + 1)).astype(int).repeat(WARP)
+    label = np.array(target, np.int64) << 8 | turns << 5 | np.array(rest, np.int64)
     return (
-        Segments(
-            item,
-            np.array(target, np.int32),
-            np.array(rest, np.int32),
-            joined,
-            *(long[:, column].copy() for column in range(3)),
-        ),
+        Segments(item, label.astype(np.int32), single, *(long[:, k].copy() for k in range(3))),
         np.array(order, np.int64),
     )
 
@@ -139,10 +144,10 @@ Part = tuple[int, list[list[int]]]
 
 
 def _in_warps(parts: Sequence[Part]) -> list[list[Part]]:
-    """Group rows so that no row is split between warps; groups of several rows come first."""
+    """Group rows so that no row is split between warps, the longest rows first."""
     warps: list[list[Part]] = []
     free: list[list[int]] = [[] for _ in range(WARP + 1)]
-    for part in sorted(parts, key=lambda part: -len(part[1])):
+    for part in sorted(parts, key=lambda part: (-len(part[1]), -len(part[1][0]))):
         size = len(part[1])
         lanes = next((lanes for lanes in range(size, WARP + 1) if free[lanes]), None)
         if lanes is None:
@@ -193,13 +198,18 @@ def packed(*fields: Any) -> np.ndarray:
     return total
 
 
+def by_warp(item: np.ndarray) -> np.ndarray:
+    """Items [word, segment] in the order [warp, word, lane], as `Segments` has them."""
+    return np.ascontiguousarray(item.reshape(len(item), -1, WARP).swapaxes(0, 1)).ravel()
+
+
 Item = tuple[int, int, int, int]
 
 
 def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) -> Program:
     """Distribute the items of each level over threads; one thread has all items of a target."""
     rounds: list[list[Item]] = []
-    begin = [0]
+    counts = []
     for level in levels:
         groups: dict[int, list[Item]] = {}
         for item in level:
@@ -211,9 +221,11 @@ def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) ->
             load, lane = heappop(loads)
             lanes[lane] += group
             heappush(loads, (load + len(group), lane))
-        rounds += _turns(lanes, nothing)
-        begin.append(len(rounds))
-    return Program(_laid_out(rounds, nothing, threads), np.array([*begin, begin[-1]], np.int32))
+        turns = _turns(lanes, nothing)
+        rounds += turns
+        rounds += [[nothing] * threads] * (-len(turns) % CHUNK)
+        counts.append(len(turns))
+    return Program(_laid_out(rounds, nothing, threads), np.array([*counts, 0], np.int32))
 
 
 def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
@@ -248,9 +260,10 @@ def _meetings(item: Item, taken: Sequence[Mapping[int, int]]) -> int:
 
 
 def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarray:
-    rounds = [*rounds, *([[nothing] * threads] * AHEAD)]
-    fields = np.array(rounds, np.int64).reshape(len(rounds), threads, 4)
-    return packed(*np.moveaxis(fields, 2, 0))
+    more = CHUNK + -len(rounds) % CHUNK
+    rounds = [*rounds, *([[nothing] * threads] * more)]
+    fields = np.array(rounds, np.int64).reshape(-1, 4)
+    return packed(*fields.T)
 
 
 def rounds_of(items: Sequence[Item], nothing: Item, lanes: int) -> np.ndarray:
@@ -321,7 +334,7 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
             slope_items.append((int(value_place[entry]), *others))
     reads = [y for _, _, y in slope_items]
     slopes, order = segments_of(slope_rows, dict.fromkeys(slope_rows), SLOPE_WIDTH, reads)
-    slope = np.array([*(slope_items[k] for k in order), (value_place.size, 0, 0)])
+    slope = np.array([*(slope_items[k] for k in order), (flows.value_count - 1, 0, 0)])
     forward, backward = blocked.substitution()
     tail = np.full(tail_of(count), count)
     tail[: blocked.tail_count] = plan.order[blocked.first_of_tail :]
@@ -337,16 +350,16 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
         system.invariants,
         system.absolute,
         place,
-        slopes._replace(item=packed(*slope.T)[slopes.item]),
+        slopes._replace(item=by_warp(packed(*slope.T)[slopes.item])),
         blocked.pivots(threads),
         np.array([places[i, i] for i in range(count)], np.int32),
         tail.astype(np.int32),
         blocked.tail_count,
         blocked.between(tail_is_target=True),
         blocked.between(tail_is_target=False),
-        program_of(blocked.factorization(), (0, 0, 0, 0), threads),
-        rounds_of(forward, (count, 0, 0, 0), WARP),
-        rounds_of(backward, (count, 0, 0, 0), WARP),
+        program_of(blocked.factorization(), (0, 0, 0, count), threads),
+        rounds_of(forward, (count, 0, count, 0), WARP),
+        rounds_of(backward, (count, 0, count, 0), WARP),
         blocked.entry_count,
         system.powers,
     )
@@ -364,21 +377,25 @@ def _sums_of(
     start = flows.start.tolist()
     rows = [row for row in range(count) for _ in range(start[row], start[row + 1])]
     sums, order = segments_of(rows, range(count), width, flows.complex.tolist())
+    slots = sums.item.ravel()
+    filled = np.flatnonzero(slots < order.size)
     place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
-    complex_of = np.append(flows.complex[order], 0)
-    item = packed(np.arange(order.size + 1), complex_of)[sums.item]
+    laid = by_warp(np.arange(slots.size).reshape(sums.item.shape))
+    place[order[slots[filled]]] = laid.argsort()[filled]
+    complex_of = np.zeros((-(-width // 4) * 4, sums.label.size), np.int64)
+    complex_of.reshape(-1)[filled] = flows.complex[order[slots[filled]]]
     begin = flows.source_start.astype(np.int64)
-    lengths = np.append(np.diff(begin)[order], 0)
-    which = [np.arange(begin[e], begin[e + 1]) for e in order]
+    lengths = np.zeros(slots.size + 1, np.int64)
+    lengths[place] = np.diff(begin)
+    which = [np.arange(begin[e], begin[e + 1]) for e in place.argsort()]
     flat = np.concatenate([np.empty(0, np.int64), *which])
     found = BlockFlows(
         packed(*np.array(complexes)),
-        sums._replace(item=item),
+        sums._replace(item=by_warp(packed(*(complex_of[k::4] for k in range(4))))),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
         flows.source[flat],
         flows.weight[flat],
-        place.size + 1,
+        lengths.size,
     )
     return found, place
 
@@ -424,17 +441,13 @@ class _Blocked:
         for k in range(first):
             i = int(order[k])
             levels[self.level[k]].append(i | places[i, i] << _FIELD)
-        begin, rounds = [0], []
+        rounds, counts = [], []
         for level in levels:
-            for at in range(0, len(level), threads):
-                part = level[at : at + threads]
-                rounds.append(part + [-1] * (threads - len(part)))
-            begin.append(len(rounds))
-        rounds += [[-1] * threads] * AHEAD
-        return Program(
-            np.array(rounds, np.int64).reshape(-1, threads),
-            np.array([*begin, begin[-1]], np.int32),
-        )
+            parts = [level[at : at + threads] for at in range(0, len(level), threads)]
+            rounds += [part + [-1] * (threads - len(part)) for part in parts]
+            counts.append(len(parts))
+        rounds.append([-1] * threads)
+        return Program(np.array(rounds, np.int64).ravel(), np.array([*counts, 0], np.int32))
 
     def factorization(self) -> list[list[Item]]:
         """a_ij -= a_ik a_kj / a_kk by level of k."""
@@ -469,8 +482,10 @@ class _Blocked:
                     terms.append((self.places[order[i], order[k]], int(order[k])))
         reads = [place for place, _ in terms]
         sums, laid = segments_of(rows, dict.fromkeys(rows), BETWEEN_WIDTH, reads)
-        fields = np.array([*(terms[k] for k in laid), (0, 0)])
-        return sums._replace(item=packed(*fields.T)[sums.item])
+        fields = np.array([*(terms[k] for k in laid), (0, size)])[sums.item]
+        pairs = (fields[0::2], fields[1::2])
+        words = packed(*(pair[..., k] for pair in pairs for k in range(2)))
+        return sums._replace(item=by_warp(words))
 
     def substitution(self) -> tuple[list[Item], list[Item]]:
         """x_i -= a_ik x_k / a_kk forward to the tail, and back from it."""

@@ -5,50 +5,50 @@ All threads of a block call these functions together.
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import cuda, no_unroll
+import numpy as np
+
+from ergode.core.compiler.language import cuda, no_unroll, real, unroll
 from ergode.kinetics.block.collectives import ALL
-from ergode.kinetics.block.schedule import SUM_WIDTH
+from ergode.kinetics.block.schedule import PRODUCTS_AT_ONCE, SUM_WIDTH, SUM_WORDS, WARP
 from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 
 
 def block_products(triple, y, found):
-    """Product of the amounts of every complex, four at a time; ends in a barrier."""
+    """Product of the amounts of every complex; ends in a barrier."""
     thread, threads, last = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, triple.size - 1
-    for base in no_unroll(range(thread, triple.size, 4 * threads)):
-        # Beyond the last, the last one is repeated.
-        a = base & NONNEGATIVE
-        b = min(a + threads, last)
-        c = min(b + threads, last)
-        d = min(c + threads, last)
-        i, j, k, m = triple[a], triple[b], triple[c], triple[d]
-        one = y[i & 0xFFFF] * y[(i >> 16) & 0xFFFF] * y[(i >> 32) & 0xFFFF]
-        two = y[j & 0xFFFF] * y[(j >> 16) & 0xFFFF] * y[(j >> 32) & 0xFFFF]
-        three = y[k & 0xFFFF] * y[(k >> 16) & 0xFFFF] * y[(k >> 32) & 0xFFFF]
-        four = y[m & 0xFFFF] * y[(m >> 16) & 0xFFFF] * y[(m >> 32) & 0xFFFF]
-        found[a] = one
-        found[b] = two
-        found[c] = three
-        found[d] = four
+    place = cuda.local.array(PRODUCTS_AT_ONCE, np.int64)
+    item = cuda.local.array(PRODUCTS_AT_ONCE, np.int64)
+    for base in no_unroll(range(0, triple.size, PRODUCTS_AT_ONCE * threads)):
+        for k in unroll(range(PRODUCTS_AT_ONCE)):
+            # Beyond the last, the last one is repeated.
+            place[k] = min(base + thread + k * threads, last) & NONNEGATIVE
+            item[k] = triple[place[k]]
+        # The compiler moves no load past this, so all of them overlap.
+        cuda.syncwarp()
+        for k in unroll(range(PRODUCTS_AT_ONCE)):
+            i = item[k]
+            found[place[k]] = y[i & 0xFFFF] * y[(i >> 16) & 0xFFFF] * y[(i >> 32) & 0xFFFF]
     cuda.syncthreads()
 
 
-def put_segment(sums, segment, total, partial, result, sign):
+def put_segment(label, total, partial, result, sign):
     """Set a row to the sum of its segments (`sign` 0), or subtract the sum from it.
 
     All threads of a warp call this together.
     """
-    if segment < sums.joined:
-        rest = sums.rest[segment]
-        for shift in range(5):
-            other = cuda.shfl_down_sync(ALL, total, 1 << shift)
-            total += other if rest >= 1 << shift else 0.0
-    target = sums.target[segment]
+    rest, turns = label & 31, (label >> 5) & 7
+    for turn in unroll(range(5)):
+        if turn < turns:
+            other = cuda.shfl_down_sync(ALL, total, 1 << turn)
+            total += other if rest >= 1 << turn else 0.0
+    target = label >> 8
     if target >= 0:
-        result[target] = total if sign == 0 else result[target] - total
+        place = target & NONNEGATIVE
+        result[place] = total if sign == 0 else result[place] - total
     elif target < -1:
-        partial[-2 - target] = total
+        partial[(-2 - target) & NONNEGATIVE] = total
 
 
 def block_rows(sums, partial, result, sign):
@@ -73,16 +73,25 @@ def block_rows(sums, partial, result, sign):
 
 def block_sums(sums, values, found, partial, result):
     """Sum of values times products for every row; ends in a barrier."""
-    thread, threads, count = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, sums.target.size
+    thread, threads, count = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, sums.label.size
     for base in no_unroll(range(thread, count, threads)):
         segment = base & NONNEGATIVE
+        label, warp, lane = sums.label[segment], segment >> 5, segment & 31
+        at = (warp * (SUM_WORDS * WARP) + lane) & NONNEGATIVE
+        place = (warp * (SUM_WIDTH * WARP) + lane) & NONNEGATIVE
+        items = cuda.local.array(SUM_WORDS, np.int64)
+        value = cuda.local.array(SUM_WIDTH, real)
+        for word in unroll(range(SUM_WORDS)):
+            items[word] = sums.item[at + word * WARP]
+        for k in unroll(range(SUM_WIDTH)):
+            value[k] = values[place + k * WARP]
+        cuda.syncwarp()
         even, odd = 0.0, 0.0
-        # No branch or store, so that all loads overlap.
-        for k in range(0, SUM_WIDTH - 1, 2):
-            a, b = sums.item[k, segment], sums.item[k + 1, segment]
-            even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
-            odd += values[b & 0xFFFF] * found[(b >> 16) & 0xFFFF]
-        a = sums.item[SUM_WIDTH - 1, segment]
-        even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
-        put_segment(sums, segment, even + odd, partial, result, 0)
+        for word in unroll(range(SUM_WORDS)):
+            item = items[word]
+            even += value[4 * word] * found[item & 0xFFFF]
+            odd += value[4 * word + 1] * found[(item >> 16) & 0xFFFF]
+            even += value[4 * word + 2] * found[(item >> 32) & 0xFFFF]
+            odd += value[4 * word + 3] * found[(item >> 48) & 0xFFFF]
+        put_segment(label, even + odd, partial, result, 0)
     block_rows(sums, partial, result, 0)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_unroll, real, unroll
-from ergode.kinetics.block.schedule import FLOW_WIDTH, block_flows_of
+from ergode.kinetics.block.schedule import FLOW_WIDTH, WARP, block_flows_of
 from ergode.kinetics.block.segments import block_products, block_rows, put_segment
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank
 from ergode.kinetics.condition_history import history_at
@@ -176,16 +176,24 @@ def _nothing_to_hold(system, workspace):
     pass
 
 
+def _places(segment):
+    """Where the items of a segment begin, and its values."""
+    warp, lane = segment >> 5, segment & 31
+    at = (warp * ((FLOW_WIDTH + 3) // 4 * WARP) + lane) & NONNEGATIVE
+    return at, (warp * (FLOW_WIDTH * WARP) + lane) & NONNEGATIVE
+
+
 def _hold(system, workspace):
     """Load entries into registers, for later sums."""
     sums = system.flows.sums
-    last = sums.target.size - 1
+    last = sums.label.size - 1
     for r in unroll(range(HELD_ROUNDS)):
         segment = min(r * thread_count() + thread_rank(), last) & NONNEGATIVE
+        at, place = _places(segment)
         for k in unroll(range(FLOW_WIDTH)):
-            item = sums.item[k, segment]
-            workspace.held_value[r * FLOW_WIDTH + k] = workspace.values[item & 0xFFFF]
-            workspace.held_complex[r * FLOW_WIDTH + k] = (item >> 16) & 0xFFFF
+            workspace.held_value[r * FLOW_WIDTH + k] = workspace.values[place + k * WARP]
+            item = sums.item[at + k // 4 * WARP] >> (k % 4 * 16)
+            workspace.held_complex[r * FLOW_WIDTH + k] = item & 0xFFFF
 
 
 def _segment_by_segment(system, workspace, y, flow):
@@ -205,15 +213,17 @@ def _segment_by_segment(system, workspace, y, flow):
         totals[r] = total
     for r in unroll(range(HELD_ROUNDS)):
         segment = r * threads + thread
-        if segment < sums.target.size:  # of whole warps
-            put_segment(sums, segment, totals[r], workspace.partial, flow, 0)
-    for base in no_unroll(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
+        if segment < sums.label.size:  # of whole warps
+            label = sums.label[segment & NONNEGATIVE]
+            put_segment(label, totals[r], workspace.partial, flow, 0)
+    for base in no_unroll(range(HELD_ROUNDS * threads + thread, sums.label.size, threads)):
         segment = base & NONNEGATIVE
+        at, place = _places(segment)
         total = 0.0
-        for k in range(FLOW_WIDTH):
-            item = sums.item[k, segment]
-            total += workspace.values[item & 0xFFFF] * found[(item >> 16) & 0xFFFF]
-        put_segment(sums, segment, total, workspace.partial, flow, 0)
+        for k in unroll(range(FLOW_WIDTH)):
+            item = sums.item[at + k // 4 * WARP] >> (k % 4 * 16)
+            total += workspace.values[place + k * WARP] * found[item & 0xFFFF]
+        put_segment(sums.label[segment], total, workspace.partial, flow, 0)
     block_rows(sums, workspace.partial, flow, 0)
 
 

@@ -18,7 +18,7 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.implicit.system import matter
 from ergode.kinetics.kernel_options import HEATING, MOLECULES
 from ergode.kinetics.physics.equation_of_state import response_at_pressure
-from ergode.kinetics.physics.screening import charges
+from ergode.kinetics.physics.screening import LEAST, charges
 from ergode.kinetics.tables import PRESSURE
 
 # --- device functions -----------------------------------------------------------------------------
@@ -57,6 +57,7 @@ def add_electrons(system, workspace, vectors, electrons, squares):
     """Correct the solution for the dependence of coefficients on electrons (see the module)."""
     charge, columns, x = system.thermo.charge, vectors.columns, vectors.trial
     count = system.absolute.size
+    electrons, squares = max(electrons, LEAST), max(squares, LEAST)
     a, b = charges(charge, x, workspace.reduced)
     aa, ba = charges(charge, columns[0:count], workspace.reduced)
     ab, bb = charges(charge, columns[count : 2 * count], workspace.reduced)

@@ -53,6 +53,7 @@ from ergode.kinetics.implicit.system import (
     Isobar,
     add_inflow,
     add_outflow,
+    add_temperature_direction,
     add_temperature_rate,
     change_at,
     coefficients,
@@ -87,7 +88,15 @@ from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, project, renew_sums
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
-from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, BlockSystem, Workspace
+from ergode.kinetics.tables import (
+    FIXED,
+    NONNEGATIVE,
+    PLUG,
+    PRESSURE,
+    STIRRED,
+    BlockSystem,
+    Workspace,
+)
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -158,7 +167,6 @@ def begin_zone(system, workspace, vectors, history, out):
     if first == 0:
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
-        vectors.new[count] = 1.0
     barrier()
     conserved(invariants, y, vectors.gram, workspace.reduced)
     if not DYNAMIC:
@@ -172,13 +180,16 @@ def begin_zone(system, workspace, vectors, history, out):
 def put_amounts(method, vectors, count, turn, stage, turns, species_count):
     """Compute the amounts of a turn, into `vectors.new`; ends in a barrier."""
     y, U = vectors.y, vectors.stages
+    row = stage & NONNEGATIVE
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         total = y[i]
         for j in no_unroll(range(stage)):
-            total += method.a[stage, j] * U[j * count + i]
+            total += method.a[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
             total *= 1.0 + _WARMER
         vectors.new[i] = total
+    if thread_rank() == 0:
+        vectors.new[count] = 1.0
     barrier()
 
 
@@ -257,6 +268,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
     """Solve for a stage; `vectors.trial` is dy/dt at its amounts."""
     first, stride = thread_rank(), thread_count()
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
+    row = stage & NONNEGATIVE
     electrons, squares = 1.0, 1.0
     if PLASMA:
         electrons, squares = charges(system.thermo.charge, vectors.y, workspace.reduced)
@@ -271,7 +283,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
         for i in no_unroll(range(first, count, stride)):
             total = 0.0
             for j in no_unroll(range(stage)):
-                total += method.c[stage, j] * U[j * count + i]
+                total += method.c[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
             total = total / h + (trial[i] if stage > 0 else vectors.change[i])
             if DYNAMIC and turns.last == turns.later:
                 total += method.gammas[stage] * h * vectors.in_time[i]
@@ -313,7 +325,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago = 0.0, 0.0, 0.0
     after_reject, ends, sound, finite = False, False, True, True
-    hot, dense = 0.0, 0.0
+    hot, dense, capacity = 0.0, 0.0, 0.0
     dilution = 0.0, 0.0
     isobar = isobar_of(system.thermo, history.density[0], y, workspace.reduced)
     while place < grid.size:
@@ -329,16 +341,22 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     system, method, workspace, vectors, history, turn, turns, step, isobar
                 )
             change_at(system, workspace, new, trial)
-            capacity, renewal = 0.0, 0.0
+            renewal = 0.0
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
             if FLOW == STIRRED and not reactions_alone:
                 renewal = history.inflow[species_count + 1]
                 add_inflow(history.inflow, renewal, new, trial, species_count)
-            if HEATING != FIXED:
-                capacity = add_temperature_rate(
+            if HEATING != FIXED and (turn < turns.warmer or stage > 0):
+                heat = add_temperature_rate(
                     system, workspace, hot, dense, new, trial, history.inflow, renewal
                 )
+                capacity = heat if turn == 0 else capacity
+            elif HEATING != FIXED:
+                add_temperature_direction(
+                    system, workspace, hot, dense, new, change, trial, history.inflow, renewal,
+                    capacity,
+                )  # fmt: skip
             if FLOW == PLUG:
                 set_age_rate(history.inflow, dense, reactions_alone, trial, species_count)
             if turn == 0:
@@ -464,20 +482,21 @@ _REDUCTION = 32
 def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
-    fixed = _REDUCTION + 4 * system.tail.size + 7 * (n + 1) + (several + 3) * several
-    fixed += 2 * system.powers.size if system.powers else 0
+    fixed = _REDUCTION + (5 if dynamic else 3) * (n + 1) + (several + 3) * several
+    fixed += system.powers.size if system.powers else 0
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
 def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
-    """Numbers for the matrix, stages and products.
+    """Numbers for the matrix and for what reuses the memory of its tail.
 
-    Stages reuse the memory of the matrix's tail, which is in registers by then. So do products,
-    unless they are needed while the matrix is being filled.
+    The tail is in registers when the stages are computed. Products, amounts and changes of a stage
+    are there too, unless they are needed while the matrix is being filled.
     """
-    tail, products = system.tail_count**2, system.flows.triple.size
-    stages = stage_count * system.pivot.size
-    behind = max(tail, stages) + products if dynamic else max(tail, stages + products)
+    tail, stages = system.tail_count**2, stage_count * system.pivot.size
+    others = system.flows.triple.size + 2 * (system.pivot.size + 1) + 8 * system.tail.size
+    others += system.powers.size if system.powers else 0
+    behind = max(tail, stages) + others if dynamic else max(tail, stages + others)
     return system.entry_count - tail + behind
 
 
@@ -503,41 +522,44 @@ def integrate_block(
     rates, tail = system.rates, system.tail_count * system.tail_count
     shared = cuda.shared.array(0, real)
     mine = scratch[cuda.blockIdx.x]
-    pivoting = _REDUCTION + 4 * system.tail.size
     longer = width
     if POWERS:
         longer += system.powers.start.size - 1 + system.powers.species.size
-    a = pivoting + longer
-    b = a + longer
-    c = b + width
-    d = c + width
-    e = d + width
-    f = e + width
-    g = f + width
-    h = g + (invariants + 3) * invariants
-    i = h + several
-    matrix = i + system.entry_count
-    # Stages reuse the memory of the tail, which is in registers by then.
+    # Indices of entries are then places in shared memory.
+    matrix = system.entry_count
     stages = matrix - tail
     k = stages + method.m.size * count
     products = max(matrix, k) if DYNAMIC else k
-    slots = rates.slot_start.size - 1
+    new = products + system.flows.triple.size
+    trial = new + longer
+    pivoting = trial + width
+    end = pivoting + 8 * system.tail.size
+    reductions = max(matrix, end)
+    a = reductions + _REDUCTION
+    b = a + longer
+    c = b + width
+    d = c + width
+    e = d + (width if DYNAMIC else 0)
+    f = e + (width if DYNAMIC else 0)
+    g = f + (invariants + 3) * invariants
+    h = g + several
+    values = system.flows.value_count
+    slots = values + rates.slot_start.size - 1
     slopes = slots + (slope_count(rates) if THIRD_BODIES else 0)
     saved = slopes + rates.order.size
     partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     volumes = partners + species
     columns = volumes + 3 * count
     workspace = Workspace(
-        mine[0:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
-        mine[partners:volumes], shared[f : f + species],
-        mine[columns : columns + system.flows.value_count],
-        shared[products : products + system.flows.triple.size], mine[0:0], shared[h:i],
-        shared[0:_REDUCTION],
+        mine[values:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
+        mine[partners:volumes], shared[e : min(e + species, f)],
+        mine[0:values],
+        shared[products:new], mine[0:0], shared[g:h], shared[reductions:a],
     )  # fmt: skip
     vectors = StepVectors(
-        shared[pivoting:a], shared[a:b], shared[b : b + count], shared[c:d], shared[d : d + count],
-        mine[volumes:columns], shared[stages:k], shared[i:matrix], shared[e:f], shared[g:h],
-        shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
+        shared[a:b], shared[new:trial], shared[b : b + count], shared[trial:pivoting],
+        shared[d : min(d + count, e)], mine[volumes:columns], shared[stages:k], shared[0:matrix],
+        shared[c:d], shared[f:g], shared[pivoting:end], cuda.local.array(TILE, real),
     )  # fmt: skip
     integrate_from_queue(
         system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome

@@ -6,6 +6,7 @@ from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.kernel_options import POWERS, TIMED
+from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -64,10 +65,11 @@ def finish_step(method, absolute, rtol, vectors):
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         total, error, size = y[i], 0.0, abs(y[i])
         for j in no_unroll(range(method.m.size)):
-            term = method.m[j] * U[j * count + i]
+            one, amount = j & NONNEGATIVE, U[(j * count + i) & NONNEGATIVE]
+            term = method.m[one] * amount
             total += term
             size += abs(term)
-            error += method.e[j] * U[j * count + i]
+            error += method.e[one] * amount
         new[i] = total
         relative = rtol * max(abs(y[i]), abs(total))
         ratio = abs(error) / (absolute[i] + relative)
@@ -76,6 +78,12 @@ def finish_step(method, absolute, rtol, vectors):
         below = (-total - ROUNDING * size) / (least + relative)
         if below > ratio:
             ratio = below
+        # W U = f of the first stage.
+        early = y[i] + U[i]
+        if vectors.change[i] > 0.0 and early < -ROUNDING * size:
+            below = early / (rtol * (early - y[i]))
+            if below > ratio:
+                ratio = below
         part += ratio * ratio
     return part
 

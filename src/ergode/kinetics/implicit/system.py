@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_unroll, option
+from ergode.core.math.elementary import log
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
@@ -53,7 +54,7 @@ from ergode.kinetics.physics.rates import (
     add_sunlight,
     base_coefficients,
     detailed_balance,
-    energies,
+    energy_of,
     heat_capacity,
     log_volumes,
 )
@@ -257,49 +258,87 @@ def add_inflow(inflow, renewal, y, change, species_count):
             change[i] += renewal * (inflow[i] - y[i])
 
 
-def add_temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal):
-    """Append dT/dt [K/s] to the changes of species; ends in a barrier.
+def temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal, remember):
+    """dT/dt [K/s] where species change by `change`, and the heat capacity [erg/(g K)].
 
-    In a stirred tank `renewal` is one over the residence time, or zero without the flow. Fills
-    `workspace.energies` with the internal energies of species, or their enthalpies at constant
-    pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
+    In a stirred tank `renewal` is one over the residence time, or zero without the flow. If it is
+    to `remember`, fills `workspace.energies` with the internal energies of species, or their
+    enthalpies at constant pressure [erg/mol].
     """
-    first, stride = thread_rank(), thread_count()
     thermo, found = system.thermo, workspace.energies
+    t, inverse, logarithm = temperature, 1.0 / temperature, log(temperature)
+    work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
     count = found.size
     nuclei, electrons = 0.0, 0.0
+    capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0
     if MOLECULES:
-        energies(thermo, temperature, found, first, stride)
         part = 0.0
-        for i in no_unroll(range(first, count, stride)):
-            more = heat_capacity(thermo, temperature, i)
+        for i in no_unroll(range(thread_rank(), count, thread_count())):
+            more = heat_capacity(thermo, t, i)
             if HEATING == PRESSURE:
                 more += GAS_CONSTANT
-                found[i] += GAS_CONSTANT * temperature
             part += y[i] * more
         capacity = total_of(part, workspace.reduced, 0)
     else:
         nuclei, electrons = matter(thermo, y, workspace.reduced)
         capacity, per_nucleus, per_electron = response_of_zone(
-            thermo.electrons, temperature, density, nuclei, electrons
+            thermo.electrons, t, density, nuclei, electrons
         )
-        for i in no_unroll(range(first, count, stride)):
-            found[i] = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
     released = 0.0
-    for i in no_unroll(range(first, count, stride)):
-        released -= found[i] * change[i]
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
+        if MOLECULES:
+            energy = energy_of(thermo, t, inverse, logarithm, i) + work
+        else:
+            energy = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
+        if remember:
+            found[i] = energy
+        released -= energy * change[i]
         if FLOW == STIRRED:
-            released -= renewal * y[i] * (found[i] + work_of_outflow(temperature))
+            released -= renewal * y[i] * (energy + work_of_outflow(t))
     # The slot that was not used last.
     released = total_of(released, workspace.reduced, 1 if MOLECULES else 0)
     if FLOW == STIRRED:
         released += renewal * inflow[count]
-    if first == 0:
-        if NEUTRINOS:
-            released -= neutrino_losses_of(temperature, density, nuclei, electrons)
-        change[count] = 0.0 if ISOTHERMAL else released / capacity
+    if NEUTRINOS:
+        released -= neutrino_losses_of(t, density, nuclei, electrons)
+    return 0.0 if ISOTHERMAL else released / capacity, capacity
+
+
+def add_temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal):
+    """Append dT/dt [K/s] to the changes of species; ends in a barrier.
+
+    Arguments and effects are those of `temperature_rate`. Returns the heat capacity.
+    """
+    rate, capacity = temperature_rate(
+        system, workspace, temperature, density, y, change, inflow, renewal, True
+    )
+    if thread_rank() == 0:
+        change[workspace.energies.size] = rate
     barrier()
     return capacity
+
+
+def add_temperature_direction(
+    system, workspace, temperature, density, y, start, change, inflow, renewal, capacity
+):
+    """Append dT/dt [K/s] of a direction of the Jacobian to `change`; ends in a barrier.
+
+    `start` has the changes at the start of the step, and `capacity` is the heat capacity there. By
+    this and by the row of the temperature, all columns of the Jacobian keep the energy to rounding:
+    energies and capacities are those at the start wherever they multiply differences of the rates.
+    Near equilibrium those are large, and one over the step is small beside them.
+    """
+    rate, _ = temperature_rate(
+        system, workspace, temperature, density, y, start, inflow, renewal, False
+    )
+    count = workspace.energies.size
+    gained = 0.0
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
+        gained += workspace.energies[i] * (change[i] - start[i])
+    gained = total_of(gained, workspace.reduced, 0 if MOLECULES else 1)
+    if thread_rank() == 0:
+        change[count] = 0.0 if ISOTHERMAL else rate - gained / capacity
+    barrier()
 
 
 def set_age_rate(inflow, density, reactions_alone, change, species_count):

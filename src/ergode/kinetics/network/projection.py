@@ -10,6 +10,9 @@ from ergode.kinetics.tables import NONNEGATIVE, STIRRED
 
 # --- device functions -----------------------------------------------------------------------------
 
+ROUNDING = 2e-15
+"""Of a sum, relative to its terms."""
+
 
 def conserved(invariants, y, gram, reduced):
     """Compute the sums to restore, which are also the first scale of a defect."""
@@ -46,7 +49,9 @@ def project(invariants, y, gram, reduced):
     """Clip negative amounts and restore conserved sums; returns the largest defect.
 
     Each amount is multiplied by one plus a linear combination of the invariants' weights, so zeros
-    stay zero. `gram` has a row for each invariant (Gram matrix, defect, scale), then the sums to
+    stay zero. What remains of a defect beside the other sums is not restored if it, or the weight
+    of the amounts that could restore it, is rounding: traces alone would have to take it, and be
+    erased. `gram` has a row for each invariant (Gram matrix, defect, scale), then the sums to
     restore. Ends in a barrier.
     """
     first, stride = thread_rank(), thread_count()
@@ -84,10 +89,15 @@ def project(invariants, y, gram, reduced):
     if first == 0:
         for k in no_unroll(range(count)):
             pivot = gram[k * width + k]
+            if abs(gram[k * width + count]) <= ROUNDING * gram[k * width + count + 1]:
+                gram[k * width + count] = 0.0
             for other in no_unroll(range(k + 1, count)):
                 factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
+                own = gram[other * width + other]
                 for m in no_unroll(range(k, count + 1)):
                     gram[other * width + m] -= factor * gram[k * width + m]
+                if gram[other * width + other] <= ROUNDING * own:
+                    gram[other * width + other] = 0.0
         for back in no_unroll(range(count)):
             k = (count - 1 - back) & NONNEGATIVE
             total = gram[k * width + count]

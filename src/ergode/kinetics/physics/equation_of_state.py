@@ -141,6 +141,29 @@ def check_range(
         )
 
 
+def check_isobars(
+    state: str | EquationOfState,
+    temperature: np.ndarray,
+    density: np.ndarray,
+    amounts: np.ndarray,
+    charge: np.ndarray,
+) -> None:
+    """Refuse zones at constant pressure whose density does not follow from the pressure.
+
+    Raises a ModelError where radiation and pairs are all but 1e-6 of the pressure.
+    """
+    pressure, _ = matter_at(state, temperature, density, amounts, charge)
+    more, _ = matter_at(state, temperature, density * (1.0 + _DENSER), amounts, charge)
+    share = (more / pressure - 1.0) / _DENSER
+    if not (share >= _LEAST_SHARE).all():
+        zone = int(np.argmin(share))
+        raise ModelError(
+            f"heating is 'constant-pressure', but at {temperature[zone]:g} K and "
+            f"{density[zone]:g} g/cm3 in zone {zone} radiation and pairs are the pressure, from "
+            "which no density follows; use 'constant-volume'"
+        )
+
+
 def matter_at(
     state: str | EquationOfState,
     temperature: np.ndarray,
@@ -188,6 +211,8 @@ def _densities_kernel(state: str | EquationOfState) -> kernels.Kernel:
     return kernels.for_each(_densities, bindings=bindings_of_state(state))
 
 
+_DENSER, _LEAST_SHARE = 1e-3, 1e-6
+"""Relative increment of the density, and smallest d ln P / d ln rho of an isobar."""
 _PAIRS_MATTER = 0.1
 """Share of pairs in the heat capacity above which a warning is given."""
 
@@ -247,6 +272,7 @@ _COMPTON_DENSITY = 1.0 / (math.pi**2 * COMPTON**3 * AVOGADRO)  # (m c / hbar)^3 
 _MOMENTUM = (3.0 / _COMPTON_DENSITY) ** (1.0 / 3.0)  # Fermi momentum [m c] at 1 mol/cm3
 _STEP = 3e-5
 _MOST_ITERATIONS = 60
+_ROUNDING = 1e-14  # of a pressure
 
 
 def ideal_energy(temperature, density, nuclei, electrons):
@@ -409,8 +435,9 @@ def density_at(table, pressure, temperature, nuclei, electrons, guess):
         if not (slope > 0.0 and abs(step) < math.inf):
             return math.nan
         density *= exp(min(max(step, -1.0), 1.0))
-        # The error of the next iterate is the square of this step.
-        if abs(step) < 1e-8:
+        # The error of the next iterate is the square of this step. Where radiation and pairs are
+        # nearly all of the pressure, its rounding is a larger step.
+        if abs(step) < 1e-8 or abs(missing) <= _ROUNDING * pressure:
             return density
     return math.nan
 

@@ -140,13 +140,11 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
         slots[r] = slots[forward] * exp(exponent + change * log(density))
 
 
-def energies(thermo, temperature, found, first, stride):
-    """Internal energy of every molecule [erg/mol]."""
+def energy_of(thermo, t, inverse, logarithm, i):
+    """Internal energy of a molecule [erg/mol] at a temperature, its inverse and its logarithm."""
     a = thermo.polynomials
-    t, inverse, logarithm = temperature, 1.0 / temperature, log(temperature)
-    for i in range(first, found.size, stride):
-        enthalpy = reduced_enthalpy(a, range_at(a, i, t), i, t, inverse, logarithm)
-        found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
+    enthalpy = reduced_enthalpy(a, range_at(a, i, t), i, t, inverse, logarithm)
+    return (enthalpy - 1.0) * GAS_CONSTANT * t
 
 
 def heat_capacity(thermo, temperature, i):

@@ -45,7 +45,8 @@ _LENGTH = ELEMENTARY_CHARGE * ELEMENTARY_CHARGE / BOLTZMANN  # cm K
 _BARRIER = (13.5 * (math.pi * ELEMENTARY_CHARGE**2 / REDUCED_PLANCK) ** 2 * DALTON / BOLTZMANN) ** (
     1 / 3
 )
-_LEAST = 1e-100
+LEAST = 1e-100
+"""Of the sums of charges and of squared charges [mol/g]; pure neutrons have none."""
 
 
 def charges(charge, amount, reduced):
@@ -59,8 +60,8 @@ def charges(charge, amount, reduced):
 
 def plasma_coefficients(plasma, temperature, density, electrons, squares, slots, first, stride):
     """Put tabulated coefficients into the slots, and multiply the others by screening."""
-    electrons = max(electrons, _LEAST)
-    squares = max(squares, _LEAST)
+    electrons = max(electrons, LEAST)
+    squares = max(squares, LEAST)
     for w in range(first, plasma.weak_reaction.size, stride):
         slots[plasma.weak_reaction[w]] = exp(
             _on_table(plasma, w, log(density * electrons), log(temperature))

@@ -12,7 +12,7 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
-from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
+from ergode.trajectories.adaptive.step import BY_PARTS, LATE, LOGS_INSIDE, LOGS_STEPS, PARTS
 from ergode.trajectories.delays import history_ring, segments
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
@@ -46,6 +46,11 @@ def bindings_of(
     }
     if np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
+    if control.observables:
+        # A cubic is of the order of dense output of order four, and not of a higher one.
+        parts = 8 if len(method.bindings[stepper.DENSE][0]) > 4 else 1
+        late = bool(np.isfinite(control.observe_from))
+        bindings |= {LATE: late, PARTS: parts, BY_PARTS: late or parts > 1}
     if method.tableau is not None and method.tableau.kicks:
         tableau = method.tableau
         bindings |= splitting.bindings_of(tableau.drifts, tableau.kicks, separated(field))

@@ -348,12 +348,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             if EVENTS > 0 and CELLS and not SHARED and which >= 0:
                 f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
         if SEEN > 0:
-            s = (
-                observed_step(s, t, y, f, t2, y2, f2, p, size, k)
-                if t >= run.since
-                else begin_observing(t2, y2, p)
-            )
-            s = tuple(real(s[j]) for j in range(SEEN))
+            inside = DenseStep(t, size, y, k, history, p)
+            s = observed_step(s, inside, f, t2, y2, f2, run.since)
         way = t2 - t
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1

@@ -13,6 +13,7 @@ import numpy as np
 from ergode.core.compiler.language import no_refcount, noinline_cpu, option, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.step import (
+    BY_PARTS,
     DONE,
     INACCURATE,
     LOGS_INSIDE,
@@ -352,7 +353,7 @@ def commit(run, lanes, out):
         if CELLS:
             active = active & (t[lane] < goal[lane])
         kept = (log_error[lane] <= 0.0) & active
-        if SEEN > 0:
+        if SEEN > 0 and (kept or not BY_PARTS):
             _observe(lane, kept, run, lanes)
         if LOGS_INSIDE and kept:
             _log_inside(lane, run, lanes, out)
@@ -407,18 +408,18 @@ def _log_inside(lane, run, lanes, out):
 
 def _observe(lane, kept, run, lanes):
     """Update the accumulators of the observables of a lane."""
-    t, t2, s = lanes.t, lanes.t2, lanes.s
-    q = parameters_in(lane, lanes)
-    held = tuple(s[j, lane] for j in range(SEEN))
-    y_end = state_in(lane, lanes.y2)
-    after = observed_step(
-        held, t[lane], state_in(lane, lanes.y), state_in(lane, lanes.f), t2[lane], y_end,
-        state_in(lane, lanes.f2), q, lanes.size[lane], stages_in(lane, lanes),
+    s = lanes.s
+    inside = DenseStep(
+        lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y), stages_in(lane, lanes),
+        history_here(stored_in(lane, run, lanes)), parameters_in(lane, lanes),
     )  # fmt: skip
-    fresh = begin_observing(t2[lane], y_end, q)
-    late = t[lane] >= run.since
+    held = tuple(s[j, lane] for j in range(SEEN))
+    after = observed_step(
+        held, inside, state_in(lane, lanes.f), lanes.t2[lane], state_in(lane, lanes.y2),
+        state_in(lane, lanes.f2), run.since,
+    )  # fmt: skip
     for j in unroll(range(SEEN)):
-        s[j, lane] = (after[j] if late else fresh[j]) if kept else held[j]
+        s[j, lane] = after[j] if kept else held[j]
 
 
 def _choose_step(lane, before, kept, active, run, lanes):

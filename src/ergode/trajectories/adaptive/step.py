@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, option, real, unroll
+from ergode.core.compiler.language import fma, no_unroll, option, real, unroll
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.control import error_size
 from ergode.trajectories.steppers.equations import (
@@ -38,7 +38,7 @@ from ergode.trajectories.steppers.inside_step import (
     touched,
 )
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
-from ergode.trajectories.steppers.observing import keep_observing
+from ergode.trajectories.steppers.observing import SEEN, begin_observing, keep_observing
 from ergode.trajectories.steppers.stepper import (
     ADAPTS,
     DENSE,
@@ -53,6 +53,10 @@ _TOGETHER = 64.0  # machine epsilons; events closer than this are simultaneous
 
 LOGS_STEPS = option(False)  # whether the end of every accepted step is stored
 LOGS_INSIDE = option(False)  # whether the polynomial of every accepted step is stored
+
+LATE = option(False)  # whether observing begins after the first time
+PARTS = option(1)  # parts of a step in each of which the solution is a cubic for observables
+BY_PARTS = option(False)  # whether either asks for the dense output
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -226,12 +230,18 @@ def retried(h, t, t1, soonest, kept):
         return h
 
 
-def observed_step(s, t, y, f, t1, y1, f1, p, h, k):
-    """Update the accumulators of observables by one step, of size `h` and with stages `k`.
+def observed_step(s, inside, f, t1, y1, f1, since):
+    """Update the accumulators of observables by one step, as far as it is after the time `since`.
 
-    A stochastic step is a straight line.  Where equations are stiff, the slopes at a state have
-    large errors, and those of the dense output have not.
+    The step `inside` begins with the slope `f` and ends at (`t1`, `y1`, `f1`).  A stochastic step
+    is a straight line.  Where equations are stiff, the slopes at a state have large errors, and
+    those of the dense output have not.
     """
+    t, h, y, k, history, p = inside
+    if LATE and t1 <= since:
+        return _real(begin_observing(t1, y1, p))
+    if BY_PARTS:
+        k = completed(t, h, y, k, history, p)
     if STIFF:
         per = 1.0 / h
         begin, end = slopes_between(real(0.0), k), slopes_between((t1 - t) * per, k)
@@ -239,9 +249,33 @@ def observed_step(s, t, y, f, t1, y1, f1, p, h, k):
         f1 = tuple(per * end[i] for i in range(VARIABLES))
     if SCHEME > 0:
         rate = 1.0 / (t1 - t)
-        line = tuple(rate * (y1[i] - y[i]) for i in range(VARIABLES))
-        return keep_observing(s, t, y, line, t1, y1, line, p)
-    return keep_observing(s, t, y, f, t1, y1, f1, p)
+        f = tuple(rate * (y1[i] - y[i]) for i in range(VARIABLES))
+        f1 = f
+    now, state, rise = t, y, f
+    if LATE and t < since:
+        now = since
+        state, rise = _within((since - t) / h, h, y, k, f)
+        s = _real(begin_observing(now, state, p))
+    width = (t1 - now) / real(PARTS)
+    for _ in no_unroll(range(PARTS - 1)):
+        then = now + width
+        inner, slope_there = _within((then - t) / h, h, y, k, f)
+        s = _real(keep_observing(s, now, state, rise, then, inner, slope_there, p))
+        now, state, rise = then, inner, slope_there
+    return _real(keep_observing(s, now, state, rise, t1, y1, f1, p))
+
+
+def _real(accumulators):
+    return tuple(real(accumulators[j]) for j in range(SEEN))
+
+
+def _within(x, h, y, k, line):
+    """State and slope at the fraction `x` of a step."""
+    if SCHEME > 0:
+        state = tuple(y[i] + x * h * line[i] for i in range(VARIABLES))
+        return state, line
+    state, rise = between(x, y, k), slopes_between(x, k)
+    return state, tuple(rise[i] / h for i in range(VARIABLES))
 
 
 def log_inside(step, h, k, step_log, me):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import results
-from ergode.core.arguments import by_name, choice, number
+from ergode.core.arguments import by_name, choice, number, refuse_idle
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
@@ -268,9 +268,10 @@ def basins(
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "basins"))
     duration, transient = number("duration", duration, above=0), number("transient", transient)
+    refuse_idle(transient=(transient != 0 and not observables, "there are no observables"))
     found = integrate(
         field, times=[0.0, duration], initial=initial, parameters=parameters,
-        observables=observables, observe_from=transient, **options,
+        observables=observables, observe_from=transient if observables else None, **options,
     )  # fmt: skip
     if observables:
         names = [str(name) for name in found["observable"].values]

@@ -52,6 +52,7 @@ from ergode.trajectories.steppers.observing import (
     OBSERVED,
     SEEN,
     begin_observing,
+    cubic_at,
     keep_observing,
     observed,
 )
@@ -147,7 +148,7 @@ def begin_watching(me, group, p, run, out, w):
         for e in range(EVENTS):
             out.hit_counts[e, me] = 0
         if SEEN > 0:
-            _begin_observing(run.origin, 0, p, w.g, w.s)
+            _begin_observing(run.origin, _at_node(0, real(1.0), w.g)[0], p, w.s)
     barrier(group.size, w.words)
 
 
@@ -383,26 +384,43 @@ def _set_after(t2, together, inside):
 # ---- observables
 
 
-def _begin_observing(t, j, p, g, s):
-    begun = begin_observing(t, tuple(g[EVENTS + o, 0, j] for o in range(OBSERVED)), p)
+def _begin_observing(t, values, p, s):
+    begun = begin_observing(t, values, p)
     for k in unroll(range(SEEN)):
         s[k] = real(begun[k])
 
 
 @noinline_cpu
 def _observe(t, t2, since, p, g, s):
-    """Update the accumulators by a step from `t` to `t2`, from node to node."""
-    if t + TOGETHER * EPSILON * abs(t) < since:
-        _begin_observing(t2, INTERVALS, p, g, s)
-    else:
-        per, width = 1.0 / (t2 - t), (t2 - t) / real(INTERVALS)
-        for j in range(INTERVALS):
+    """Update the accumulators by a step from `t` to `t2`, from node to node, after `since`."""
+    per, width = 1.0 / (t2 - t), (t2 - t) / real(INTERVALS)
+    for j in range(INTERVALS):
+        now = t + real(j) * width
+        values, slopes = _at_node(j, per, g)
+        next_values, next_slopes = _at_node(j + 1, per, g)
+        late = since - now
+        if late >= width:
+            _begin_observing(now + width, next_values, p, s)
+        else:
+            if late > 0.0:
+                inner = tuple(
+                    cubic_at(
+                        late / width, width, values[o], slopes[o], next_values[o], next_slopes[o]
+                    )
+                    for o in range(OBSERVED)
+                )
+                values = tuple(inner[o][0] for o in range(OBSERVED))
+                slopes = tuple(inner[o][1] for o in range(OBSERVED))
+                _begin_observing(since, values, p, s)
             kept = keep_observing(
-                tuple(s[k] for k in range(SEEN)), real(0.0),
-                tuple(g[EVENTS + o, 0, j] for o in range(OBSERVED)),
-                tuple(per * g[EVENTS + o, 1, j] for o in range(OBSERVED)), width,
-                tuple(g[EVENTS + o, 0, j + 1] for o in range(OBSERVED)),
-                tuple(per * g[EVENTS + o, 1, j + 1] for o in range(OBSERVED)), p,
+                tuple(s[k] for k in range(SEEN)), max(late, real(0.0)), values, slopes, width,
+                next_values, next_slopes, p,
             )  # fmt: skip
             for k in unroll(range(SEEN)):
                 s[k] = real(kept[k])
+
+
+def _at_node(j, per, g):
+    """Values and slopes of the observed functions at a node."""
+    values = tuple(g[EVENTS + o, 0, j] for o in range(OBSERVED))
+    return values, tuple(per * g[EVENTS + o, 1, j] for o in range(OBSERVED))

@@ -16,13 +16,23 @@ keep_observing = option()  # keep_observing(s, t, y, f, t1, y1, f1, p): accumula
 observed = option()  # observed(s, t, y, p): results
 
 
+def _coefficients(h, y0, f0, y1, f1):
+    """Those of x, x^2 and x^3 in the cubic of a step of size `h`."""
+    a = h * f0
+    rise = y1 - y0
+    return a, 3.0 * rise - 2.0 * a - h * f1, a + h * f1 - 2.0 * rise
+
+
+def cubic_at(x, h, y0, f0, y1, f1):
+    """Value and slope at the fraction `x` of a step."""
+    a, b, c = _coefficients(h, y0, f0, y1, f1)
+    return y0 + x * (a + x * (b + x * c)), (a + x * (2.0 * b + 3.0 * x * c)) / h
+
+
 def highest(h, y0, f0, y1, f1):
     """Largest value within a step."""
     # The slope is a + 2 b x + 3 c x^2; the maximum is its zero with a negative second derivative.
-    a = h * f0
-    rise = y1 - y0
-    b = 3.0 * rise - 2.0 * a - h * f1
-    c = a + h * f1 - 2.0 * rise
+    a, b, c = _coefficients(h, y0, f0, y1, f1)
     root = math.sqrt(max(b * b - 3.0 * a * c, real(0.0)))
     x = a / (root - b) if root > b else real(0.0)
     top = y0 + x * (a + x * (b + x * c))
@@ -38,10 +48,7 @@ def area(h, y0, f0, y1, f1):
 
 def part_above(h, y0, f0, y1, f1):
     """Fraction of a step in which the value is positive."""
-    a = h * f0
-    rise = y1 - y0
-    b = 3.0 * rise - 2.0 * a - h * f1
-    c = a + h * f1 - 2.0 * rise
+    a, b, c = _coefficients(h, y0, f0, y1, f1)
     # Between its extrema the cubic is monotone and crosses zero at most once.
     q = -(b + math.copysign(math.sqrt(max(b * b - 3.0 * a * c, real(0.0))), b))
     one, other = q / (3.0 * c), a / q
