@@ -252,7 +252,11 @@ def test_it_tells_what_it_is():
         ),
         (
             lambda: run(model(By("sex", {"f": SPLIT}))),
-            r"node \d+ has the sex m, for which the model",
+            r"node \d+ has the sex 'm', for which the model",
+        ),
+        (
+            lambda: run(model(By("age", {"18": SPLIT, "4": SPLIT}))),
+            r"node \d+ has the age \d+, for which the model has no value; it has '18', '4'",
         ),
         (
             lambda: run(model(By("age", [SPLIT, SPLIT], groups=[10, 18]))),

@@ -242,7 +242,7 @@ def test_triggers_by_what_is_new_and_by_a_group():
             lambda: ergode.Capacity("H", 3, instead="N", priority="age"),
             "Capacity: priority is for nodes that wait",
         ),
-        (lambda: ergode.Trigger(["I", "R", "I"], 3), "count names 'I' twice; expected it once"),
+        (lambda: ergode.Trigger(["I", "R", "I"], 3), "count has 'I' twice; expected it once"),
         (lambda: ergode.Trigger("I"), "expected either a level or a fraction"),
         (lambda: ergode.Trigger("I", 3, fraction=0.5), "expected either a level or a fraction"),
         (lambda: ergode.Trigger("I", fraction=0), "fraction is 0; expected a number above zero"),

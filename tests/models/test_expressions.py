@@ -1,12 +1,16 @@
 """Formulas: what is read, what it is worth, what is refused."""
 
+import ast
 import math
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ergode.core.errors import ModelError
+from ergode.models import expressions
 from ergode.models.expressions import Effect, Expression, number_or_expression
 
 KNOWN = {"a": 2.0, "b": -3.5, "c": 0.25}
@@ -74,6 +78,10 @@ def test_substitution():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("A > 1 & time > 2", "it has '&'; write 'and'"), ("A || B", r"'\|\|'; write 'or'"),
+        ("A>1 && !B", "'&&'; write 'and'"), ("!(A != 1)", "'!'; write 'not'"),
+        ("A % 2", r"'%'; write 'A - B \* floor"), ("A // 2", "'//'; write 'floor"),
+        ("A = 3", "it has '='; write '=='"), ("B <= 2 ? 1 : A", r"'\?'; write 'A if cond"),
         ("", "not a formula"), ("a +", "not a formula"), ("a[0]", "cannot be read"),
         ("'x'", "cannot be read"), ("f(a)", "calls the unknown function 'f'"),
         ("exp(a, b)", "takes 1 argument"), ("piecewise(a, b)", "takes pairs"),
@@ -111,3 +119,38 @@ def test_number_or_expression(value, expected):
 def test_neither_number_nor_formula(value):
     with pytest.raises(ModelError, match="^rate"):
         number_or_expression(value, "rate")
+
+
+def test_the_page_lists_what_a_formula_may_have():
+    page = Path(__file__).parents[2] / "docs" / "tutorials" / "reaction_networks.md"
+    section = page.read_text().partition("### Formulas")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| (\w+) \| (.*) \|$", section, re.M))
+    shown = {name: re.findall(r"`(.+?)`", row) for name, row in rows.items()}
+    assert sorted(shown["functions"]) == sorted(expressions.FUNCTIONS)
+    assert [draw.partition("(")[0] for draw in shown["draws"]] == list(expressions.DRAWS)
+    assert all(expressions.Effect(draw).draws for draw in shown["draws"])
+    operators = {
+        type(node)
+        for text in shown["arithmetic"] + shown["comparisons"] + shown["conditions"]
+        for node in ast.walk(ast.parse(text.replace("^", "**")))
+    }
+    assert set(expressions._OPERATORS) <= operators
+    for text in [*shown["arithmetic"], *shown["comparisons"], *shown["choice"]]:
+        assert np.isfinite(Expression(text).evaluate({"A": 2.0, "B": 3.0}))
+    words = set(re.findall(r"\w+", Expression.__doc__.partition("Parameters")[0]))
+    assert words >= {*expressions.FUNCTIONS, *expressions.DRAWS, "pi", "time"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("A > 1", True), ("1 < A < 3", True), ("not A", True), ("A > 1 or B > 1", True),
+        ("A > 1 if B > 1 else False", True), ("True", True), ("busy", True), ("very", True),
+        ("A", False), ("-A", False), ("A if B > 1 else 0", False), ("level", False), ("2", False),
+        ("abs(A > 1)", False), ("time", False),
+    ],
+)  # fmt: skip
+def test_numbers_are_no_conditions(text, holds):
+    rules = {"busy": "A > 3", "very": "busy", "level": "A + 3"}
+    rules = {name: Expression(rule) for name, rule in rules.items()}
+    assert expressions.is_condition(Expression(text), rules) == holds

@@ -60,6 +60,7 @@ def test_replicates_are_the_first_dimension():
         ({"a": 1, "b": [1, 2], "c": [1, 2, 3]}, "'c' has 3 values and 'b' has 2"),
         ({"a": 1, "b": [], "c": 3}, "shape"), ({"a": 1, "b": [[1]], "c": 3}, "shape"),
         ({"a": 1, "b": "x", "c": 3}, "expected a number"),
+        ({"a": 1, "b": True, "c": 3}, "'b' is True; expected a number"),
         ({"a": 1, "b": [1, np.nan], "c": 3}, r"'b'\[1\] is nan"),
     ],
 )  # fmt: skip

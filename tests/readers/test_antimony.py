@@ -110,3 +110,8 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "antimony", None)
     with pytest.raises(ReadError, match="pip install antimony"):
         read_antimony("A -> ; A")
+
+
+def test_a_trigger_that_is_a_number_is_true_unless_it_is_zero():
+    network = read_antimony("J: A -> ; k * A; k = 1; A = 3; at (A - 1): k = 2")
+    assert network.events[0].trigger == Expression("A - 1 != 0")

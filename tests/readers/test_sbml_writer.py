@@ -219,7 +219,7 @@ def test_any_formula_comes_back(tmp_path_factory, formulas, amount, number):
         (
             {"X": 1},
             Reaction("X -> 0", rate="X"),
-            {"events": [Event("X - 3", {"X": 1})]},
+            {"events": [Event("X and X > 3", {"X": 1})]},
             "is a number; SBML needs a condition",
         ),
     ],

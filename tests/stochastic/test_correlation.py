@@ -76,6 +76,7 @@ def test_a_birth_and_death_forgets_exponentially():
     ("options", "message"),
     [
         ({"species": ["Y"]}, "no species 'Y'; it has X"),
+        ({"species": ["X", "X"]}, "names of species has 'X' twice; expected it once"),
         ({"start": 3.0}, "has 1 time to use, of 4"),
         ({"max_lag": 7.0}, "max_lag is 7; the times that are used span 3"),
         ({"max_lag": -1}, "max_lag is -1"),

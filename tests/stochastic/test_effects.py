@@ -42,3 +42,53 @@ def test_concentrations_of_whole_numbers_of_molecules_are_accepted():
     build(network("A + 10"), {}, {}, 1)
     with pytest.raises(PlanError, match="whole number"):
         build(network("A + 1"), {}, {}, 1)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"cell": 0.3}, {"cell": "cell * 1.7"}])
+def test_concentrations_that_in_molecules_rounds_are_accepted(sizes):
+    """Also where events change the size, one of them together with the concentration."""
+    moles = ReactionNetwork(
+        [
+            ergode.Species("A", 3, compartment="cell", quantity="concentration"),
+            ergode.Species("B", 1, compartment="cell", quantity="concentration"),
+        ],
+        [Reaction("A -> 0", rate_constant=0.0)],
+        compartments={"cell": 2.0},
+        events=[Event("time >= 1", {"A": "A + 1", **sizes}), Event("time >= 2", {"cell": 0.7})],
+    )
+    counts = ergode.in_molecules(moles, 1001)
+    found = ergode.stochastic.simulate(counts, times=[0, 1.5, 3], device="cpu:1")
+    size = {0: 2.0, 1: 0.3, 2: 3.4}[len(sizes) + (sizes.get("cell") == "cell * 1.7")]
+    after = round(4 * size * 1001)
+    assert found["amount"].sel(species="A")[0].values.tolist() == [6006, after, after]
+
+
+@pytest.mark.parametrize(
+    ("value", "fine"),
+    [
+        ("floor(A) / cell", True), ("(floor(A) + n) / cell", True), ("A + n / cell", True),
+        ("A / cell", False), ("floor(A) / n", False), ("floor(A) / cell / cell", False),
+    ],
+)  # fmt: skip
+def test_whole_numbers_over_the_size_are_accepted(value, fine):
+    network = ReactionNetwork(
+        [ergode.Species("A", 0, compartment="cell", quantity="concentration")],
+        [Reaction("A -> 0", rate_constant=0.0)], {"n": 3.0}, compartments={"cell": 1.7},
+        events=[Event("time >= 1", {"A": value}), Event("time >= 2", {"cell": 0.7})],
+    )  # fmt: skip
+    if fine:
+        build(network, {}, {}, 1)
+    else:
+        with pytest.raises(PlanError, match="whole number"):
+            build(network, {}, {}, 1)
+
+
+def test_a_concentration_that_stays_while_the_size_changes_may_not_be_whole():
+    """The amount becomes the old concentration times the new size."""
+    network = ReactionNetwork(
+        [ergode.Species("A", 4, compartment="cell", quantity="concentration")],
+        [Reaction("A -> 0", rate_constant=0.0)], compartments={"cell": 1.0},
+        events=[Event("time >= 1", {"A": "A", "cell": 1.3})],
+    )  # fmt: skip
+    with pytest.raises(PlanError, match="whole number"):
+        build(network, {}, {}, 1)

@@ -62,3 +62,10 @@ def test_histogram_final_and_rules():
     assert some["histogram"].sum() + some["below"] + some["above"] == 100
     summary = run(network, replicates=100, output="statistics")
     assert summary["value_mean"].values[2, 0] == pytest.approx(2 * amounts.mean() + 2)
+
+
+def test_a_stop_that_is_a_number_is_refused():
+    network = ergode.ReactionNetwork({"A": 5}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
+    for function in (ergode.stochastic.simulate, ergode.stochastic.probabilities):
+        with pytest.raises(ergode.ModelError, match="stop 'A' is a number; expected .* 'A > 0'"):
+            function(network, times=[0, 1], stop="A")

@@ -23,6 +23,8 @@ def test_sensitivities_are_those_of_theory_and_sharper_than_independent_ones():
     assert found.sel(parameter="mu")["standard_error"][2, 0] < 0.5 * independent
     with pytest.raises(ergode.ModelError, match="neither a parameter"):
         ergode.stochastic.sensitivities(IMMIGRATION_DEATH, times=times, parameters=["beta"])
+    with pytest.raises(ergode.ModelError, match="parameters has 'mu' twice; expected it once"):
+        ergode.stochastic.sensitivities(IMMIGRATION_DEATH, times=times, parameters=["mu", "mu"])
 
 
 def sensitivities(**options):
@@ -95,3 +97,27 @@ def test_first_passage():
 def test_a_functional_that_returns_something_else(functional, message):
     with pytest.raises(ergode.ModelError, match=message):
         sensitivities(functional=functional, parameters=["alpha"])
+
+
+@pytest.mark.parametrize("member", [
+    ergode.Species("X", "n0"),
+    ergode.Species("X", 2.0, compartment="cell", quantity="concentration"),
+])  # fmt: skip
+def test_a_step_that_makes_a_fraction_of_a_molecule_is_refused_by_name(member):
+    decay = ergode.Reaction("X -> 0", rate_constant="mu")
+    sizes = {"cell": 10.0} if member.compartment else {}
+    network = ergode.ReactionNetwork(
+        [member], [decay], parameters={"n0": 10.0, "mu": 0.5}, compartments=sizes
+    )
+    name = "cell" if sizes else "n0"
+    options = {"times": [0, 1], "replicates": 20, "device": "cpu"}
+    step = r"'X', which is 9\.5 and 10\.5" if name == "n0" else "'X', which is 19.8 and 20.2"
+    with pytest.raises(ergode.ModelError, match=f"'{name}' sets the initial amount of {step}"):
+        ergode.stochastic.sensitivities(
+            network, parameters=[name], relative_step=0.05 if name == "n0" else 0.01, **options
+        )
+    found = ergode.stochastic.sensitivities(
+        network, parameters=[name], relative_step=0.1, **options
+    )
+    assert float(found["sensitivity"].sel(time=0, species="X")[0]) == (1.0 if name == "n0" else 2.0)
+    ergode.stochastic.sensitivities(network, parameters=["mu"], **options)

@@ -222,8 +222,8 @@ _NAMES_MOST = 10_000
 def names_in(kind: str, wanted: str | Iterable[str] | None, known: Iterable[Any]) -> list[str]:
     """The names of a dataset that are wanted: one, several, or None for all.
 
-    Raises a PlanError if the dataset has no such name; the message lists those of this kind that it
-    has.
+    Raises a PlanError if one is given twice, or the dataset has no such name; the message lists
+    those of this kind that it has.
     """
     own = [str(name) for name in known]
     chosen = own if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
@@ -233,6 +233,7 @@ def names_in(kind: str, wanted: str | Iterable[str] | None, known: Iterable[Any]
                 f"the dataset has no {kind} '{name}'; it has {', '.join(own)}"
                 f"{did_you_mean(name, own)}"
             )
+    check_once(f"the list of names of {kind}", chosen, PlanError)
     return chosen
 
 
@@ -241,9 +242,24 @@ def check_distinct(kind: str, names: Sequence[str]) -> None:
 
     Raises a ModelError if two have one name; the message tells it.
     """
-    for name in names:
-        if names.count(name) > 1:
-            raise ModelError(f"two {kind} are called '{name}'; give them names")
+    if (name := _repeated(names)) is not None:
+        raise ModelError(f"two {kind} are called '{name}'; give them names")
+
+
+def check_once(what: str, names: Sequence[str], error: type[ErgodeError] = ModelError) -> None:
+    """Refuse a list that names one thing twice; sums over the list would count it twice.
+
+    Raises `error`; the message begins with `what`, the list.
+    """
+    if (name := _repeated(names)) is not None:
+        raise error(f"{what} has '{name}' twice; expected it once")
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    """The first name that is there more than once."""
+    if len(set(names)) == len(names):
+        return None
+    return next(name for name in names if names.count(name) > 1)
 
 
 def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,26 @@ _OPERATORS = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub, ast.Not, ast.And, ast.Or,
     ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq,
 )  # fmt: skip
+_FOREIGN = {
+    "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "~": "not", "=": "==",
+    "//": "floor(A / B)", "%": "A - B * floor(A / B)", "?": "A if condition else B",
+    "<<": "A * 2^B", ">>": "floor(A / 2^B)", "@": "*",
+}  # fmt: skip
+"""Operators of other languages, and what to write instead."""
+_FOREIGN_FIRST = re.compile(r"&&?|\|\|?|!(?!=)|(?<![<>=!])=(?!=)|//|[%?~@]|<<|>>")
 _NODES = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Load)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expression:
     """A formula; two are equal if they differ only in spaces and parentheses.
+
+    Operators are ``+ - * / ^ **``, the comparisons ``< <= > >= == !=``, also in chains such as
+    ``1 < A < 3``, and ``and or not``; ``A if condition else B`` chooses a value, and so does
+    ``piecewise(value, condition, ..., otherwise)``. Functions are ``abs exp log ln log10 sqrt floor
+    ceil sin cos tan asin acos atan sinh cosh tanh pow min max``; ``log`` is the natural logarithm.
+    ``pi`` and ``time`` have their meaning. Assignments of events may draw numbers besides:
+    ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``.
 
     Parameters
     ----------
@@ -217,6 +232,39 @@ def number_or_expression(
     return number
 
 
+def check_condition(
+    expression: Expression, what: str, rules: Mapping[str, Expression] = MappingProxyType({})
+) -> None:
+    """Refuse a number where a condition is expected; rules may be conditions.
+
+    Raises a ModelError if it is a number; the message begins with `what`.
+    """
+    if not is_condition(expression, rules):
+        text = quoted(expression.text)
+        raise ModelError(
+            f"{what} {text} is a number; expected a condition such as '{expression.text:.60} > 0'"
+        )
+
+
+def is_condition(
+    expression: Expression, rules: Mapping[str, Expression] = MappingProxyType({})
+) -> bool:
+    """Whether a formula is a comparison, a combination of conditions, or always true or false."""
+
+    def holds(node: ast.expr) -> bool:
+        if isinstance(node, ast.IfExp):
+            return holds(node.body) and holds(node.orelse)
+        if isinstance(node, ast.Name):
+            return node.id in rules and holds(rules[node.id].tree)
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, ast.Not)
+        if isinstance(node, ast.Constant):
+            return node.value in (0.0, 1.0)
+        return isinstance(node, ast.Compare | ast.BoolOp)
+
+    return holds(expression.tree)
+
+
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
     """Syntax tree, names, canonical text, and whether it draws."""
@@ -234,7 +282,9 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
             f"formula {quoted(text)} is nested too deeply; group a long sum with parentheses"
         ) from None
     except (SyntaxError, ValueError, AttributeError, OverflowError):
-        raise ModelError(f"{quoted(text)} is not a formula that can be read") from None
+        raise ModelError(
+            f"{quoted(text)} is not a formula that can be read{_instead(text)}"
+        ) from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
@@ -244,6 +294,12 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
         for node in ast.walk(tree)
     )
     return tree, frozenset(names), canonical, draws
+
+
+def _instead(text: str) -> str:
+    """The end of a message: the first operator of another language, and what to write instead."""
+    found = _FOREIGN_FIRST.search(text)
+    return "" if found is None else f": it has '{found[0]}'; write '{_FOREIGN[found[0]]}'"
 
 
 class _Normalise(ast.NodeTransformer):
@@ -276,6 +332,8 @@ class _Normalise(ast.NodeTransformer):
             return ast.Name(node.id.removesuffix(_MARK), ast.Load())
         if isinstance(node, ast.Call):
             return self._call(node)
+        if isinstance(node, ast.operator | ast.unaryop):
+            raise ModelError(f"formula {quoted(self.text)} cannot be read{_instead(self.text)}")
         try:
             found = f"'{ast.unparse(node)}'"
         except Exception:

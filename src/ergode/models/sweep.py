@@ -197,7 +197,7 @@ def refuse_reserved(values: Any, reserved: Collection[str], *, numbers: bool = F
 
 
 def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
-    array = as_numbers(value)
+    array = None if isinstance(value, bool | np.bool_) else as_numbers(value)
     if array is None:
         raise ModelError(
             f"{argument} of '{name}' is {value!r}; expected a number or a list of numbers"

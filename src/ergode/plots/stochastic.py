@@ -197,9 +197,9 @@ def phase_plane(
         The dataset has neither trajectories nor probabilities, has several points of a sweep, or
         lacks a species; or a time is given for trajectories.
     """
-    _species(dataset, [x, y])
     if x == y:
         raise PlanError(f"x and y are both '{x}'; expected two species")
+    _species(dataset, [x, y])
     if "joint_probability" in dataset:
         ax = ax or new_axes()
         _draw_joint(dataset.isel(time=time_index(dataset, time)), x, y, ax)

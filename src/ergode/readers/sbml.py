@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ergode.models.expressions import TIME, Expression
+from ergode.models.expressions import TIME, Expression, is_condition
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.mass_action import both_ways, law_of, recognise
 from ergode.models.reactions.network import ReactionNetwork
@@ -352,9 +352,12 @@ class _Reader:
                     f"it assigns to '{name}', which is no species, parameter or compartment",
                 )
             assignments[name] = self._number(element, one)
+        condition = self._settled(self._formula(element, trigger))
+        if not is_condition(condition):  # a number is true unless it is zero
+            condition = Expression(f"({condition.text}) != 0")
         with self.document.within(element):
             return Event(
-                self._settled(self._formula(element, trigger)),
+                condition,
                 assignments,
                 self._number(element, element.getDelay()) if element.isSetDelay() else 0.0,
                 self._number(element, element.getPriority()) if element.isSetPriority() else None,

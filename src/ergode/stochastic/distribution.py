@@ -23,7 +23,7 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
 from ergode.stochastic.master_equation.rates import Rates
-from ergode.stochastic.simulate import sweep_of
+from ergode.stochastic.simulate import condition_of, sweep_of
 from ergode.stochastic.to_tables import check_amounts
 
 if TYPE_CHECKING:
@@ -153,9 +153,7 @@ def probabilities(
     if not is_finite_number(tolerance) or not _TOLERANCES[0] <= tolerance <= _TOLERANCES[1]:
         low, high = _TOLERANCES
         raise PlanError(f"tolerance is {tolerance!r}; expected a number from {low:g} to {high:g}")
-    condition = None if stop is None else Expression(stop)
-    if condition is not None:
-        network.check_formula(condition, "stop")
+    condition = condition_of(network, stop)
     layout = sweep_of(network, parameters, initial, results.names("stochastic", "probabilities"))
     points = [
         _point(network, layout, which, parameters, initial, condition)

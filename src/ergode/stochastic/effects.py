@@ -75,17 +75,25 @@ class Wholeness:
     def __init__(self, naming: Naming, known: Mapping[str, Any], whole: set[str]) -> None:
         self.naming, self.known, self.whole = naming, known, whole
 
-    def of(self, expression: Expression, size: str | None = None) -> bool:
-        """Whether a value, multiplied by a compartment's size if given, is an integer."""
+    def of(self, expression: Expression, size: str | None = None, by: Any = None) -> bool:
+        """Whether a value, multiplied by a compartment's size if given, is an integer.
+
+        `by` is the formula of the size that an event gives the compartment, if it does.
+        """
         volume = 1.0 if size is None else self._fixed(size)
-        return self._both(expression.tree, volume, size)[1]
+        divisor = None if size is None else self.naming.inline(by or Expression(size))
+        text = None if divisor is None else ast.unparse(divisor.tree)
+        return self._both(expression.tree, volume, text)[1]
 
     def _fixed(self, size: str) -> Any:
         """The size of a compartment; not a number if it changes."""
         return np.nan if size in self.naming.index else self.known[size]
 
     def _both(self, node: ast.AST, volume: Any, size: str | None) -> tuple[bool, bool]:
-        """Whether a value is an integer, and whether its product with the volume is an integer."""
+        """Whether a value is an integer, and whether its product with the volume is an integer.
+
+        `size` is the formula of the volume.
+        """
         times = _is_whole(volume)
         if not self.naming.varies(node):
             value = np.asarray(Expression(ast.unparse(node)).evaluate(self.known))
@@ -121,6 +129,8 @@ class Wholeness:
         whole, scaled = all(one[0] for one in found), all(one[1] for one in found)
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Add | ast.Sub):
             (a, a_scaled), (b, b_scaled) = found
+            if isinstance(node.op, ast.Div):
+                return False, a and ast.unparse(node.right) == size
             if isinstance(node.op, ast.Mult):
                 return whole, (a and b_scaled) or (a_scaled and b)
             power = isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)
@@ -180,7 +190,8 @@ def rounding_of(
     for name, value in assigned.items():
         if name in naming.continuous or name not in naming.network.index:
             continue
-        if not test.of(value, naming.size_of(name)):
+        size = naming.size_of(name)
+        if not test.of(value, size, None if size is None else assigned.get(size)):
             given = event.assignments[name]
             text = given.text if isinstance(given, Expression) else repr(given)
             member = naming.network.species[naming.network.index[name]]

@@ -9,13 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name, check_text, integer, is_finite_number, sequence
+from ergode.core.arguments import (
+    by_name,
+    check_once,
+    check_text,
+    integer,
+    is_finite_number,
+    sequence,
+)
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.simulate import Output, simulate
+from ergode.stochastic.to_tables import initial_amount
 
 if TYPE_CHECKING:
     import xarray
@@ -87,8 +95,9 @@ def sensitivities(
     Raises
     ------
     ModelError
-        A name is not a parameter, or its value is zero; the functional returns neither a number
-        nor a DataArray of numbers, or of other shapes on both sides.
+        A name is not a parameter or is given twice, or its value is zero; a parameter sets an
+        initial amount that a step makes a fraction; the functional returns neither a number nor a
+        DataArray of numbers, or of other shapes on both sides.
     PlanError
         The step is not between 0 and 1, or a realization failed.
 
@@ -129,9 +138,11 @@ def sensitivities(
     names = numbers if parameters is None else sequence("parameters", parameters, "names")
     for name in names:
         check_text("sensitivities", "a parameter", name)
+    check_once("parameters", names)
     network.evaluate_parameters(dict.fromkeys(names, 1.0))
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
-    for name, value in by_name("initial", initial, "values").items():
+    start = by_name("initial", initial, "values")
+    for name, value in start.items():
         if np.ndim(value):
             raise PlanError(f"initial of '{name}' is {value!r}; expected one number, not a sweep")
     of = functional or _amounts
@@ -142,6 +153,7 @@ def sensitivities(
         if value == 0:
             raise ModelError(f"parameter '{name}' is 0; a relative step needs another value")
         ends = np.array([value * (1 - relative_step), value * (1 + relative_step)])
+        _check_whole(network, start, name, ends)
         result = simulate(
             network, times=times, replicates=replicates, seed=seed, method="next-reaction",
             device=device, parameters={name: ends}, output=output, stop=stop, initial=initial,
@@ -166,6 +178,28 @@ def sensitivities(
     return results.dataset(
         "stochastic", "sensitivities", values, coords=coords, attrs=attrs, swept=dims
     )
+
+
+def _check_whole(
+    network: ReactionNetwork, start: Mapping[str, Any], parameter: str, ends: np.ndarray
+) -> None:
+    """Refuse a parameter that sets an initial amount which is not whole at both ends of the step.
+
+    Raises a ModelError if it is not; the message names the parameter.
+    """
+    known = network.evaluate_parameters({parameter: ends})
+    for member, real in zip(network.species, network.is_continuous, strict=True):
+        amounts = np.asarray(
+            initial_amount(member, start.get(member.name, member.initial), known), float
+        )
+        moves = amounts.size > 1 and amounts[0] != amounts[1] and not real
+        if moves and (np.abs(amounts - np.rint(amounts)) > 1e-9 * np.abs(amounts)).any():
+            raise ModelError(
+                f"parameter '{parameter}' sets the initial amount of '{member.name}', which is "
+                f"{amounts[0]:g} and {amounts[1]:g} molecules at the ends of its step, {ends[0]:g} "
+                f"and {ends[1]:g}; expected whole numbers: choose another relative_step, or name "
+                f"the other parameters, parameters=[...]"
+            )
 
 
 def _amounts(result: xarray.Dataset) -> xarray.DataArray:

@@ -26,7 +26,7 @@ from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import MEMBERS, decided, door
-from ergode.models.expressions import Expression
+from ergode.models.expressions import Expression, check_condition
 from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, REPLICATES_MOST, Layout, lay_out, replicates_apart
@@ -230,7 +230,6 @@ def simulate(
     refuse_idle(rounding=(rounding is not None and not network.events, "there are no events"))
     asked = methods.named(method)
     whole = asked is None or asked.whole
-    control = step_control(asked, tolerance, step, grid, max_firings)
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
     device = devices.resolve(device)
@@ -246,6 +245,7 @@ def simulate(
     tables = build(
         network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
     )
+    control = step_control(asked, tables, tolerance, step, grid, max_firings)
     every = layout.count * decided(MEMBERS, len(numbers))
     request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
@@ -305,12 +305,21 @@ def _condition(
 
     Raises a PlanError if the output needs a stop condition, and none is given.
     """
+    if stop is None and kind.needs_stop:
+        raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
+    return condition_of(network, stop)
+
+
+def condition_of(network: ReactionNetwork, stop: str | None) -> Expression | None:
+    """A stop condition.
+
+    Raises a ModelError if it is a number, or uses a name the network does not have.
+    """
     if stop is None:
-        if kind.needs_stop:
-            raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
         return None
     condition = Expression(stop)
     network.check_formula(condition, "stop")
+    check_condition(condition, "stop", network.rules)
     return condition
 
 

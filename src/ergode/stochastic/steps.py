@@ -11,6 +11,7 @@ from ergode.core import launch
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import hybrid, leap
+from ergode.stochastic.tables import Tables
 
 # Cost of a step, and of a single firing between two steps, in firings of the direct method.
 _STEP_COST, _SINGLE_COST = 30.0, 5.0
@@ -22,7 +23,8 @@ _SMALLEST_TOLERANCE = 1e-10
 
 
 def step_control(
-    method: methods.Method | None,  # None means ``"auto"``
+    asked: methods.Method | None,  # None means ``"auto"``
+    tables: Tables,
     tolerance: float | None,
     step: float | None,
     grid: np.ndarray,  # times of the result
@@ -32,9 +34,10 @@ def step_control(
 
     Raises a PlanError if a value is invalid, or belongs to another method.
     """
-    flows = method is not None and method.algorithm.flows
-    if method is None or flows or not method.algorithm.leaps:
-        name = "auto" if method is None else method.name
+    method = methods.choose(tables)[0] if asked is None else asked
+    flows = method.algorithm.flows
+    if not method.algorithm.leaps:
+        name = repr(method.name) if asked else f"{method.name!r}, which 'auto' takes here,"
         for argument, value in (("tolerance", tolerance), ("step", step)):
             if value is not None and not (flows and argument == "tolerance"):
                 able = [
@@ -43,7 +46,7 @@ def step_control(
                     if one.algorithm.leaps or (one.algorithm.flows and argument == "tolerance")
                 ]
                 raise PlanError(
-                    f"{argument} is given, but method {name!r} takes no steps"
+                    f"{argument} is given, but method {name} takes no steps"
                     f"{' of a given length' if flows else ''}; it is for "
                     f"{' and '.join(able)}"
                 )
@@ -56,7 +59,7 @@ def step_control(
         )
     if flows:
         return hybrid.control(hybrid.TOLERANCE if tolerance is None else tolerance)
-    if method is None or not method.algorithm.leaps:
+    if not method.algorithm.leaps:
         return {}
     if step is not None and not 0 < step < np.inf:
         raise PlanError(f"step is {step!r}; expected a time above 0")

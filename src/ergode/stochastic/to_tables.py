@@ -14,6 +14,7 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
+from ergode.models.reactions.species import Species
 from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
 from ergode.stochastic.laws import Formula, MassAction, Naming, breaks_of, check_whole, law_of
 from ergode.stochastic.tables import (
@@ -473,12 +474,7 @@ def _initial(
     """Initial amounts, shape [point, variable]."""
     start = np.empty((point_count, len(naming.variables)))
     for i, member in enumerate(network.species):
-        value: Any = given.get(member.name, member.initial)
-        if isinstance(value, Expression):
-            value = value.evaluate(known)
-        if member.quantity == "concentration" and member.compartment is not None:
-            value = value * known[member.compartment]
-        start[:, i] = value
+        start[:, i] = initial_amount(member, given.get(member.name, member.initial), known)
     if whole:
         counts = np.flatnonzero(~network.is_continuous)
         part = start[:, counts]
@@ -487,6 +483,15 @@ def _initial(
     for i in range(len(network.species), len(naming.variables)):
         start[:, i] = known.get(naming.variables[i], 0.0)  # draws have no initial value
     return start
+
+
+def initial_amount(member: Species, value: Any, known: Mapping[str, Any]) -> Any:
+    """Amount of a species from its initial value, at known parameters and sizes."""
+    if isinstance(value, Expression):
+        value = value.evaluate(known)
+    if member.quantity == "concentration" and member.compartment is not None:
+        value = value * known[member.compartment]
+    return value
 
 
 def check_amounts(start: np.ndarray, names: Sequence[str]) -> None:

@@ -1,15 +1,22 @@
 """Who infected whom: consistent with the counts, the network and the model."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import ergode
 from ergode.epidemics import (
     case_table,
+    fatality_ratio,
     generation_interval,
+    incidence,
+    observe,
+    person_time,
     reproduction_number,
     serial_interval,
     simulate,
+    summary,
     transmission_tree,
 )
 
@@ -171,3 +178,31 @@ def test_next_generation_matrix_of_two_groups():
     assert float(found["reproduction_number"]) == pytest.approx(largest)
     with pytest.raises(ergode.ModelError, match="one value for each node"):
         ergode.epidemics.next_generation(cases, [0, 1])
+
+
+OF_LINE_LISTS = [
+    function
+    for function in map(vars(ergode.epidemics).get, ergode.epidemics.__all__)
+    if inspect.isfunction(function) and "cases" in inspect.signature(function).parameters
+]
+
+
+@pytest.mark.parametrize("function", OF_LINE_LISTS)
+def test_counts_are_no_line_list(function, counts, tmp_path):
+    more = {
+        "next_generation": [np.zeros(5)],
+        "states": [[0.0]],
+        "write_line_list": [tmp_path / "cases.csv"],
+        "write_transmission_tree": [tmp_path / "tree.nwk"],
+    }.get(function.__name__, [])
+    with pytest.raises(ergode.ModelError, match=r"expected .*output='line_list'"):
+        function(counts, *more)
+
+
+def test_line_lists_are_no_counts(cases):
+    for function in (summary, incidence, observe):
+        with pytest.raises(ergode.ModelError, match=r"output='counts'"):
+            function(cases)
+    for function in (fatality_ratio, person_time):
+        with pytest.raises(ergode.ModelError, match=r"output='counts'"):
+            function(cases, "R")

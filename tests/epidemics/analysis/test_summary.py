@@ -94,3 +94,12 @@ def test_several_strains_have_one():
     never = counts["count"].isel(time=-1).sel(compartment="S")
     np.testing.assert_allclose(summary(counts)["attack_rate"], 1 - never / NODES)
     assert (counts["cases"].isel(time=-1) > NODES - never).any()
+
+
+@pytest.mark.parametrize(
+    "analysis", [summary, ergode.epidemics.fatality_ratio, ergode.epidemics.person_time]
+)
+def test_a_compartment_is_counted_once(counts, analysis):
+    assert analysis(counts, ["R"]).identical(analysis(counts, "R"))
+    with pytest.raises(ModelError, match="compartment has 'R' twice; expected it once"):
+        analysis(counts, ["R", "R"])

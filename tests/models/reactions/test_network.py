@@ -10,6 +10,8 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.rates import RateCoefficient
 from ergode.models.reactions.reaction import Law
 
+from ...readers.networks import propensities
+
 
 def immigration_death(**options):
     return ReactionNetwork(
@@ -243,6 +245,9 @@ def test_parameters_may_be_formulas_and_arrays():
         ({"rules": {"y": "z", "z": "y"}}, "define each other"),
         ({"events": [Event("X > 3", {"Z": 1})]}, "assigns to 'Z'"),
         ({"events": [Event("Q > 3", {"X": 1})]}, "uses 'Q'"),
+        ({"events": [Event("X", {"X": 1})]}, "trigger .* 'X' is a number; expected .* 'X > 0'"),
+        ({"events": [Event("y", {"X": 1})], "rules": {"y": "X - 3"}}, "'y' is a number"),
+        ({"events": [Event("X if X > 3 else 0", {"X": 1})]}, "is a number"),
         ({"species": [Species("X", compartment="cell")]}, "compartment 'cell'"),
         ({"species": []}, "at least one species"),
         ({"species": {"Y": 1}}, "species 'X'"),
@@ -334,3 +339,27 @@ def test_a_number_next_to_a_name_is_not_a_species(text):
     assert Reaction("2 A -> B", rate_constant=1.0).reactants == {"A": 2.0}
     assert Reaction("1-butene -> B2", rate_constant=1.0).reactants == {"1-butene": 1.0}
     assert Reaction("56Ni -> 56Co", rate_constant=1.0).reactants == {"56Ni": 1.0}
+
+
+def test_propensities_have_one_meaning_for_a_name():
+    """Printed formulas, evaluated in amounts, are the definitions of their laws."""
+    network = ReactionNetwork(
+        [
+            Species("A", 3, "cell", "concentration"), Species("B", 1, "cell", "concentration"),
+            Species("C", 4, "cell"), Species("lambda", 2, "cell", "concentration"),
+        ],
+        [
+            Reaction("A + B -> 0", rate_constant="k"),
+            Reaction("2 A -> B", stochastic_rate_constant="k * 2"),
+            Reaction("A -> 0", rate="cell * k * A / (1 + A)"),
+            Reaction("B -> 0", rate="cell * k * B^2 * (C if A > 1 else lambda)"),
+            Reaction("C -> 0", rate="both * C"),
+        ],
+        parameters={"k": 0.3}, compartments={"cell": 4.0}, rules={"both": "A + B * C"},
+    )  # fmt: skip
+    printed = network.propensities()
+    assert printed[2] == "cell * k * (A / cell) / (1.0 + A / cell)"
+    amounts = {"A": 12.0, "B": 5.0, "C": 4.0, "lambda": 8.0}
+    words = {**network.evaluate_parameters(), **amounts, "both": 3.0 + 1.25 * 4.0}
+    found = [Expression(text).evaluate(words) for text in printed]
+    np.testing.assert_allclose(found, propensities(network, amounts), rtol=1e-14)

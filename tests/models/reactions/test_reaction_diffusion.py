@@ -66,7 +66,7 @@ def test_the_compartment_is_the_voxel():
     )  # fmt: skip
     space = ReactionDiffusion(network, (3, 3, 2), diffusion={}, spacing=0.5)
     assert space.voxel.evaluate_parameters()["cell"] == 0.125
-    assert list(space.voxel.propensities()) == ["k * A * B / cell", "v * cell * A"]
+    assert list(space.voxel.propensities()) == ["k * A * B / cell", "v * cell * (A / cell)"]
     found = ergode.stochastic.simulate_space(space, times=[0, 1e-9], device="cpu")
     assert (found["amount"][0, 0].values[0] == 1).all()
     assert found["z"].values.tolist() == [0.25, 0.75]

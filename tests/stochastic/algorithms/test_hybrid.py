@@ -353,3 +353,15 @@ def test_a_device_has_the_same_plan():
     tables = build(FADING, {}, {}, 1)
     request = methods.Request(OPTIONS["device"], 300, 100, False, {})
     assert methods.plan(methods.METHODS["hybrid"], tables, request).method.exact
+
+
+def test_auto_takes_the_tolerance_of_the_method_that_it_chooses():
+    rough, fine = (
+        run(FADING, [0, 1.0], method="auto", tolerance=tolerance) for tolerance in (1e-2, 1e-9)
+    )
+    assert rough.attrs["method"] == fine.attrs["method"] == "hybrid"
+    exact = np.exp(-0.5)
+    assert abs(fine["value"].values[0, -1, 0] - exact) < 1e-8
+    assert abs(rough["value"].values[0, -1, 0] - exact) > 1e-8
+    with pytest.raises(ergode.PlanError, match="'auto' takes here, takes no steps of a given"):
+        run(FADING, [0, 1.0], method="auto", step=0.1)

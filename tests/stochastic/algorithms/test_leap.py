@@ -174,7 +174,10 @@ def test_more_steps_than_max_firings_end_a_realization(method):
     ("options", "message"),
     [
         ({"method": "direct", "tolerance": 0.1}, "takes no steps"),
-        ({"method": "auto", "step": 0.1}, "takes no steps"),
+        (
+            {"method": "auto", "step": 0.1},
+            "method 'direct', which 'auto' takes here, takes no steps",
+        ),
         ({"method": "tau-leap", "step": 0.1, "tolerance": 0.1}, "one of them"),
         ({"method": "tau-leap", "tolerance": 1.5}, "between 0 and 1"),
         ({"method": "langevin", "tolerance": 1e-300}, "at least 1e-10"),

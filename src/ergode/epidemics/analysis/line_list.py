@@ -67,6 +67,7 @@ def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
     xarray.DataArray
         Dim `case` [time]; NaN for seeds.
     """
+    check_cases(cases)
     return _interval(cases, cases["infected_at"], "time from the infector's infection")
 
 
@@ -85,6 +86,7 @@ def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray
     xarray.DataArray
         Dim `case` [time]; NaN for seeds and for cases without onset by the last time.
     """
+    check_cases(cases)
     if onset not in cases["compartment"].values:
         raise ModelError(
             f"unknown compartment '{onset}'; the line list has "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
+from ergode.core.arguments import check_once, did_you_mean
 from ergode.core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def summary(
     Raises
     ------
     ModelError
-        A compartment is unknown, or `counts` are not from that output.
+        A compartment is unknown or named twice, or `counts` are not from that output.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def fatality_ratio(counts: xarray.Dataset, compartment: str | Sequence[str]) -> 
     Raises
     ------
     ModelError
-        A compartment is unknown, or nodes leave it.
+        A compartment is unknown or named twice, or nodes leave it.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def person_time(counts: xarray.Dataset, compartment: str | Sequence[str]) -> xar
     Raises
     ------
     ModelError
-        A compartment is unknown.
+        A compartment is unknown or named twice.
 
     Examples
     --------
@@ -233,6 +233,7 @@ def _known(counts: xarray.Dataset, compartment: str | Sequence[str]) -> list[str
                 f"unknown compartment {name!r}; the counts have {known}"
                 f"{did_you_mean(name, _compartments(counts))}"
             )
+    check_once("compartment", names)
     return names
 
 

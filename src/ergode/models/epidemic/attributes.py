@@ -209,10 +209,15 @@ def entry_of_nodes(division: tuple[Any, ...], contacts: Network) -> np.ndarray:
     if (index < 0).any():
         node = int(np.argmax(index < 0))
         raise ModelError(
-            f"node {node} has the {name} {values[node]}, for which the model has no value; it has "
-            + ", ".join(map(str, keys))
+            f"node {node} has the {name} {_shown(values[node])}, for which the model has no value; "
+            f"it has {', '.join(map(_shown, keys))}"
         )
     return np.asarray(index)
+
+
+def _shown(value: Any) -> str:
+    """A value in messages: text has quotes, so that '1' is not 1."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 _SPAN_MOST = 2**20  # of integers that are counted rather than sorted

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import check_switch, check_text
+from ergode.core.arguments import check_once, check_switch, check_text
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, priority_by
 from ergode.models.epidemic.dates import Moment, as_tuple, moment_of, moments_of, number_of, text_of
@@ -94,9 +94,7 @@ class Trigger:
             raise ModelError(
                 f"Trigger: count is {self.count!r}; expected a compartment, several, or 'cases'"
             )
-        for name in self.counted:
-            if self.counted.count(name) > 1:
-                raise ModelError(f"Trigger: count names '{name}' twice; expected it once")
+        check_once("Trigger: count", self.counted)
         if self.level is not None and self.level < 1:
             raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
         check_switch("Trigger", "below", self.below)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ergode.core.arguments import did_you_mean, sequence
+from ergode.core.arguments import check_once, did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
@@ -305,6 +305,5 @@ def _names(what: str, names: Any) -> tuple[str, ...]:
     for name in result:
         if not isinstance(name, str) or not name:
             raise ModelError(f"{what} has {name!r}; expected names")
-        if result.count(name) > 1:
-            raise ModelError(f"{what} has '{name}' twice")
+    check_once(what, result)
     return result

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
@@ -17,6 +19,7 @@ from ergode.models.reactions.species import Species
 
 SYSTEM_SIZE = "molecules_per_unit"
 """Name of the parameter that the conversion adds."""
+_NO_SIZES: Mapping[str, Any] = MappingProxyType({})
 
 
 def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> ReactionNetwork:
@@ -89,8 +92,13 @@ def _per_unit(
     return Expression(f"({rule.text}) * {SYSTEM_SIZE}") if name in species else rule
 
 
-def _whole(value: float | Expression, member: Species, real: bool) -> float | Expression:
-    """An amount or concentration in the old unit, as one of whole molecules unless it is `real`."""
+def _whole(
+    value: float | Expression, member: Species, real: bool, sizes: Mapping[str, Any] = _NO_SIZES
+) -> float | Expression:
+    """An amount or concentration in the old unit, as one of whole molecules unless it is `real`.
+
+    `sizes` are those that an event gives compartments at the same time.
+    """
     if value == 0:
         return 0.0
     text = f"({value.text if isinstance(value, Expression) else repr(value)}) * {SYSTEM_SIZE}"
@@ -98,6 +106,9 @@ def _whole(value: float | Expression, member: Species, real: bool) -> float | Ex
         return Expression(text)
     if member.quantity == "concentration" and member.compartment is not None:
         place = member.compartment
+        if place in sizes:
+            size = sizes[place]
+            place = f"({size.text if isinstance(size, Expression) else repr(size)})"
         return Expression(f"floor({text} * {place} + 0.5) / {place}")
     return Expression(f"floor({text} + 0.5)")
 
@@ -129,13 +140,14 @@ def _event(event: Event, network: ReactionNetwork, units: Mapping[str, Expressio
     def put(value: float | Expression) -> float | Expression:
         return value.substitute(units) if isinstance(value, Expression) else value
 
+    assigned = {name: put(value) for name, value in event.assignments.items()}
     assignments = {
         name: _whole(
-            put(value), network.species[index[name]], bool(network.is_continuous[index[name]])
+            value, network.species[index[name]], bool(network.is_continuous[index[name]]), assigned
         )
         if name in index
-        else put(value)
-        for name, value in event.assignments.items()
+        else value
+        for name, value in assigned.items()
     }
     return replace(
         event,

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import by_name, did_you_mean, sequence
+from ergode.core.arguments import by_name, check_once, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.core.words import counted
-from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
+from ergode.models.expressions import (
+    RESERVED,
+    TIME,
+    Expression,
+    check_condition,
+    number_or_expression,
+)
 from ergode.models.reactions.conservation import conservation_laws
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.propensities import Propensities
@@ -214,6 +220,8 @@ class ReactionNetwork:
         for k, event in enumerate(self.events):
             self._check_event(event, k)
         _ = self.parameter_order, self.rule_order
+        for event in self.events:
+            check_condition(event.trigger, "trigger of an event", self.rules)
 
     def _check_continuous(self) -> None:
         sizes = {compartment.name for compartment in self.compartments}
@@ -233,9 +241,7 @@ class ReactionNetwork:
                 raise ModelError(
                     f"continuous has {name!r}, which is not a species of the network{hint}"
                 )
-        if len(set(self.continuous)) < len(self.continuous):
-            twice = next(name for name in self.continuous if self.continuous.count(name) > 1)
-            raise ModelError(f"continuous has '{twice}' twice")
+        check_once("continuous", self.continuous)
         for k in self.reactions.delays:
             if self.flows[k]:
                 raise ModelError(

@@ -21,12 +21,18 @@ _SHOWN_MOST = 60
 class Propensities(Sequence[str]):
     """Propensity of every reaction [1 / time] as a formula in amounts of molecules.
 
-    Volumes and combinations are written out; ``print`` shows a table. In the user's own formulas
-    the name of a species is its amount or concentration, depending on its `quantity`.
+    Volumes and combinations are written out; ``print`` shows a table. The name of a species is its
+    amount everywhere, also where the formula of a rate has its concentration: that is ``A / cell``.
+    Rules stay names; in their own formulas a species is what its `quantity` says.
     """
 
     def __init__(self, network: ReactionNetwork) -> None:
         self._network = network
+        self._amounts = {
+            one.name: Expression(f"{one.name} / {one.compartment}")
+            for one in network.species
+            if one.quantity == "concentration" and one.compartment and one.name.isidentifier()
+        }
 
     def __len__(self) -> int:
         return len(self._network.reactions)
@@ -41,6 +47,8 @@ class Propensities(Sequence[str]):
         k = range(len(self))[which]
         table = self._network.reactions
         law, value = table.laws[k], table.formulas.get(k)
+        if isinstance(value, Expression):
+            value = value.substitute(self._amounts)
         text = f"{table.values[k]:g}" if value is None else _text(value)
         if law == Law.RATE:
             return text

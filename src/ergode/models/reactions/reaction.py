@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ergode.core.arguments import check_text, did_you_mean, sequence
+from ergode.core.arguments import check_distinct, check_text, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.rates import RateCoefficient
@@ -313,9 +313,7 @@ class ReactionTable(Sequence[Reaction]):
             if reaction.delay is not None:
                 delays[k] = reaction.delay
             names.append(f"R{k + 1}" if reaction.name is None else str(reaction.name))
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ModelError(f"two reactions are called '{twice}'")
+        check_distinct("reactions", names)
         laws = np.array([reaction.law for reaction in reactions], np.uint8)
         (a, b, c), (d, e, f) = sides
         return cls(

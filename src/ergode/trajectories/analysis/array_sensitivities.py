@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
-from ergode.core.arguments import sequence
+from ergode.core.arguments import check_once, sequence
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.models.fields.vector_field import VectorField
@@ -99,12 +99,11 @@ def _directions(field: VectorField, names: Any) -> tuple[np.ndarray, np.ndarray]
     names = list(sequence(_BY, names, "names"))
     if not names:
         raise ModelError(f"{_BY} is empty; name parameters, or elements such as 'x[0]'")
+    check_once(_BY, names)
     seeds = np.zeros((len(names), max(1, len(field.parameters))))
     units = np.zeros((len(names), arrays.size))
     places = arrays.views(np.arange(arrays.size))
     for row, name in enumerate(names):
-        if names.count(name) > 1:
-            raise ModelError(f"{_BY} has {name!r} twice")
         if name in field.parameters:
             seeds[row, field.parameters.index(name)] = 1.0
             continue

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import choice, sequence
+from ergode.core.arguments import check_once, choice, sequence
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
@@ -210,10 +210,9 @@ def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> li
     for name in names:
         if name not in known:
             raise ModelError(f"{argument} has {name!r}; the field has {', '.join(map(str, known))}")
-        if names.count(name) > 1:
-            raise ModelError(f"{argument} has {name!r} twice")
         if name in delays:
             raise PlanError(f"{argument} has '{name}', a delay; this is not supported")
+    check_once(argument, names)
     return names
 
 
