@@ -120,7 +120,7 @@ def test_a_reactor_by_a_block_is_the_one_by_a_thread():
     run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
     assert expected.status.item() == 0 and abs(expected.amounts[0, -1, -1] - 1500.0) > 20.0
     np.testing.assert_array_equal(found.taken, expected.taken)
-    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-8)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
     np.testing.assert_allclose(found.fastest_heating, expected.fastest_heating, rtol=1e-6)
 
 
