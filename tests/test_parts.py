@@ -305,3 +305,38 @@ def test_run_files(tmp_path):
         run.request.describe()
         found.append(run.execute(progress=False))
     same_bits(found[1], found[0].isel(replicate=slice(2, 5)))
+
+
+def first_of_two(y, t, p):
+    return (y[0],)
+
+
+def second_of_two(y, t, p):
+    return (y[1],)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"width": 0.3}, {"threshold": 1e-7}, {"process_noise": [0.1, 0.3]}, {"keep": "last"},
+        {"parameters": {"c": 0.3}}, {"scale_threshold": False},
+        {"measurements": [ergode.Measurement(0.5, second_of_two, 0.1, 1.0)]},
+        {"maneuvers": [ergode.Maneuver(0.5, [0.2, 0.0])]},
+    ],
+    ids=lambda other: next(iter(other)),
+)  # fmt: skip
+def test_densities_of_other_settings_are_not_joined(other):
+    field = ergode.field_from_equations({"x": "y", "y": "-x - c * y"})
+    given = {
+        "width": 0.25, "parameters": {"c": 0.1}, "keep": "none",
+        "measurements": [ergode.Measurement(0.5, first_of_two, 0.1, 1.0)],
+    }  # fmt: skip
+    one, two = (
+        ergode.density.propagate(
+            field, [ergode.Gaussian([k, 0.0], [0.3, 0.3])], times=[0.0, 0.5], compile="never",
+            device="cpu", **given | changes,
+        )
+        for k, changes in enumerate(({}, other))
+    )  # fmt: skip
+    with pytest.raises(ergode.PlanError, match="not parts of one ensemble"):
+        ergode.concat([one, two], "trajectory")

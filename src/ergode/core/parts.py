@@ -17,7 +17,8 @@ REPLICATE = "replicate"
 # What has to agree: another model, key or method gives rows of another ensemble.
 _OF_THE_ENSEMBLE = (
     "engine", "version", "seed", "method", "precision", "model_digest", "network_digest", "rtol",
-    "atol", "interventions", "parameters", "common_random_numbers",
+    "atol", "interventions", "parameters", "common_random_numbers", "settings_digest",
+    "lower_threshold", "scale_threshold",
 )  # fmt: skip
 # Whole numbers that are not counts of work.
 _SETTINGS = (
@@ -34,7 +35,8 @@ def concat(parts: Sequence[xarray.Dataset], dim: str = REPLICATE) -> xarray.Data
     """Join parts of an ensemble: ``replicates=range(0, 50)`` and ``replicates=range(50, 100)``.
 
     The result equals that of one call bit for bit, but for attributes that say how long it took,
-    on which device it ran, and how much work it was.
+    on which device it ran, and how much work it was. Cells of densities that are joined along an
+    inner dim are in another order.
 
     Parameters
     ----------
