@@ -23,6 +23,7 @@ from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import Method, MethodName, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.outputs import dataset_of
+from ergode.kinetics.physics.energy import least_missing
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
@@ -361,14 +362,21 @@ def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: fl
 
 
 def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_tolerance: float) -> None:
-    """Warn where energy released and internal energy differ."""
-    if "energy_error" not in result:
+    """Warn where energy released and internal energy differ, or neutrinos do not make up for it."""
+    if "neutrino_energy" in result:
+        names = ("neutrino_energy", "neutrino_loss", "time")
+        found = least_missing(*(on_host(result[name]) for name in names))
+        what = "neutrino_energy, a difference of larger energies, is too small by at least"
+    elif "energy_error" in result:
+        found = on_host(result["energy_error"])
+        what = "energy released and internal energy gained differ by up to"
+    else:
         return
-    worst = float(np.nanmax(np.append(on_host(result["energy_error"]), 0.0)))
+    worst = float(np.nanmax(np.append(found, 0.0)))
     if worst > conservation_tolerance:
         warn(
-            f"{chosen.name}: energy released and internal energy gained differ by up to "
-            f"{worst:.1e}, relative, more than {conservation_tolerance:g}; use a smaller rtol",
+            f"{chosen.name}: {what} {worst:.1e}, relative, more than {conservation_tolerance:g}; "
+            "use a smaller rtol",
             AccuracyWarning,
         )
 

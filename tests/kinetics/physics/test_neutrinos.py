@@ -1,7 +1,10 @@
 """Neutrino losses: every process against an independent implementation of the same fits."""
 
+import warnings
+
 import numpy as np
 import pytest
+import xarray
 from kernel_cases import CARBON
 
 import ergode
@@ -96,3 +99,23 @@ def test_neutrinos_cool_a_zone_on_a_device():
     # A difference of energies of some 1e17 erg/g.
     energy = [one["neutrino_energy"] for one in found]
     np.testing.assert_allclose(*energy, rtol=1e-6, atol=1e9)
+
+
+def test_too_little_energy_for_the_losses_is_warned_of():
+    """At the default rtol the energies' own errors made it negative, without a word."""
+    from ergode.kinetics.integrate import _warn_of_energy
+    from ergode.kinetics.methods import METHODS
+
+    times = np.array([0.0, 1.0, 3.0])
+    loss = xarray.DataArray([[2.0, 3.0, 1.0], [2.0, 3.0, 1.0]], dims=("zone", "time"))
+    right, short = [0.0, 2.5, 6.5], [0.0, 2.5, 3.9]  # at least 2 + 2 * 1 at the end
+
+    def warned(*carried):
+        data = {"neutrino_energy": (("zone", "time"), list(carried)), "neutrino_loss": loss}
+        _warn_of_energy(METHODS["rodas4"], xarray.Dataset(data, {"time": times}), 0.01)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warned(right, right)
+    with pytest.warns(ergode.AccuracyWarning, match=r"too small by at least 2\.5e-02"):
+        warned(right, short)
