@@ -166,6 +166,15 @@ def test_observing_begins_late(method, options, error, kind):
     np.testing.assert_allclose(result["observed"], [mean, 1.0, above], atol=error)
 
 
+@pytest.mark.parametrize(
+    ("times", "begin"), [([0.0, 2.0], 2.0), ([0.0, 2.0], 2.5), ([2.0, 0.0], 0.0)]
+)
+def test_nothing_to_observe_is_refused(times, begin):
+    with pytest.raises(ergode.PlanError, match=f"observe_from is {begin:g}, not before the last"):
+        solve(CIRCLE, times=times, initial={"x": 1.0, "y": 0.0}, observables=[Mean("x")],
+              observe_from=begin)  # fmt: skip
+
+
 def test_events_are_counted_late():
     result = solve(
         CIRCLE, times=[0.0, 20.0], initial={"x": 1.0, "y": 0.0}, observe_from=10.0, record=9,

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core import parts, results
 from ergode.core.divide import Merge
 from ergode.core.statistics import CountStatistics
-from ergode.epidemics.outputs import values_of
+from ergode.epidemics.outputs import levels_of, values_of
 
 if TYPE_CHECKING:
     import xarray
@@ -21,11 +21,12 @@ def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
     if arguments["output"] != "statistics":
         return None
 
-    def join(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
-        nodes, levels = arguments["contacts"].node_count, np.atleast_1d(arguments["quantiles"])
-        return _statistics(found, replicates, nodes, [float(level) for level in levels])
+    levels = levels_of(arguments["quantiles"])
 
-    return Merge({"output": "counts"}, join)
+    def join(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
+        return _statistics(found, replicates, arguments["contacts"].node_count, levels)
+
+    return Merge({"output": "counts", "quantiles": None}, join)
 
 
 def _statistics(

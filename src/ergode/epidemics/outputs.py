@@ -281,6 +281,17 @@ class _LineList:
         )
 
 
+def levels_of(quantiles: Sequence[float] | None) -> list[float]:
+    """The levels asked for, or the usual ones.
+
+    Raises a PlanError if one is no fraction.
+    """
+    levels = [float(one) for one in np.atleast_1d(_LEVELS if quantiles is None else quantiles)]
+    if not all(0.0 <= level <= 1.0 for level in levels):
+        raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
+    return levels
+
+
 def collector(
     output: str,
     compartment_count: int,
@@ -324,10 +335,7 @@ def collector(
                 f"output='statistics' is for fewer than 2^31 nodes, because it sums squares of "
                 f"counts; the network has {contacts.node_count:,}. Use output='counts'"
             )
-        asked = _LEVELS if quantiles is None else quantiles
-        levels = [float(level) for level in np.atleast_1d(asked)]
-        if not all(0.0 <= level <= 1.0 for level in levels):
-            raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
+        levels = levels_of(quantiles)
         needed = shape.point_count * CountStatistics.bytes_needed(*each)
         check_room(
             needed,

@@ -366,7 +366,7 @@ def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_toleran
     if "neutrino_energy" in result:
         names = ("neutrino_energy", "neutrino_loss", "time")
         found = least_missing(*(on_host(result[name]) for name in names))
-        what = "neutrino_energy, a difference of larger energies, is too small by at least"
+        what = "temperature and neutrino_energy are off: the latter is too small by at least"
     elif "energy_error" in result:
         found = on_host(result["energy_error"])
         what = "energy released and internal energy gained differ by up to"

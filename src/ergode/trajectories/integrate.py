@@ -23,6 +23,7 @@ from ergode.core.arguments import (
 )
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_of
+from ergode.core.errors import PlanError
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.cut import axis_of_values
@@ -80,6 +81,19 @@ def _axis_of(arguments: Mapping[str, Any]) -> Axis:
     depths = {name: len(shape) for name, shape in zip(field.variables, shapes, strict=False)}
     found = axis_of_values(given, TRAJECTORY, depths)
     return found or Axis(TRAJECTORY, range(1), lambda start, stop: {})
+
+
+def _beginning(observe_from: Any, way: float, grid: np.ndarray) -> float:
+    """When observing begins, in the order of the integration."""
+    if observe_from is None:
+        return -np.inf
+    begin = way * number("observe_from", observe_from)
+    if begin >= way * grid[-1]:
+        raise PlanError(
+            f"observe_from is {observe_from:g}, not before the last time {grid[-1]:g}: there is "
+            "nothing to observe"
+        )
+    return begin
 
 
 @divisible("trajectories", _axis_of)
@@ -374,9 +388,7 @@ def integrate(
         step=None if step is None else float(step),
         max_step=np.inf if max_step is None else float(max_step),
         max_steps=integer("max_steps", max_steps, 1, 2**53),
-        observe_from=-np.inf
-        if observe_from is None
-        else way * number("observe_from", observe_from),
+        observe_from=_beginning(observe_from, way, grid),
         events=events,
         observables=observables,
         recorded=integer("record", record, 0, 2**31 - 1),
