@@ -126,30 +126,26 @@ def test_broken_events_and_observables_of_arrays_are_noticed(mutant, monkeypatch
     assert array_fields.compare_watched(2, 0, {"tsit5": WATCHED_ARRAYS["tsit5"]}, "cpu")
 
 
+def _for_long(compare, cases, chosen, seeds, device):
+    """Compare some of the cases in random structures, with several seeds in each."""
+    wrong = []
+    for structure in fresh_seeds(0.2):
+        some = np.random.default_rng(structure).choice(list(cases), chosen, replace=False)
+        for seed in range(structure, structure + seeds):
+            wrong += compare(structure, seed, {name: cases[name] for name in some}, device)
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_events_and_observables_of_arrays_for_long(device):
-    wrong = []
-    for structure in fresh_seeds(0.2):
-        some = np.random.default_rng(structure).choice(list(WATCHED_ARRAYS), 2, replace=False)
-        for seed in range(structure, structure + 5):
-            wrong += array_fields.compare_watched(
-                structure, seed, {name: WATCHED_ARRAYS[name] for name in some}, device
-            )
-    assert not wrong, "\n".join(wrong)
+    _for_long(array_fields.compare_watched, WATCHED_ARRAYS, 2, 5, device)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_of_arrays_for_long(device):
-    wrong = []
-    for structure in fresh_seeds(0.2):
-        some = np.random.default_rng(structure).choice(list(ARRAYS), 3, replace=False)
-        for seed in range(structure, structure + 6):
-            wrong += array_fields.compare(
-                structure, seed, {name: ARRAYS[name] for name in some}, device
-            )
-    assert not wrong, "\n".join(wrong)
+    _for_long(array_fields.compare, ARRAYS, 3, 6, device)
 
 
 STIFF = {

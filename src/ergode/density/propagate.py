@@ -337,15 +337,10 @@ def propagate(
     if keep is not None:
         choice("keep", keep, ("all", "last", "none"))
     _check_room(1, count_of(times), 1)  # before they are read, which takes long for many times
+    names = results.names("density", "moments")
     asked = estimation(
-        field,
-        prior,
-        times,
-        measurements,
-        parameters,
-        maneuvers,
-        reserved=results.names("density", "moments"),
-    )
+        field, prior, times, measurements, parameters, maneuvers, reserved=names
+    )  # fmt: skip
     grid, layout = asked.times, asked.layout
     _check_room(layout.count, grid.size, len(field.variables))
     values = asked.values

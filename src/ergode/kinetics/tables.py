@@ -414,8 +414,8 @@ class BlockSystem(NamedTuple):
     # Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
     # The rounds of a level are filled up to whole chunks, and a chunk of nothing follows.
     factorization: Program
-    # int64 [round_count * WARP]: variable i, entry and variable k of x_i -= a_ik x_k / a_kk; whole
-    # chunks, of which the last does nothing.
+    # int64 [round_count * WARP]: variable i, entry and variable k of x_i -= a_ik x_k / a_kk; in
+    # whole chunks. The last chunk does nothing.
     forward: np.ndarray
     backward: np.ndarray
     entry_count: int  # entries of the factors; the first is zero

@@ -59,7 +59,7 @@ def kernel_of(
 
 
 def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> dict[str, tuple[int, type]]:
-    """Length and type of each row of a worker in `Waiting`, for so many `delayed` products."""
+    """Length and type of each row in `Waiting`; `delayed` is the number of delayed products."""
     pending = PENDING if tables.event_count > 0 else 0
     delayed = delayed if tables.has_delays else 0
     return {

@@ -82,7 +82,7 @@ def begin(w, net, interruptions, state, kept):
 
 
 def _load(v, w, waiting, kept):
-    """Move the list of a voxel into the worker's places, all of which are free."""
+    """Move the list of a voxel into the worker's places, which are all free."""
     if kept.heads.shape[1] == 0:
         return
     entry = kept.heads[at(w), at(v)]
@@ -202,7 +202,7 @@ def next_due(w, space, waiting, kept):
 
 
 def due_voxel(w, t, after, space, kept):
-    """A voxel in which something is due at a time or before; -1 if there is none."""
+    """A voxel where something is due by this time; -1 if there is none."""
     v = np.int64(-1)
     if kept.wakes.shape[1] > 0:
         v = earliest(w, space.levels, kept.wakes)
