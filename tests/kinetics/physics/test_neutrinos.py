@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-import xarray
 from kernel_cases import CARBON
 
 import ergode
 from ergode.kinetics import neutrino_losses
+from ergode.kinetics.physics.energy import least_missing
 
 
 def test_losses_are_those_of_pynucastro():
@@ -102,20 +102,26 @@ def test_neutrinos_cool_a_zone_on_a_device():
 
 
 def test_too_little_energy_for_the_losses_is_warned_of():
-    """At the default rtol the energies' own errors made it negative, without a word."""
-    from ergode.kinetics.integrate import _warn_of_energy
-    from ergode.kinetics.methods import METHODS
+    """The errors of both energies made it negative at the default rtol, without a word."""
 
+    def warnings_at(rtol):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            ergode.kinetics.integrate(
+                CARBON, times=[0, 1.0, 1e3], initial={"c12": 1.0}, temperature=2.5e9, density=1e6,
+                neutrino_losses=True, device="cpu", **COMMON | {"rtol": rtol},
+            )  # fmt: skip
+        return [str(one.message) for one in said]
+
+    assert any(
+        "neutrino_energy are off: the latter is too small" in one for one in warnings_at(0.1)
+    )
+    assert not warnings_at(1e-6)
+
+
+def test_what_is_missing_at_least():
     times = np.array([0.0, 1.0, 3.0])
-    loss = xarray.DataArray([[2.0, 3.0, 1.0], [2.0, 3.0, 1.0]], dims=("zone", "time"))
+    loss = np.array([[2.0, 3.0, 1.0]] * 2)
     right, short = [0.0, 2.5, 6.5], [0.0, 2.5, 3.9]  # at least 2 + 2 * 1 at the end
-
-    def warned(*carried):
-        data = {"neutrino_energy": (("zone", "time"), list(carried)), "neutrino_loss": loss}
-        _warn_of_energy(METHODS["rodas4"], xarray.Dataset(data, {"time": times}), 0.01)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warned(right, right)
-    with pytest.warns(ergode.AccuracyWarning, match=r"too small by at least 2\.5e-02"):
-        warned(right, short)
+    found = least_missing(np.array([right, short]), loss, times)
+    assert (found[0] < 0).all() and found[1, -1] == pytest.approx(0.025)
