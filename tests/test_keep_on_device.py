@@ -168,10 +168,13 @@ WARNS = pytest.mark.filterwarnings("ignore::ergode.ErgodeWarning")
 
 
 def equal(one, other):
-    """The Datasets agree bit for bit, but for times of computing."""
+    """The Datasets agree bit for bit, but for times of computing.
+
+    How many paths of nodes a GPU makes depends on the order of its threads; what comes out does not.
+    """
     same_bits(one, other)
     for name in set(one.attrs) | set(other.attrs):
-        if not name.endswith("_seconds"):
+        if not name.endswith("_seconds") and (name != "paths" or one.attrs["device"] == "cpu"):
             np.testing.assert_equal(one.attrs.get(name), other.attrs.get(name), err_msg=name)
 
 

@@ -31,8 +31,8 @@ HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
 FLOW = option(CLOSED)
 """What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
-ISOTHERMAL = option(False)
-"""Whether the temperature of a zone at constant pressure is constant."""
+SELF_HEATING = option(False)
+"""Whether the temperature follows from the energy, which no reaction changes."""
 NEUTRINOS = option(False)
 """Whether neutrinos cool nuclei that heat themselves."""
 PARTIAL = option(False)

@@ -18,7 +18,6 @@ from ergode.kinetics.kernel_options import (
     DYNAMIC,
     FLOW,
     HEATING,
-    ISOTHERMAL,
     MIXTURES,
     MOLECULES,
     NEUTRINOS,
@@ -26,6 +25,7 @@ from ergode.kinetics.kernel_options import (
     PLASMA,
     POWERS,
     REVERSIBLE,
+    SELF_HEATING,
     SUNLIT,
     SWEPT,
     THIRD_BODIES,
@@ -153,7 +153,10 @@ def matter_bindings(
     """Additional bindings of kernels that may heat a zone."""
     heats = zones.heating != FIXED and mechanism.nuclear
     state = state if heats else "ideal"
-    bound = {HEATING: zones.heating, NEUTRINOS: neutrinos and heats, ISOTHERMAL: zones.isothermal}
+    bound = {
+        HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
+        SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
+    }  # fmt: skip
     # An option that no kernel names is an error.
     at_pressure = zones.heating == PRESSURE and mechanism.nuclear
     return bound | (bindings_of_state(state) if at_pressure else bindings_of_energy(state))

@@ -61,7 +61,7 @@ def around(device, events, levels, **options):
         {"method": "rk4", "step": 0.2},
         {"method": "tsit5", "precision": "float32"},
         {"method": "tsit5", "rtol": 1e-4, "precision": "float32"},
-        {"method": "rodas5p", "precision": "float32"},
+        {"method": "rodas5p", "rtol": 1e-5, "precision": "float32"},
         {"method": "rk4", "step": 0.2, "precision": "float32"},
     ],
     ids=lambda options: f"{options['method']}-{options.get('precision', 'float64')}",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank
-from ergode.kinetics.implicit.system import matter
+from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import HEATING, MOLECULES
 from ergode.kinetics.physics.equation_of_state import response_at_pressure
 from ergode.kinetics.physics.screening import LEAST, charges

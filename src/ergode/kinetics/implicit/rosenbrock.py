@@ -33,6 +33,16 @@ from ergode.kinetics.block.elimination import TILE, block_factorize, block_solve
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at, history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
+from ergode.kinetics.implicit.energy import (
+    Heat,
+    Isobar,
+    heat_of,
+    isobar_of,
+    outside_rate,
+    put_energy_row,
+    put_gain,
+    temperature_at,
+)
 from ergode.kinetics.implicit.low_rank import (
     add_dilution,
     add_electrons,
@@ -40,6 +50,7 @@ from ergode.kinetics.implicit.low_rank import (
     dilution_of,
 )
 from ergode.kinetics.implicit.step_control import (
+    end_temperature,
     fastest_heating,
     fill_output,
     finish_step,
@@ -50,21 +61,16 @@ from ergode.kinetics.implicit.step_control import (
     time_after,
 )
 from ergode.kinetics.implicit.system import (
-    Isobar,
     add_inflow,
     add_outflow,
-    add_temperature_direction,
-    add_temperature_rate,
     change_at,
     coefficients,
     density_of,
     fill_slopes,
-    isobar_of,
     keep_coefficients,
     put_own_powers,
     put_slopes,
     put_temperature_column,
-    put_temperature_row,
     set_age_rate,
     subtract_dilution,
     subtract_partners,
@@ -80,6 +86,7 @@ from ergode.kinetics.kernel_options import (
     PLASMA,
     POWERS,
     REVERSIBLE,
+    SELF_HEATING,
     SUNLIT,
     THIRD_BODIES,
     TIMED,
@@ -178,11 +185,14 @@ def begin_zone(system, workspace, vectors, history, out):
 
 
 def put_amounts(method, vectors, count, turn, stage, turns, species_count):
-    """Compute the amounts of a turn, into `vectors.new`; ends in a barrier."""
+    """Compute the amounts of a turn, into `vectors.new`; ends in a barrier.
+
+    In a later stage, the temperature's place has the change of the energy.
+    """
     y, U = vectors.y, vectors.stages
     row = stage & NONNEGATIVE
     for i in no_unroll(range(thread_rank(), count, thread_count())):
-        total = y[i]
+        total = 0.0 if SELF_HEATING and stage > 0 and i == species_count else y[i]
         for j in no_unroll(range(stage)):
             total += method.a[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
@@ -193,7 +203,7 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count):
     barrier()
 
 
-def put_conditions(system, method, workspace, vectors, history, turn, turns, step, isobar):
+def put_conditions(system, method, workspace, vectors, history, turn, turns, step, heat, isobar):
     """Compute the coefficients of a turn; returns temperature and density."""
     rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
     stage = turn - turns.last
@@ -204,9 +214,15 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     elif turn == turns.later:
         at += _LATER * step.h
     times, below = history.times, step.below
-    hot = temperature_of(times, history.temperature, below, until, at, new, species_count)
+    if SELF_HEATING and stage > 0:
+        hot = temperature_at(
+            system, workspace, heat, isobar, history.density[0], vectors.y, new, new[species_count]
+        )
+        barrier()
+    else:
+        hot = temperature_of(times, history.temperature, below, until, at, new, species_count)
     dense = density_of(
-        system.thermo, times, history.density, below, until, at, new, species_count, isobar,
+        system.thermo, times, history.density, below, until, at, new, species_count, hot, isobar,
         workspace.reduced,
     )  # fmt: skip
     if HEATING == PRESSURE and turn == turns.denser:
@@ -264,7 +280,7 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
             subtract_dilution(system, vectors, workspace.reduced, y, trial)
 
 
-def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
+def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, capacity):
     """Solve for a stage; `vectors.trial` is dy/dt at its amounts."""
     first, stride = thread_rank(), thread_count()
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
@@ -298,6 +314,8 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution):
                 vectors.columns[column_at(column) * count + i] = trial[i]
         elif PLASMA:
             add_electrons(system, workspace, vectors, electrons, squares)
+    if SELF_HEATING:
+        put_gain(workspace, trial, capacity)
     for i in no_unroll(range(first, count, stride)):
         U[stage * count + i] = trial[i]
 
@@ -325,7 +343,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago = 0.0, 0.0, 0.0
     after_reject, ends, sound, finite = False, False, True, True
-    hot, dense, capacity = 0.0, 0.0, 0.0
+    hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0)
     dilution = 0.0, 0.0
     isobar = isobar_of(system.thermo, history.density[0], y, workspace.reduced)
     while place < grid.size:
@@ -338,7 +356,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             if DYNAMIC:
                 step = StepTime(below, since, last, h)
                 hot, dense = put_conditions(
-                    system, method, workspace, vectors, history, turn, turns, step, isobar
+                    system, method, workspace, vectors, history, turn, turns, step, heat, isobar
                 )
             change_at(system, workspace, new, trial)
             renewal = 0.0
@@ -347,16 +365,19 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             if FLOW == STIRRED and not reactions_alone:
                 renewal = history.inflow[species_count + 1]
                 add_inflow(history.inflow, renewal, new, trial, species_count)
-            if HEATING != FIXED and (turn < turns.warmer or stage > 0):
-                heat = add_temperature_rate(
-                    system, workspace, hot, dense, new, trial, history.inflow, renewal
-                )
-                capacity = heat if turn == 0 else capacity
-            elif HEATING != FIXED:
-                add_temperature_direction(
-                    system, workspace, hot, dense, new, change, trial, history.inflow, renewal,
-                    capacity,
-                )  # fmt: skip
+            if HEATING != FIXED:
+                outside = 0.0
+                if SELF_HEATING and not reactions_alone:
+                    outside = outside_rate(
+                        system, workspace, hot, dense, new, history.inflow, renewal
+                    )
+                    if turn == 0:
+                        isobar = Isobar(isobar.pressure, dense)
+                        heat = heat_of(system, workspace, hot, dense, isobar, new, trial, outside)
+                    outside /= heat.capacity
+                if first == 0:
+                    trial[species_count] = outside
+                barrier()
             if FLOW == PLUG:
                 set_age_rate(history.inflow, dense, reactions_alone, trial, species_count)
             if turn == 0:
@@ -365,11 +386,14 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 barrier()
                 if HEATING != FIXED and taken > 0:
                     steepest, peak = fastest_heating(
-                        y[species_count] - before, speed, change[species_count], ago, begin, since,
-                        steepest, peak,
+                        y[species_count] - before, speed, heat.rise, ago, begin, since, steepest,
+                        peak,
                     )  # fmt: skip
                 if taken + repeated == 0:
-                    h = first_step(absolute, rtol, y, change, whole, workspace.reduced)
+                    h = first_step(
+                        absolute, rtol, y, change, heat.rise, species_count, whole,
+                        workspace.reduced,
+                    )  # fmt: skip
                 if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
                     lost = not (finite and h < INFINITY)
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
@@ -381,12 +405,19 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:
                     keep_coefficients(workspace)
-                if HEATING != FIXED:
-                    put_temperature_row(
-                        system, workspace, vectors, hot, dense, y, change, capacity, renewal
+                if SELF_HEATING:
+                    put_energy_row(
+                        system,
+                        workspace,
+                        vectors,
+                        dense,
+                        y,
+                        heat,
+                        renewal,
+                        1.0 / (h * method.gamma),
                     )
+                if HEATING != FIXED:
                     dilution = dilution_of(system, workspace, y, hot, dense)
-                    isobar = Isobar(isobar.pressure, dense)
                 if FLOW == STIRRED:
                     add_outflow(system, vectors, renewal)
             elif stage <= 0:
@@ -394,8 +425,10 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             if stage == 0:
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
-                solve_stage(system, method, workspace, vectors, stage, turns, h, dilution)
-        part = finish_step(method, absolute, rtol, vectors)
+                solve_stage(
+                    system, method, workspace, vectors, stage, turns, h, dilution, heat.capacity
+                )
+        part = finish_step(method, absolute, rtol, workspace, vectors, species_count, heat.capacity)
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
         if not finite or error > 1.0:
@@ -408,12 +441,17 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             renew_sums(system.invariants, history.inflow, h, vectors.gram)
         worst = project(system.invariants, new, vectors.gram, workspace.reduced)
         defect = max(defect, worst)
+        if SELF_HEATING:
+            end_temperature(system, method, workspace, vectors, heat, isobar, history.density[0])
         stop, base = grid[grid.size - 1], begin
         if TIMED:
             stop, base = history.times[last + 1], history.times[below]
-        place = fill_output(method, vectors, grid, place, base, since, h, stop, ends, out)
+        place = fill_output(
+            system, method, workspace, vectors, heat, isobar, history.density[0], grid, place, base,
+            since, h, stop, ends, out,
+        )  # fmt: skip
         if HEATING != FIXED:
-            before, speed, ago = y[species_count], change[species_count], h
+            before, speed, ago = y[species_count], heat.rise, h
             barrier()
         for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
-from ergode.kinetics.kernel_options import POWERS, TIMED
+from ergode.kinetics.implicit.energy import gain_of, temperature_at
+from ergode.kinetics.kernel_options import POWERS, SELF_HEATING, TIMED
 from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
@@ -20,13 +23,14 @@ CHANGE = 0.05
 ROUNDING, BELOW = 1e-12, 1e-8
 
 
-def first_step(absolute, rtol, y, change, span, reduced):
+def first_step(absolute, rtol, y, change, rise, species_count, span, reduced):
     """First step: the solution changes little in it."""
     amount, speed = 0.0, 0.0
     for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
         allowed = absolute[i] + rtol * abs(y[i])
+        rate = rise if SELF_HEATING and i == species_count else change[i]
         amount += (y[i] / allowed) ** 2
-        speed += (change[i] / allowed) ** 2
+        speed += (rate / allowed) ** 2
     amount = total_of(amount, reduced, 0)
     speed = total_of(speed, reduced, 1)
     if speed == 0.0:
@@ -53,15 +57,18 @@ def fastest_heating(rise, before, after, duration, begin, since, steepest, peak)
     return steepest, peak
 
 
-def finish_step(method, absolute, rtol, vectors):
+def finish_step(method, absolute, rtol, workspace, vectors, species_count, capacity):
     """Compute the end of a step, into `vectors.new`; returns this thread's squared errors.
+
+    The temperature of a zone that heats itself, and its error, are here the linear parts of those
+    that follow from energy and amounts.
 
     The error of an amount below zero is at least its size: both formulas may agree to go on along
     the slope of a species that is used up within the step. Such errors add up, for what is below
     zero is clipped; so `absolute` counts less in them.
     """
     y, new, U = vectors.y, vectors.new, vectors.stages
-    count, part = absolute.size, 0.0
+    count, part, taken, missed = absolute.size, 0.0, 0.0, 0.0
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         total, error, size = y[i], 0.0, abs(y[i])
         for j in no_unroll(range(method.m.size)):
@@ -71,6 +78,12 @@ def finish_step(method, absolute, rtol, vectors):
             size += abs(term)
             error += method.e[one] * amount
         new[i] = total
+        if SELF_HEATING:
+            if i == species_count:
+                continue
+            if i < species_count:
+                taken += workspace.energies[i] * (total - y[i])
+                missed += workspace.energies[i] * error
         relative = rtol * max(abs(y[i]), abs(total))
         ratio = abs(error) / (absolute[i] + relative)
         # A species of an order below one ends in a finite time: no steps lead there from above.
@@ -85,10 +98,48 @@ def finish_step(method, absolute, rtol, vectors):
             if below > ratio:
                 ratio = below
         part += ratio * ratio
+    if SELF_HEATING:
+        barrier()
+        taken = total_of(taken, workspace.reduced, 0)
+        missed = total_of(missed, workspace.reduced, 1)
+        barrier()
+        if thread_rank() == 0:
+            i = species_count
+            total = new[i] - taken / capacity
+            error = gain_of(method.e, U, count, i) - missed / capacity
+            ratio = abs(error) / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
+            part += ratio * ratio if total > 0.0 else math.inf
     return part
 
 
-def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
+def end_temperature(system, method, workspace, vectors, heat, isobar, density):
+    """Put the temperature of the amounts in `vectors.new`; begins and ends in a barrier."""
+    i = system.invariants.shape[1]
+    gained = gain_of(method.m, vectors.stages, system.absolute.size, i)
+    hot = temperature_at(system, workspace, heat, isobar, density, vectors.y, vectors.new, gained)
+    barrier()
+    if thread_rank() == 0:
+        vectors.new[i] = hot
+    barrier()
+
+
+def fill_output(
+    system,
+    method,
+    workspace,
+    vectors,
+    heat,
+    isobar,
+    density,
+    grid,
+    place,
+    base,
+    since,
+    h,
+    stop,
+    ends,
+    out,
+):
     """Write amounts at the times of the result within a step; returns the next place in `grid`.
 
     The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
@@ -107,6 +158,18 @@ def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
                 bend += method.q[j] * U[j * count + i]
             inner = new[i] + (1.0 - theta) * (curve + theta * bend)
             out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
+        if SELF_HEATING:
+            i = system.invariants.shape[1]
+            inner = gain_of(method.m, U, count, i)
+            inner += (1.0 - theta) * gain_of(method.p, U, count, i)
+            inner += (1.0 - theta) * theta * gain_of(method.q, U, count, i)
+            barrier()
+            hot = temperature_at(
+                system, workspace, heat, isobar, density, y, out[place], theta * inner
+            )
+            barrier()
+            if thread_rank() == 0:
+                out[place, i] = hot
         place += 1
     return place
 

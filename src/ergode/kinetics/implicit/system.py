@@ -1,9 +1,8 @@
 """Rates of change and Jacobian of a zone.
 
-The variables are the specific amounts of all species and, if the zone heats itself, its
-temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt, less what neutrinos carry off. At
-constant pressure c_p dT/dt = -sum of h_i dY_i/dt, and the density follows: of molecules by the
-ideal gas, of nuclei by the equation of state.
+The variables are the specific amounts of all species and, if the zone heats itself, its energy (see
+`energy`). At constant pressure the density follows: of molecules by the ideal gas, of nuclei by the
+equation of state.
 
 The density couples all nuclei, by its derivatives with respect to their sum and the sum of their
 charges. As a column times a row it is beside the sparse part of the Jacobian (see `rosenbrock`).
@@ -17,24 +16,22 @@ Functions are written once, for a thread and for a block of threads (see `thread
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_unroll, option
-from ergode.core.math.elementary import log
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
+from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
     FLOW,
     HEATING,
-    ISOTHERMAL,
     MIXTURES,
     MOLECULES,
-    NEUTRINOS,
     PLASMA,
     POWERS,
     REVERSIBLE,
@@ -45,17 +42,11 @@ from ergode.kinetics.network.mechanism import pattern_of, products, put_powers, 
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
-    pressure_of,
-    response,
-    response_at_pressure,
 )
-from ergode.kinetics.physics.neutrinos import neutrino_losses_of
 from ergode.kinetics.physics.rates import (
     add_sunlight,
     base_coefficients,
     detailed_balance,
-    energy_of,
-    heat_capacity,
     log_volumes,
 )
 from ergode.kinetics.physics.screening import charges, plasma_coefficients
@@ -146,9 +137,6 @@ def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
 
 # --- device functions -----------------------------------------------------------------------------
 
-_SHARE = 1e-3
-"""Relative increment of amounts in finite differences of the heat capacity."""
-
 
 def coefficients(
     rates,
@@ -202,31 +190,15 @@ def temperature_of(times, temperatures, below, last, since, y, species_count):
     return y[species_count]
 
 
-class Isobar(NamedTuple):
-    """Of nuclei at constant pressure; zeros for all others."""
-
-    pressure: float  # the pressure that the zone keeps [dyn/cm2]
-    # Density at the start of the step, from which the search for another begins [g/cm3].
-    density: float
-
-
-def isobar_of(thermo, density, y, reduced):
-    """The isobar of a zone with this density."""
-    if HEATING != PRESSURE or MOLECULES:
-        return Isobar(0.0, 0.0)
-    barrier()
-    nuclei, electrons = matter(thermo, y, reduced)
-    hot = y[thermo.charge.size]
-    return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
-
-
-def density_of(thermo, times, densities, below, last, since, y, species_count, isobar, reduced):
+def density_of(
+    thermo, times, densities, below, last, since, y, species_count, temperature, isobar, reduced
+):
     """Density [g/cm3]: given, or from the pressure."""
     if HEATING == PRESSURE and not MOLECULES:
         nuclei, electrons = matter(thermo, y, reduced)
         barrier()
         return density_at(
-            thermo.electrons, isobar.pressure, y[species_count], nuclei, electrons, isobar.density
+            thermo.electrons, isobar.pressure, temperature, nuclei, electrons, isobar.density
         )
     given = history_at(times, densities, below, last, since)
     if HEATING == PRESSURE:
@@ -234,7 +206,7 @@ def density_of(thermo, times, densities, below, last, since, y, species_count, i
         for i in no_unroll(range(thread_rank(), species_count, thread_count())):
             amount += y[i]
         amount = total_of(amount, reduced, 0)
-        return given / (GAS_CONSTANT * y[species_count] * amount)
+        return given / (GAS_CONSTANT * temperature * amount)
     return given
 
 
@@ -258,116 +230,11 @@ def add_inflow(inflow, renewal, y, change, species_count):
             change[i] += renewal * (inflow[i] - y[i])
 
 
-def temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal, remember):
-    """dT/dt [K/s] where species change by `change`, and the heat capacity [erg/(g K)].
-
-    In a stirred tank `renewal` is one over the residence time, or zero without the flow. If it is
-    to `remember`, fills `workspace.energies` with the internal energies of species, or their
-    enthalpies at constant pressure [erg/mol].
-    """
-    thermo, found = system.thermo, workspace.energies
-    t, inverse, logarithm = temperature, 1.0 / temperature, log(temperature)
-    work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
-    count = found.size
-    nuclei, electrons = 0.0, 0.0
-    capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0
-    if MOLECULES:
-        part = 0.0
-        for i in no_unroll(range(thread_rank(), count, thread_count())):
-            more = heat_capacity(thermo, t, i)
-            if HEATING == PRESSURE:
-                more += GAS_CONSTANT
-            part += y[i] * more
-        capacity = total_of(part, workspace.reduced, 0)
-    else:
-        nuclei, electrons = matter(thermo, y, workspace.reduced)
-        capacity, per_nucleus, per_electron = response_of_zone(
-            thermo.electrons, t, density, nuclei, electrons
-        )
-    released = 0.0
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
-        if MOLECULES:
-            energy = energy_of(thermo, t, inverse, logarithm, i) + work
-        else:
-            energy = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
-        if remember:
-            found[i] = energy
-        released -= energy * change[i]
-        if FLOW == STIRRED:
-            released -= renewal * y[i] * (energy + work_of_outflow(t))
-    # The slot that was not used last.
-    released = total_of(released, workspace.reduced, 1 if MOLECULES else 0)
-    if FLOW == STIRRED:
-        released += renewal * inflow[count]
-    if NEUTRINOS:
-        released -= neutrino_losses_of(t, density, nuclei, electrons)
-    return 0.0 if ISOTHERMAL else released / capacity, capacity
-
-
-def add_temperature_rate(system, workspace, temperature, density, y, change, inflow, renewal):
-    """Append dT/dt [K/s] to the changes of species; ends in a barrier.
-
-    Arguments and effects are those of `temperature_rate`. Returns the heat capacity.
-    """
-    rate, capacity = temperature_rate(
-        system, workspace, temperature, density, y, change, inflow, renewal, True
-    )
-    if thread_rank() == 0:
-        change[workspace.energies.size] = rate
-    barrier()
-    return capacity
-
-
-def add_temperature_direction(
-    system, workspace, temperature, density, y, start, change, inflow, renewal, capacity
-):
-    """Append dT/dt [K/s] of a direction of the Jacobian to `change`; ends in a barrier.
-
-    `start` has the changes at the start of the step, and `capacity` is the heat capacity there. By
-    this and by the row of the temperature, all columns of the Jacobian keep the energy to rounding:
-    energies and capacities are those at the start wherever they multiply differences of the rates.
-    Near equilibrium those are large, and one over the step is small beside them.
-    """
-    rate, _ = temperature_rate(
-        system, workspace, temperature, density, y, start, inflow, renewal, False
-    )
-    count = workspace.energies.size
-    gained = 0.0
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
-        gained += workspace.energies[i] * (change[i] - start[i])
-    gained = total_of(gained, workspace.reduced, 0 if MOLECULES else 1)
-    if thread_rank() == 0:
-        change[count] = 0.0 if ISOTHERMAL else rate - gained / capacity
-    barrier()
-
-
 def set_age_rate(inflow, density, reactions_alone, change, species_count):
     """Set the change of the time since the inlet with the position; ends in a barrier."""
     if thread_rank() == 0:
         change[species_count + 1] = 0.0 if reactions_alone else density * inflow[0]
     barrier()
-
-
-def work_of_outflow(temperature):
-    """Enthalpy less what `add_temperature_rate` takes as energy [erg/mol]."""
-    return 0.0 if HEATING == PRESSURE else GAS_CONSTANT * temperature
-
-
-def response_of_zone(table, temperature, density, nuclei, electrons):
-    """`response`, or `response_at_pressure` where the pressure is kept."""
-    if HEATING == PRESSURE:
-        found = response_at_pressure(table, temperature, density, nuclei, electrons)
-        return found[0], found[1], found[2]
-    return response(table, temperature, density, nuclei, electrons)
-
-
-def matter(thermo, y, reduced):
-    """Specific amounts of nuclei and of electrons [mol/g]; contains a barrier."""
-    nuclei, electrons = 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), thermo.charge.size, thread_count())):
-        nuclei += y[i]
-        electrons += thermo.charge[i] * y[i]
-    return total_of(nuclei, reduced, 0), total_of(electrons, reduced, 1)
 
 
 def _slopes_by_entry(system, workspace, vectors, y):
@@ -448,56 +315,6 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
                 efficiency = workspace.slots[rates.collider_slot[collider]]
                 vectors.matrix[place[i, j]] -= column[i] * efficiency * by
         barrier()
-
-
-def put_temperature_row(
-    system, workspace, vectors, temperature, density, y, change, capacity, renewal
-):
-    """Fill the temperature's row of the Jacobian from the rows of species; ends in a barrier.
-
-    The rows of species do not have the flow yet.
-    """
-    thermo, place, matrix = system.thermo, system.place, vectors.matrix
-    count = workspace.energies.size
-    rise = change[count]
-    by_nuclei, by_electrons = 0.0, 0.0
-    if not MOLECULES:
-        # Derivatives of the heat capacity with respect to the amounts of nuclei and electrons.
-        nuclei, electrons = matter(thermo, y, workspace.reduced)
-        more_nuclei, more_electrons = matter(thermo, change, workspace.reduced)
-        excess = 0.0
-        for i in no_unroll(range(thread_rank(), count, thread_count())):
-            excess += thermo.mass_excess[i] * change[i]
-        excess = total_of(excess, workspace.reduced, 0)
-        for which in range(2):
-            n = nuclei * (1.0 + _SHARE) if which == 0 else nuclei
-            e = electrons * (1.0 + _SHARE) if which == 1 else electrons
-            heat, per_nucleus, per_electron = response_of_zone(
-                thermo.electrons, temperature, density, n, e
-            )
-            more = -(excess + per_nucleus * more_nuclei + per_electron * more_electrons) / heat
-            if NEUTRINOS:
-                more -= neutrino_losses_of(temperature, density, n, e) / heat
-            if which == 0:
-                by_nuclei = (more - rise) / (_SHARE * nuclei)
-            elif electrons > 0.0:
-                by_electrons = (more - rise) / (_SHARE * electrons)
-    for j in no_unroll(range(thread_rank(), count, thread_count())):
-        total = 0.0
-        for i in range(count):
-            total -= workspace.energies[i] * matrix[place[i, j]]
-        total /= capacity
-        if MOLECULES:
-            gained = heat_capacity(thermo, temperature, j)
-            if HEATING == PRESSURE:
-                gained += GAS_CONSTANT
-            total += rise * gained / capacity
-            if FLOW == STIRRED:
-                total += renewal * work_of_outflow(temperature) / capacity
-        else:
-            total -= by_nuclei + thermo.charge[j] * by_electrons
-        matrix[place[count, j]] = 0.0 if ISOTHERMAL else total
-    barrier()
 
 
 def outflow_alone(system, vectors, renewal):

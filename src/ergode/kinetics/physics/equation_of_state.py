@@ -385,6 +385,18 @@ def response(table, temperature, density, nuclei, electrons):
     return _differences(internal_energy, table, temperature, density, nuclei, electrons)
 
 
+def energy_response(table, temperature, density, nuclei, electrons):
+    """Internal energy [erg/g] and heat capacity [erg/(g K)] at constant density."""
+    if STATE == HELMHOLTZ:
+        found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
+        return found[1], found[3]
+    shift = _STEP * temperature
+    above = internal_energy(table, temperature + shift, density, nuclei, electrons)
+    below = internal_energy(table, temperature - shift, density, nuclei, electrons)
+    energy = internal_energy(table, temperature, density, nuclei, electrons)
+    return energy, (above - below) / (2.0 * shift)
+
+
 def _response_of_pressure(table, temperature, density, nuclei, electrons):
     """Derivatives of the pressure by temperature, density, nuclei, electrons; du/drho."""
     if STATE == HELMHOLTZ:
@@ -419,6 +431,15 @@ def response_at_pressure(table, temperature, density, nuclei, electrons):
         per_electron - work * by_electrons, -by_nuclei / (density * by_density),
         -by_electrons / (density * by_density),
     )  # fmt: skip
+
+
+@noinline_cpu
+def enthalpy_response(table, temperature, density, nuclei, electrons):
+    """Enthalpy [erg/g] and heat capacity [erg/(g K)] at constant pressure."""
+    pressure = pressure_of(table, temperature, density, nuclei, electrons)
+    energy, _ = energy_response(table, temperature, density, nuclei, electrons)
+    found = response_at_pressure(table, temperature, density, nuclei, electrons)
+    return energy + pressure / density, found[0]
 
 
 @noinline_cpu

@@ -1,0 +1,242 @@
+"""The energy of a zone that heats itself.
+
+Not the temperature but the internal energy of the zone is the variable, or the enthalpy at constant
+pressure. No reaction changes it: dE/dt is what flows in less what flows out and what neutrinos
+carry off. A Rosenbrock method keeps such a sum to rounding, also near equilibrium, where huge rates
+cancel and a temperature would drift. The temperature follows from energy and amounts by Newton's
+method.
+
+The linear system has amounts and the temperature as unknowns all the same, for it stays sparse so:
+with dE = sum of e_i dY_i + c dT, and all of it over c, the row of the energy is
+
+    (1 / (h gamma)) (sum of e_i U_i / c + U_T) - (1 / c) sum of d(dE/dt)/dy_j U_j
+
+A stage keeps the change of the energy over c [K] where its solution has U_T. The energies e_i of
+species and the heat capacity c are those at the start of the step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ergode.core.compiler.language import no_unroll
+from ergode.core.math.elementary import exp, log
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
+from ergode.kinetics.kernel_options import FLOW, HEATING, MOLECULES, NEUTRINOS
+from ergode.kinetics.physics.equation_of_state import (
+    density_at,
+    energy_response,
+    enthalpy_response,
+    pressure_of,
+    response,
+    response_at_pressure,
+)
+from ergode.kinetics.physics.neutrinos import neutrino_losses_of
+from ergode.kinetics.physics.rates import energy_of, heat_capacity
+from ergode.kinetics.tables import NONNEGATIVE, PRESSURE, STIRRED
+from ergode.models.constants import GAS_CONSTANT
+
+# --- device functions -----------------------------------------------------------------------------
+
+_SHARE = 1e-3
+"""Relative increment of amounts in finite differences of the neutrino losses."""
+_MOST_ITERATIONS = 60
+
+
+class Isobar(NamedTuple):
+    """Of nuclei at constant pressure; zeros for all others."""
+
+    pressure: float  # the pressure that the zone keeps [dyn/cm2]
+    # Density at the start of the step, from which the search for another begins [g/cm3].
+    density: float
+
+
+class Heat(NamedTuple):
+    """Of a zone that heats itself, at the start of a step."""
+
+    temperature: float
+    energy: float  # as of `energy_at`
+    capacity: float  # heat capacity [erg/(g K)]
+    outside: float  # dE/dt over the heat capacity [K/s]
+    rise: float  # dT/dt [K/s]
+
+
+def matter(thermo, y, reduced):
+    """Specific amounts of nuclei and of electrons [mol/g]; contains a barrier."""
+    nuclei, electrons = 0.0, 0.0
+    for i in no_unroll(range(thread_rank(), thermo.charge.size, thread_count())):
+        nuclei += y[i]
+        electrons += thermo.charge[i] * y[i]
+    return total_of(nuclei, reduced, 0), total_of(electrons, reduced, 1)
+
+
+def isobar_of(thermo, density, y, reduced):
+    """The isobar of a zone with this density."""
+    if HEATING != PRESSURE or MOLECULES:
+        return Isobar(0.0, 0.0)
+    barrier()
+    nuclei, electrons = matter(thermo, y, reduced)
+    hot = y[thermo.charge.size]
+    return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
+
+
+def energy_at(system, workspace, temperature, isobar, density, nuclei, electrons, y):
+    """The energy without mass excesses [erg/g], or the enthalpy, and the heat capacity.
+
+    Of molecules it includes the enthalpy of formation. Begins in a barrier.
+    """
+    thermo, t = system.thermo, temperature
+    if not MOLECULES:
+        if HEATING == PRESSURE:
+            at = density_at(thermo.electrons, isobar.pressure, t, nuclei, electrons, isobar.density)
+            return enthalpy_response(thermo.electrons, t, at, nuclei, electrons)
+        return energy_response(thermo.electrons, t, density, nuclei, electrons)
+    inverse, logarithm = 1.0 / t, log(t)
+    work = GAS_CONSTANT if HEATING == PRESSURE else 0.0
+    energy, capacity = 0.0, 0.0
+    for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+        energy += y[i] * (energy_of(thermo, t, inverse, logarithm, i) + work * t)
+        capacity += y[i] * (heat_capacity(thermo, t, i) + work)
+    barrier()
+    return total_of(energy, workspace.reduced, 0), total_of(capacity, workspace.reduced, 1)
+
+
+def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
+    """The temperature of the amounts `new` where the energy has `gained` since `y` [K].
+
+    `gained` is over the heat capacity [K], and `heat` is that at the start. NaN if there is none.
+    """
+    thermo = system.thermo
+    target = heat.energy + heat.capacity * gained
+    nuclei, electrons = 0.0, 0.0
+    if not MOLECULES:
+        barrier()
+        nuclei, electrons = matter(thermo, new, workspace.reduced)
+        part = 0.0
+        for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+            part += thermo.mass_excess[i] * (new[i] - y[i])
+        barrier()
+        target -= total_of(part, workspace.reduced, 0)
+    t = heat.temperature
+    for _ in no_unroll(range(_MOST_ITERATIONS)):
+        energy, capacity = energy_at(system, workspace, t, isobar, density, nuclei, electrons, new)
+        step = (target - energy) / (capacity * t)
+        if not (capacity > 0.0 and abs(step) < math.inf):
+            return math.nan
+        t *= exp(min(max(step, -1.0), 1.0))
+        # The error of the next iterate is about the square of this step.
+        if abs(step) < 1e-8:
+            return t
+    return math.nan
+
+
+def outside_rate(system, workspace, temperature, density, y, inflow, renewal):
+    """dE/dt: what flows in less what flows out and what neutrinos carry off [erg/(g s)].
+
+    In a stirred tank `renewal` is one over the residence time. Begins in a barrier.
+    """
+    thermo, t, rate = system.thermo, temperature, 0.0
+    barrier()
+    if FLOW == STIRRED:
+        inverse, logarithm = 1.0 / t, log(t)
+        part = 0.0
+        for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+            part += y[i] * (energy_of(thermo, t, inverse, logarithm, i) + GAS_CONSTANT * t)
+        rate = renewal * (inflow[workspace.energies.size] - total_of(part, workspace.reduced, 0))
+    if NEUTRINOS:
+        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        rate -= neutrino_losses_of(t, density, nuclei, electrons)
+    return rate
+
+
+def heat_of(system, workspace, temperature, density, isobar, y, change, outside):
+    """The heat at the start of a step, where amounts change by `change`.
+
+    Fills `workspace.energies` with the internal energies of species, or their enthalpies at
+    constant pressure [erg/mol]; ends in a barrier.
+    """
+    thermo, t = system.thermo, temperature
+    nuclei, electrons, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
+    if not MOLECULES:
+        barrier()
+        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        _, per_nucleus, per_electron = response_of_zone(
+            thermo.electrons, t, density, nuclei, electrons
+        )
+    energy, capacity = energy_at(system, workspace, t, isobar, density, nuclei, electrons, y)
+    inverse, logarithm = 1.0 / t, log(t)
+    work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
+    released = 0.0
+    for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+        if MOLECULES:
+            one = energy_of(thermo, t, inverse, logarithm, i) + work
+        else:
+            one = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
+        workspace.energies[i] = one
+        released -= one * change[i]
+    barrier()
+    released = total_of(released, workspace.reduced, 0)
+    barrier()
+    return Heat(t, energy, capacity, outside / capacity, (outside + released) / capacity)
+
+
+def put_energy_row(system, workspace, vectors, density, y, heat, renewal, diagonal):
+    """Fill the row of the energy, in place of the temperature's; ends in a barrier.
+
+    The diagonal of the matrix will get `diagonal`, which this row has for the species too.
+    """
+    thermo, place, matrix = system.thermo, system.place, vectors.matrix
+    count, t, by_nuclei, by_electrons = workspace.energies.size, heat.temperature, 0.0, 0.0
+    if NEUTRINOS:
+        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        loss = neutrino_losses_of(t, density, nuclei, electrons)
+        more = neutrino_losses_of(t, density, nuclei * (1.0 + _SHARE), electrons)
+        by_nuclei = (more - loss) / (_SHARE * nuclei)
+        if electrons > 0.0:
+            more = neutrino_losses_of(t, density, nuclei, electrons * (1.0 + _SHARE))
+            by_electrons = (more - loss) / (_SHARE * electrons)
+    work = GAS_CONSTANT * t if FLOW == STIRRED and HEATING != PRESSURE else 0.0
+    for j in no_unroll(range(thread_rank(), count, thread_count())):
+        total = diagonal * workspace.energies[j]
+        if FLOW == STIRRED:
+            total += renewal * (workspace.energies[j] + work)
+        if NEUTRINOS:
+            total += by_nuclei + thermo.charge[j] * by_electrons
+        matrix[place[count, j]] = total / heat.capacity
+    barrier()
+
+
+def put_gain(workspace, x, capacity):
+    """Replace the temperature in the solution `x` of a stage by the change of the energy.
+
+    It is over the heat capacity. Ends in a barrier.
+    """
+    gained, count = 0.0, workspace.energies.size
+    # Without any exchange the energy is kept; all else is rounding.
+    if FLOW == STIRRED or NEUTRINOS:
+        part = 0.0
+        barrier()
+        for i in no_unroll(range(thread_rank(), count, thread_count())):
+            part += workspace.energies[i] * x[i]
+        gained = x[count] + total_of(part, workspace.reduced, 0) / capacity
+    barrier()
+    if thread_rank() == 0:
+        x[count] = gained
+    barrier()
+
+
+def gain_of(weights, stages, count, place):
+    """A sum of the stages of the variable at `place`, of `count`."""
+    total = 0.0
+    for j in no_unroll(range(weights.size)):
+        total += weights[j] * stages[((j & NONNEGATIVE) * count + place) & NONNEGATIVE]
+    return total
+
+
+def response_of_zone(table, temperature, density, nuclei, electrons):
+    """`response`, or `response_at_pressure` where the pressure is kept."""
+    if HEATING == PRESSURE:
+        found = response_at_pressure(table, temperature, density, nuclei, electrons)
+        return found[0], found[1], found[2]
+    return response(table, temperature, density, nuclei, electrons)
