@@ -12,7 +12,6 @@ from ergode.core import devices, log, resident, results
 from ergode.core.arguments import check_switch, integer, refuse_idle, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import Abandoned, AccuracyWarning, ModelError
-from ergode.core.foreign import on_host
 from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -23,7 +22,6 @@ from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import Method, MethodName, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.outputs import dataset_of
-from ergode.kinetics.physics.energy import least_missing
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
@@ -342,11 +340,9 @@ def integrate(
             **_provenance_of(options, device, outcome),
             **_points_of(layout, values),
         )
-        result = dataset_of(
+        return dataset_of(
             network, mechanism, zones, grid, options, outcome, errors, attrs, layout, values,
         )  # fmt: skip
-        _warn_of_energy(chosen, result, conservation_tolerance)
-        return result
 
 
 def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: float) -> None:
@@ -357,26 +353,6 @@ def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: fl
         warn(
             f"{chosen.name}: in {bad.sum()} of {bad.size} zones conserved sums are off by up to "
             f"{np.nanmax(outcome.defect):.1e}, more than {conservation_tolerance:g}",
-            AccuracyWarning,
-        )
-
-
-def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_tolerance: float) -> None:
-    """Warn where energy released and internal energy differ, or neutrinos do not make up for it."""
-    if "neutrino_energy" in result:
-        names = ("neutrino_energy", "neutrino_loss", "time")
-        found = least_missing(*(on_host(result[name]) for name in names))
-        what = "temperature and neutrino_energy are off: the latter is too small by at least"
-    elif "energy_error" in result:
-        found = on_host(result["energy_error"])
-        what = "energy released and internal energy gained differ by up to"
-    else:
-        return
-    worst = float(np.nanmax(np.append(found, 0.0)))
-    if worst > conservation_tolerance:
-        warn(
-            f"{chosen.name}: {what} {worst:.1e}, relative, more than {conservation_tolerance:g}; "
-            "use a smaller rtol",
             AccuracyWarning,
         )
 

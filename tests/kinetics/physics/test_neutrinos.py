@@ -8,7 +8,6 @@ from kernel_cases import CARBON
 
 import ergode
 from ergode.kinetics import neutrino_losses
-from ergode.kinetics.physics.energy import least_missing
 
 
 def test_losses_are_those_of_pynucastro():
@@ -101,27 +100,93 @@ def test_neutrinos_cool_a_zone_on_a_device():
     np.testing.assert_allclose(*energy, rtol=1e-6, atol=1e9)
 
 
-def test_too_little_energy_for_the_losses_is_warned_of():
-    """The errors of both energies made it negative at the default rtol, without a word."""
+NUCLEI = [
+    "p", "he4", "c12", "o16", "ne20", "mg24", "si28", "s32", "ar36", "ca40", "ti44", "cr48",
+    "fe52", "ni56", "fe54", "co55",
+]  # fmt: skip
+SPAN = [0.0, 1.0, 100.0]
 
-    def warnings_at(rtol):
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            ergode.kinetics.integrate(
-                CARBON, times=[0, 1.0, 1e3], initial={"c12": 1.0}, temperature=2.5e9, density=1e6,
-                neutrino_losses=True, device="cpu", **COMMON | {"rtol": rtol},
-            )  # fmt: skip
-        return [str(one.message) for one in said]
 
-    assert any(
-        "neutrino_energy are off: the latter is too small" in one for one in warnings_at(0.1)
+def strong(network):
+    """The network without weak decays, which would change the electron fraction."""
+    charge = {one.name: one.charge_number for one in network.species}
+
+    def total(side):
+        return sum(count * charge[name] for name, count in side.items())
+
+    kept = [one for one in network.reactions if total(one.reactants) == total(one.products)]
+    return ergode.ReactionNetwork(network.species, kept)
+
+
+def equilibrium(network, hot, dense):
+    """Mass fractions of equilibrium, and sums over nuclei of X/A, of X Z/A and of mass excess."""
+    found = ergode.kinetics.nuclear_equilibrium(
+        network, temperature=hot, density=dense, electron_fraction=0.5
     )
-    assert not warnings_at(1e-6)
+    x, mass = found["mass_fraction"].values[0], found["mass_number"].values
+    excess = (
+        np.array([one.thermochemistry.mass_excess for one in network.species])
+        * 1e6
+        * 9.648533212331001e11
+    )
+    return x, (x / mass).sum(), (x * found["charge_number"].values / mass).sum(), x / mass @ excess
 
 
-def test_what_is_missing_at_least():
-    times = np.array([0.0, 1.0, 3.0])
-    loss = np.array([[2.0, 3.0, 1.0]] * 2)
-    right, short = [0.0, 2.5, 6.5], [0.0, 2.5, 3.9]  # at least 2 + 2 * 1 at the end
-    found = least_missing(np.array([right, short]), loss, times)
-    assert (found[0] < 0).all() and found[1, -1] == pytest.approx(0.025)
+def cooled(network, hot, dense, at_pressure):
+    """Temperatures of matter that stays in equilibrium, by one equation for its energy."""
+    from scipy.integrate import solve_ivp
+    from scipy.optimize import brentq
+
+    def matter(t, rho):
+        _, nuclei, electrons, excess = equilibrium(network, t, rho)
+        state = ergode.kinetics.equation_of_state(t, rho, 1 / nuclei, electrons / nuclei)
+        return state, excess, (1 / nuclei, electrons / nuclei)
+
+    kept = matter(hot, dense)[0].pressure
+
+    def density_of(t):
+        if not at_pressure:
+            return dense
+        return brentq(lambda rho: matter(t, rho)[0].pressure / kept - 1, 0.5 * dense, 2 * dense)
+
+    def energy_of(t):
+        rho = density_of(t)
+        state, excess, _ = matter(t, rho)
+        return state.energy + excess + (kept / rho if at_pressure else 0.0)
+
+    # Energy and loss are smooth in the temperature, which falls by a few per cent.
+    nodes = hot * np.linspace(0.97, 1.001, 9)
+    shift = energy_of(hot)
+    energies = np.array([energy_of(t) - shift for t in nodes])
+    losses = []
+    for t in nodes:
+        rho = density_of(t)
+        losses.append(neutrino_losses(t, rho, *matter(t, rho)[2]).total)
+    energy, loss = (np.polynomial.Chebyshev.fit(nodes, v, 7) for v in (energies, losses))
+    slope = energy.deriv()
+    found = solve_ivp(
+        lambda _, t: -loss(t) / slope(t), (0, SPAN[-1]), [hot], t_eval=SPAN, rtol=1e-10, atol=1.0
+    )
+    return found.y[0], energy(hot) - energy(found.y[0])
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_matter_in_equilibrium_cools_as_its_energy_says(heating, device):
+    """Rates of 1e15/s cancel here; the temperature stayed, or drifted by a hundred times rtol."""
+    pytest.importorskip("pynucastro")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network = strong(ergode.balanced(ergode.read_reaclib(NUCLEI)))
+    names = [one.name for one in network.species]
+    initial = dict(zip(names, equilibrium(network, 7e9, 1e8)[0], strict=True))
+    exact, carried = cooled(network, 7e9, 1e8, heating == "constant-pressure")
+    assert exact[-1] < 0.99 * exact[0]
+    for rtol in (1e-3, 1e-4, 1e-6):
+        found = ergode.kinetics.integrate(
+            network, times=SPAN, initial=initial, temperature=7e9, density=1e8, heating=heating,
+            equation_of_state="helmholtz", neutrino_losses=True, rtol=rtol, device=device,
+        )  # fmt: skip
+        assert found["status"].item() == 0 and found["step_count"].item() < 3_000
+        np.testing.assert_allclose(found["temperature"][0], exact, rtol=2e-6 + 0.1 * rtol)
+        assert found["neutrino_energy"][0, -1] == pytest.approx(carried[-1], rel=1e-4)

@@ -26,8 +26,6 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.kernel_options import FLOW, HEATING, MOLECULES, NEUTRINOS
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
-    energy_response,
-    enthalpy_response,
     pressure_of,
     response,
     response_at_pressure,
@@ -41,7 +39,7 @@ from ergode.models.constants import GAS_CONSTANT
 
 _SHARE = 1e-3
 """Relative increment of amounts in finite differences of the neutrino losses."""
-_MOST_ITERATIONS = 60
+_MOST_ITERATIONS, _ROUNDING = 100, 1e-15
 
 
 class Isobar(NamedTuple):
@@ -88,10 +86,11 @@ def energy_at(system, workspace, temperature, isobar, density, nuclei, electrons
     """
     thermo, t = system.thermo, temperature
     if not MOLECULES:
+        at = density
         if HEATING == PRESSURE:
             at = density_at(thermo.electrons, isobar.pressure, t, nuclei, electrons, isobar.density)
-            return enthalpy_response(thermo.electrons, t, at, nuclei, electrons)
-        return energy_response(thermo.electrons, t, density, nuclei, electrons)
+        capacity, _, _, energy = response_of_zone(thermo.electrons, t, at, nuclei, electrons)
+        return energy, capacity
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT if HEATING == PRESSURE else 0.0
     energy, capacity = 0.0, 0.0
@@ -118,16 +117,25 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
             part += thermo.mass_excess[i] * (new[i] - y[i])
         barrier()
         target -= total_of(part, workspace.reduced, 0)
-    t = heat.temperature
+    t, low, high = heat.temperature, 0.0, math.inf
     for _ in no_unroll(range(_MOST_ITERATIONS)):
         energy, capacity = energy_at(system, workspace, t, isobar, density, nuclei, electrons, new)
         step = (target - energy) / (capacity * t)
         if not (capacity > 0.0 and abs(step) < math.inf):
             return math.nan
+        if step > 0.0:
+            low = t
+        else:
+            high = t
+        # Where polynomials meet, the energy may have a jump, within which no temperature is.
+        if high - low <= _ROUNDING * t:
+            return t
         t *= exp(min(max(step, -1.0), 1.0))
         # The error of the next iterate is about the square of this step.
         if abs(step) < 1e-8:
             return t
+        if not (t > low and t < high):
+            t = 0.5 * (low + high)
     return math.nan
 
 
@@ -157,14 +165,15 @@ def heat_of(system, workspace, temperature, density, isobar, y, change, outside)
     constant pressure [erg/mol]; ends in a barrier.
     """
     thermo, t = system.thermo, temperature
-    nuclei, electrons, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
-    if not MOLECULES:
+    energy, capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
+    if MOLECULES:
+        energy, capacity = energy_at(system, workspace, t, isobar, density, 0.0, 0.0, y)
+    else:
         barrier()
         nuclei, electrons = matter(thermo, y, workspace.reduced)
-        _, per_nucleus, per_electron = response_of_zone(
+        capacity, per_nucleus, per_electron, energy = response_of_zone(
             thermo.electrons, t, density, nuclei, electrons
         )
-    energy, capacity = energy_at(system, workspace, t, isobar, density, nuclei, electrons, y)
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
     released = 0.0
@@ -238,5 +247,5 @@ def response_of_zone(table, temperature, density, nuclei, electrons):
     """`response`, or `response_at_pressure` where the pressure is kept."""
     if HEATING == PRESSURE:
         found = response_at_pressure(table, temperature, density, nuclei, electrons)
-        return found[0], found[1], found[2]
+        return found[0], found[1], found[2], found[3]
     return response(table, temperature, density, nuclei, electrons)

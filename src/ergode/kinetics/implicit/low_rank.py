@@ -36,7 +36,7 @@ def dilution_of(system, workspace, y, hot, dense):
     nuclei, electrons = matter(system.thermo, y, workspace.reduced)
     found = response_at_pressure(system.thermo.electrons, hot, dense, nuclei, electrons)
     barrier()
-    return found[3], found[4]
+    return found[4], found[5]
 
 
 def add_dilution(system, workspace, vectors, dilution):

@@ -26,10 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, cuda, no_refcount, no_unroll, option, real
+from ergode.core.compiler.language import ByTarget, no_refcount, no_unroll, option
 from ergode.core.status import Status
-from ergode.kinetics.block.collectives import next_zone
-from ergode.kinetics.block.elimination import TILE, block_factorize, block_solve
+from ergode.kinetics.block.elimination import block_factorize, block_solve
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at, history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
@@ -92,7 +91,7 @@ from ergode.kinetics.kernel_options import (
     TIMED,
 )
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import conserved, project, renew_sums
+from ergode.kinetics.network.projection import conserved, keep_sums, project, renew_sums
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import (
@@ -101,7 +100,6 @@ from ergode.kinetics.tables import (
     PLUG,
     PRESSURE,
     STIRRED,
-    BlockSystem,
     Workspace,
 )
 
@@ -114,6 +112,10 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
 NOT_A_NUMBER, INFINITY = math.nan, math.inf
 # Steps below this fraction of the time since a knot are lost in rounding; the smallest step.
 SHORTEST, VANISHED = 1e-15, 1e-280
+# A loss of conserved sums in a step, relative and over rtol, from which on stages keep them.
+BLURRED = 1e-4
+# A loss after which a step is repeated, smaller.
+LOST = 1e-3
 # Relative increments of finite differences: time (of a step), temperature, all others.
 _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
@@ -280,8 +282,11 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
             subtract_dilution(system, vectors, workspace.reduced, y, trial)
 
 
-def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, capacity):
-    """Solve for a stage; `vectors.trial` is dy/dt at its amounts."""
+def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, capacity, keeps):
+    """Solve for a stage; `vectors.trial` is dy/dt at its amounts.
+
+    If it `keeps` conserved sums, returns how much of them the linear system had lost.
+    """
     first, stride = thread_rank(), thread_count()
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
     row = stage & NONNEGATIVE
@@ -316,8 +321,12 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
             add_electrons(system, workspace, vectors, electrons, squares)
     if SELF_HEATING:
         put_gain(workspace, trial, capacity)
+    lost = 0.0
+    if FLOW != STIRRED and keeps:
+        lost = keep_sums(system.invariants, vectors.y, trial, vectors.gram, workspace.reduced)
     for i in no_unroll(range(first, count, stride)):
         U[stage * count + i] = trial[i]
+    return lost
 
 
 @no_refcount
@@ -342,13 +351,14 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     place, taken, repeated, defect = 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago = 0.0, 0.0, 0.0
-    after_reject, ends, sound, finite = False, False, True, True
+    after_reject, ends, sound, finite, keeps = False, False, True, True, True
     hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0)
     dilution = 0.0, 0.0
     isobar = isobar_of(system.thermo, history.density[0], y, workspace.reduced)
     while place < grid.size:
         if taken + repeated >= max_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
+        blur = 0.0
         for turn in no_unroll(range(turns.last + method.m.size)):
             stage = turn - turns.last
             put_amounts(method, vectors, count, turn, stage, turns, species_count)
@@ -425,15 +435,17 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             if stage == 0:
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
-                solve_stage(
-                    system, method, workspace, vectors, stage, turns, h, dilution, heat.capacity
-                )
+                lost = solve_stage(
+                    system, method, workspace, vectors, stage, turns, h, dilution, heat.capacity,
+                    keeps,
+                )  # fmt: skip
+                blur = max(blur, lost)
         part = finish_step(method, absolute, rtol, workspace, vectors, species_count, heat.capacity)
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
-        if not finite or error > 1.0:
+        if not finite or error > 1.0 or blur > LOST:
             repeated += 1
-            h *= rejected_factor(method, error, finite)
+            h *= 0.1 if blur > LOST else rejected_factor(method, error, finite)
             after_reject = True
             continue
         taken += 1
@@ -441,6 +453,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             renew_sums(system.invariants, history.inflow, h, vectors.gram)
         worst = project(system.invariants, new, vectors.gram, workspace.reduced)
         defect = max(defect, worst)
+        keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
             end_temperature(system, method, workspace, vectors, heat, isobar, history.density[0])
         stop, base = grid[grid.size - 1], begin
@@ -510,114 +523,3 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         outcome.repeated[zone] = repeated
         outcome.defect[zone] = defect
         outcome.fastest_heating[zone] = peak
-
-
-# --- CUDA, a block for every zone -----------------------------------------------------------------
-
-_REDUCTION = 32
-
-
-def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
-    """Numbers that a zone keeps in shared memory."""
-    n, several = system.pivot.size, len(system.invariants)
-    fixed = _REDUCTION + (5 if dynamic else 3) * (n + 1) + (several + 3) * several
-    fixed += system.powers.size if system.powers else 0
-    return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
-
-
-def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
-    """Numbers for the matrix and for what reuses the memory of its tail.
-
-    The tail is in registers when the stages are computed. Products, amounts and changes of a stage
-    are there too, unless they are needed while the matrix is being filled.
-    """
-    tail, stages = system.tail_count**2, stage_count * system.pivot.size
-    others = system.flows.triple.size + 2 * (system.pivot.size + 1) + 8 * system.tail.size
-    others += system.powers.size if system.powers else 0
-    behind = max(tail, stages) + others if dynamic else max(tail, stages + others)
-    return system.entry_count - tail + behind
-
-
-def partial_count(system: BlockSystem) -> int:
-    """Numbers for partial sums of rows."""
-    parts = (system.flows.sums, system.slopes, system.gather, system.scatter)
-    return max(system.tail.size, *(part.place_count for part in parts))
-
-
-def scratch_count(system: BlockSystem) -> int:
-    """Numbers that a block keeps in device memory."""
-    rates = system.rates
-    numbers = rates.slot_count + rates.slope_count + rates.order.size + len(rates.efficiency)
-    return numbers + 4 * system.pivot.size + system.flows.value_count
-
-
-def integrate_block(
-    system, several, method, history, grid, rtol, max_steps, scratch, counter, outcome
-):
-    """Zones from a queue, each by one block."""
-    count, species = system.pivot.size, system.invariants.shape[1]
-    invariants, width = system.invariants.shape[0], system.pivot.size + 1
-    rates, tail = system.rates, system.tail_count * system.tail_count
-    shared = cuda.shared.array(0, real)
-    mine = scratch[cuda.blockIdx.x]
-    longer = width
-    if POWERS:
-        longer += system.powers.start.size - 1 + system.powers.species.size
-    # Indices of entries are then places in shared memory.
-    matrix = system.entry_count
-    stages = matrix - tail
-    k = stages + method.m.size * count
-    products = max(matrix, k) if DYNAMIC else k
-    new = products + system.flows.triple.size
-    trial = new + longer
-    pivoting = trial + width
-    end = pivoting + 8 * system.tail.size
-    reductions = max(matrix, end)
-    a = reductions + _REDUCTION
-    b = a + longer
-    c = b + width
-    d = c + width
-    e = d + (width if DYNAMIC else 0)
-    f = e + (width if DYNAMIC else 0)
-    g = f + (invariants + 3) * invariants
-    h = g + several
-    values = system.flows.value_count
-    slots = values + rates.slot_start.size - 1
-    slopes = slots + (slope_count(rates) if THIRD_BODIES else 0)
-    saved = slopes + rates.order.size
-    partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
-    volumes = partners + species
-    columns = volumes + 3 * count
-    workspace = Workspace(
-        mine[values:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
-        mine[partners:volumes], shared[e : min(e + species, f)],
-        mine[0:values],
-        shared[products:new], mine[0:0], shared[g:h], shared[reductions:a],
-    )  # fmt: skip
-    vectors = StepVectors(
-        shared[a:b], shared[new:trial], shared[b : b + count], shared[trial:pivoting],
-        shared[d : min(d + count, e)], mine[volumes:columns], shared[stages:k], shared[0:matrix],
-        shared[c:d], shared[f:g], shared[pivoting:end], cuda.local.array(TILE, real),
-    )  # fmt: skip
-    integrate_from_queue(
-        system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
-    )
-
-
-def integrate_from_queue(
-    system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
-):
-    """Zones from a queue, one after another, until it is empty."""
-    zone = next_zone(counter, workspace.reduced)
-    while zone < outcome.amounts.shape[0]:
-        status, taken, repeated, defect, peak = integrate_zone(
-            system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
-            outcome.amounts[zone],
-        )  # fmt: skip
-        if thread_rank() == 0:
-            outcome.status[zone] = status
-            outcome.taken[zone] = taken
-            outcome.repeated[zone] = repeated
-            outcome.defect[zone] = defect
-            outcome.fastest_heating[zone] = peak
-        zone = next_zone(counter, workspace.reduced)

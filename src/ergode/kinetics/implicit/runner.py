@@ -25,7 +25,8 @@ from ergode.kinetics.block.launch import (
 )
 from ergode.kinetics.block.schedule import INDEXABLE, block_system_of
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.implicit import rosenbrock
+from ergode.kinetics.implicit import by_block
+from ergode.kinetics.implicit.rosenbrock import integrate_cpu
 from ergode.kinetics.implicit.system import coupled, system_of
 from ergode.kinetics.implicit.unrolled import (
     can_be_unrolled,
@@ -65,7 +66,7 @@ class ImplicitRunner:
         options = problem.options
         system = _with_state(_tables(problem.mechanism, problem.heating, problem.flow), problem)
         device.run(
-            cpu_kernel(rosenbrock.integrate_cpu, problem.bound + problem.matter), zones.count,
+            cpu_kernel(integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
             zones.history, grid, options.rtol, options.max_steps, outcome,
             finished=finished, piece=1,
@@ -134,16 +135,16 @@ def block_launch(
     threads = threads or usual
     stages = len(tableau.m)
     kernel = kernels.cuda_kernel(
-        rosenbrock.integrate_block, bindings=bindings | tiles(system, threads), registers=registers
+        by_block.integrate_block, bindings=bindings | tiles(system, threads), registers=registers
     )
     tables = (
-        put_table(device, system), rosenbrock.partial_count(system),
+        put_table(device, system), by_block.partial_count(system),
         put_table(device, coefficients_of(tableau)),
     )  # fmt: skip
     return BlockLaunch(
         device, kernel, tables, options, threads=threads,
-        shared_count=rosenbrock.shared_count(system, stages, bindings[DYNAMIC]),
-        scratch_count=rosenbrock.scratch_count(system),
+        shared_count=by_block.shared_count(system, stages, bindings[DYNAMIC]),
+        scratch_count=by_block.scratch_count(system),
     )  # fmt: skip
 
 

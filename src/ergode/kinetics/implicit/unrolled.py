@@ -17,12 +17,8 @@ from ergode.core.math.rosenbrock import Coefficients
 from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.block.thread_group import ALONE
-from ergode.kinetics.implicit.rosenbrock import (
-    StepVectors,
-    factorize,
-    integrate_from_queue,
-    solve_trial,
-)
+from ergode.kinetics.implicit.by_block import integrate_from_queue
+from ergode.kinetics.implicit.rosenbrock import StepVectors, factorize, solve_trial
 from ergode.kinetics.implicit.system import add_outflow, change_at, fill_slopes, outflow_alone
 from ergode.kinetics.tables import System, Workspace
 

@@ -56,37 +56,73 @@ def project(invariants, y, gram, reduced):
     """
     first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape
-    width = count + 2
     for i in no_unroll(range(first, species_count, stride)):
         y[i] = max(y[i], 0.0)
+    _fill(invariants, y, y, gram, reduced, True)
+    worst = _solve(count, gram, True)
+    for i in no_unroll(range(first, species_count, stride)):
+        y[i] *= max(1.0 + _combination(invariants, gram, i), 0.0)
+    barrier()
+    return worst
+
+
+def keep_sums(invariants, y, change, gram, reduced):
+    """Take from a change of amounts near `y` what it does to conserved sums.
+
+    Returns the largest such change, relative to the sum. Ends in a barrier.
+
+    Where huge rates cancel, the sums are all but free in the linear system of a step. The
+    correction goes along `y` times the weights, as in `project`. In an equilibrium these are the
+    directions that the reactions leave free.
+    """
+    barrier()
+    _fill(invariants, y, change, gram, reduced, False)
+    worst = _solve(invariants.shape[0], gram, False)
+    for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
+        change[i] += y[i] * _combination(invariants, gram, i)
+    barrier()
+    return worst
+
+
+def _fill(invariants, y, change, gram, reduced, restores):
+    """Fill the rows of `gram`: weights by `y`, sums of `change`; ends in a barrier."""
+    first, stride = thread_rank(), thread_count()
+    count, species_count = invariants.shape
+    width = count + 2
     # The error of the step has just been summed through slot 0, which other warps may still read.
     turn = 1
     for k in no_unroll(range(count)):
         for other in no_unroll(range(width)):
             part = 0.0
             for i in no_unroll(range(first, species_count, stride)):
-                term = invariants[k, i] * y[i]
                 if other < count:
-                    term *= invariants[other, i]
-                elif other > count:
-                    term = abs(term)
-                part += term
+                    term = invariants[k, i] * y[i] * invariants[other, i]
+                else:
+                    term = invariants[k, i] * change[i]
+                part += abs(term) if other > count else term
             part = total_of(part, reduced, turn & 1)
             turn += 1
             if first == 0:
                 if other == count:
-                    part = gram[count * width + k] - part
+                    part = (gram[count * width + k] if restores else 0.0) - part
                 elif FLOW == STIRRED and other > count:
                     part = max(part, gram[k * width + other])
                 gram[k * width + other] = part
     barrier()
-    worst = 0.0
+
+
+def _solve(count, gram, restores):
+    """Replace the defects in `gram` by the multipliers of the weights; ends in a barrier.
+
+    Returns the largest defect, relative to its scale or to the sum to keep.
+    """
+    width, worst = count + 2, 0.0
     for k in no_unroll(range(count)):
-        scale = gram[k * width + count + 1]
+        scale = gram[k * width + count + 1] if restores else abs(gram[count * width + k])
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
     barrier()
-    if first == 0:
+    if thread_rank() == 0:
         for k in no_unroll(range(count)):
             pivot = gram[k * width + k]
             if abs(gram[k * width + count]) <= ROUNDING * gram[k * width + count + 1]:
@@ -106,10 +142,13 @@ def project(invariants, y, gram, reduced):
             own = gram[k * width + k]
             gram[k * width + count] = total / own if own > 1e-280 else 0.0
     barrier()
-    for i in no_unroll(range(first, species_count, stride)):
-        factor = 1.0
-        for k in no_unroll(range(count)):
-            factor += gram[k * width + count] * invariants[k, i]
-        y[i] *= max(factor, 0.0)
-    barrier()
     return worst
+
+
+def _combination(invariants, gram, i):
+    """What the weights of species `i` add to one."""
+    count = invariants.shape[0]
+    total = 0.0
+    for k in no_unroll(range(count)):
+        total += gram[k * (count + 2) + count] * invariants[k, i]
+    return total

@@ -31,24 +31,6 @@ def nuclear_energy_error(thermal: np.ndarray, released: np.ndarray) -> np.ndarra
     return relative_error(thermal - thermal[:, :1], released, thermal[:, 0])
 
 
-def least_missing(carried: np.ndarray, loss: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """By how much the energy that neutrinos carried off is too small at least.
-
-    That energy is the difference of energies that may both be much larger, and has the errors of
-    both. It is at least the smaller loss at the ends of each interval times the interval, for a
-    zone without heat from outside does not become hot again. What is missing is relative to this
-    bound at the last time.
-
-    Parameters
-    ----------
-    carried, loss : ndarray, shape [..., time_count]
-        Energy carried off [erg/g], and loss [erg/(g s)].
-    times : ndarray, shape [time_count]
-    """
-    least = np.cumsum(np.minimum(loss[..., 1:], loss[..., :-1]) * np.diff(times), axis=-1)
-    return np.asarray((least - carried[..., 1:]) / np.maximum(least[..., -1:], 1e-300))
-
-
 def molecular_energy_error(
     network: ReactionNetwork, amounts: np.ndarray, temperature: np.ndarray, at_pressure: bool
 ) -> np.ndarray:

@@ -375,39 +375,30 @@ def _by_density(of, table, temperature, density, nuclei, electrons):
 
 
 def response(table, temperature, density, nuclei, electrons):
-    """Heat capacity [erg/(g K)], and energy per added mole of nuclei and of electrons [erg/mol].
+    """Heat capacity, energy per added mole of nuclei and of electrons, and energy.
 
-    At constant density.
+    [erg/(g K)], [erg/mol], [erg/mol] and [erg/g]; at constant density.
     """
     if STATE == HELMHOLTZ:
         found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
-        return found[3], found[5], found[6]
-    return _differences(internal_energy, table, temperature, density, nuclei, electrons)
-
-
-def energy_response(table, temperature, density, nuclei, electrons):
-    """Internal energy [erg/g] and heat capacity [erg/(g K)] at constant density."""
-    if STATE == HELMHOLTZ:
-        found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
-        return found[1], found[3]
-    shift = _STEP * temperature
-    above = internal_energy(table, temperature + shift, density, nuclei, electrons)
-    below = internal_energy(table, temperature - shift, density, nuclei, electrons)
+        return found[3], found[5], found[6], found[1]
     energy = internal_energy(table, temperature, density, nuclei, electrons)
-    return energy, (above - below) / (2.0 * shift)
+    found = _differences(internal_energy, table, temperature, density, nuclei, electrons)
+    return found[0], found[1], found[2], energy
 
 
 def _response_of_pressure(table, temperature, density, nuclei, electrons):
-    """Derivatives of the pressure by temperature, density, nuclei, electrons; du/drho."""
+    """Derivatives of the pressure by temperature, density, nuclei, electrons; du/drho; pressure."""
     if STATE == HELMHOLTZ:
         found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
-        return found[7], found[8], found[9], found[10], found[4]
+        return found[7], found[8], found[9], found[10], found[4], found[0]
     by_temperature, by_nuclei, by_electrons = _differences(
         pressure_of, table, temperature, density, nuclei, electrons
     )
     by_density = _by_density(pressure_of, table, temperature, density, nuclei, electrons)
     expansion = _by_density(internal_energy, table, temperature, density, nuclei, electrons)
-    return by_temperature, by_density, by_nuclei, by_electrons, expansion
+    pressure = pressure_of(table, temperature, density, nuclei, electrons)
+    return by_temperature, by_density, by_nuclei, by_electrons, expansion, pressure
 
 
 def stiffness(table, temperature, density, nuclei, electrons):
@@ -419,27 +410,19 @@ def stiffness(table, temperature, density, nuclei, electrons):
 
 @noinline_cpu
 def response_at_pressure(table, temperature, density, nuclei, electrons):
-    """As `response`, at constant pressure; and d ln rho per added mole of both [g/mol]."""
-    capacity, per_nucleus, per_electron = response(table, temperature, density, nuclei, electrons)
-    by_temperature, by_density, by_nuclei, by_electrons, expansion = _response_of_pressure(
+    """As `response`, of the enthalpy; and d ln rho per added mole of both [g/mol]."""
+    capacity, per_nucleus, per_electron, energy = response(
         table, temperature, density, nuclei, electrons
     )
-    pressure = pressure_of(table, temperature, density, nuclei, electrons)
+    by_temperature, by_density, by_nuclei, by_electrons, expansion, pressure = (
+        _response_of_pressure(table, temperature, density, nuclei, electrons)
+    )
     work = (expansion - pressure / (density * density)) / by_density
     return (
         capacity - work * by_temperature, per_nucleus - work * by_nuclei,
-        per_electron - work * by_electrons, -by_nuclei / (density * by_density),
-        -by_electrons / (density * by_density),
+        per_electron - work * by_electrons, energy + pressure / density,
+        -by_nuclei / (density * by_density), -by_electrons / (density * by_density),
     )  # fmt: skip
-
-
-@noinline_cpu
-def enthalpy_response(table, temperature, density, nuclei, electrons):
-    """Enthalpy [erg/g] and heat capacity [erg/(g K)] at constant pressure."""
-    pressure = pressure_of(table, temperature, density, nuclei, electrons)
-    energy, _ = energy_response(table, temperature, density, nuclei, electrons)
-    found = response_at_pressure(table, temperature, density, nuclei, electrons)
-    return energy + pressure / density, found[0]
 
 
 @noinline_cpu
