@@ -43,6 +43,29 @@ def test_every_move_is_a_jump():
     assert counts.attrs["jumps"] == recovered + infections - 20 * PAIR_COUNT
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_unit_of_time_changes_nothing(weighted):
+    """Neither do small weights: no force of infection is too small, and none is left behind."""
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, PAIR_COUNT) if weighted else None
+    expected = None
+    for unit, scale in ((1.0, 1.0), (2.0**60, 1.0), (2.0**-60, 1.0), (1.0, 2.0**-40)):
+        scale = scale if weighted else 1.0
+        network = PAIRS
+        if weighted:
+            network = ergode.ContactNetwork.from_edges(*PAIRS.edges(), weights=weights * scale)
+        sir = ergode.CompartmentModel.sir(
+            transmission_rate=0.5 / unit / scale, infectious=ergode.Exponential(mean=4 * unit)
+        )
+        counts = simulate(
+            sir, network, initial={"I": np.arange(0, 2 * PAIR_COUNT, 2)},
+            times=np.array([0.0, 2.0, 1e3]) * unit, seed=3, replicates=3, method="gillespie",
+            device="cpu",
+        )  # fmt: skip
+        expected = counts if expected is None else expected
+        np.testing.assert_array_equal(counts["count"], expected["count"])
+    assert int(expected["cases"].isel(time=1).min()) > 240
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_replicate_is_the_same_alone_and_on_threads(threads):
     some = run(20)["count"].values

@@ -3,7 +3,8 @@
 Every node has a total rate: of its progression, and of infection along the arcs into it.  The time
 to the next jump is exponential, with the sum of all rates.  A node is
 chosen in proportion to its rate.  Rates are kept in a binary tree of sums, in float64, so that a
-jump costs O(log n) for each neighbour.
+jump costs O(log n) for each neighbour.  Forces of infection are whole numbers of a unit, in
+float64: their sums are exact, and zero without infectious neighbours, whatever the unit of time.
 
 The method shares only the tables of the model with the other methods, and serves to check them.
 
@@ -51,7 +52,7 @@ from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import row_of
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, bindings_of, replicate_of
-from ergode.epidemics.shared.tables import arc_weights, or_nothing
+from ergode.epidemics.shared.tables import arc_weights, largest_sum, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
 
 
@@ -67,6 +68,7 @@ class JumpTables(NamedTuple):
     stratum_count: int
     times: Any
     per_step: Any  # grid points per unit of time
+    largest_sum: float  # of the weights of arcs into a node
 
 
 def gillespie_cpu(start, stop, tables, seed, rows, counts, work):
@@ -97,6 +99,7 @@ def _tables_of_row(tables, rows, row):
             seeding_of_row(tables.seeding, rows, row),
             transmission.infections_of_row(tables.infections, rows, row), tables.base,
             tables.stratum, tables.stratum_count, tables.times, tables.per_step,
+            tables.largest_sum,
         )  # fmt: skip
     return tables
 
@@ -113,6 +116,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
     stratum, stratum_count = tables.stratum, tables.stratum_count
     times, per_step = tables.times, tables.per_step
     node_count = compartment.size
+    unit = _unit(rate, tables.largest_sum)
     _begin(
         row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
     )
@@ -122,7 +126,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
         into = np.int64(initial_compartment(seeding, node, node_count, seed, replicate))
         _move(
-            node, into, arcs, stages, susceptible, rate, tree, pressure, compartment
+            node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment
         )  # fmt: skip
         counts[row, 0, _column(base, node, stratum, stratum_count)] -= 1
         counts[row, 0, _column(into, node, stratum, stratum_count)] += 1
@@ -143,7 +147,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
             jumps += 1
             continue
         old = compartment[node]
-        into = _chosen_infection(node, old, v, susceptible, infected, pressure)
+        into = _chosen_infection(node, old, v, susceptible, infected, pressure, unit)
         is_case = into >= 0
         if into < 0:
             if stages.kind[old] < 0:
@@ -158,7 +162,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
                 counts[row, at, _column(cases, node, stratum, stratum_count)] += 1
         infections += np.int64(is_case)
         _move(
-            node, into, arcs, stages, susceptible, rate, tree, pressure, compartment
+            node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment
         )  # fmt: skip
         jumps += 1
     _sum_up(row, counts)
@@ -185,14 +189,15 @@ def _begin(
             _set_rate(tree, node, np.float64(stages.a[row_of(stages, base, node)]))
 
 
-def _chosen_infection(node, old, v, susceptible, infected, pressure):
+def _chosen_infection(node, old, v, susceptible, infected, pressure, unit):
     """Compartment after an infection, or -1: `v` is uniform on the sum of the node's rates."""
     into = np.int64(-1)
     for k in range(susceptible.size):
         if susceptible[k] == old and into < 0:
-            if v <= pressure[k, node]:
+            force = pressure[k, node] * unit
+            if v <= force:
                 into = np.int64(infected[k])
-            v -= pressure[k, node]
+            v -= force
     return into
 
 
@@ -231,39 +236,54 @@ def _column(compartment, node, stratum, stratum_count):
     return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
 
 
-def _move(node, into, arcs, stages, susceptible, rate, tree, pressure, compartment):
+def _unit(rate, largest_sum):
+    """The unit of forces of infection: their sums are below 2^53 units, and exact."""
+    fastest = np.float64(0.0)
+    for k in range(rate.shape[0]):
+        for source in range(rate.shape[1]):
+            fastest = max(fastest, np.float64(rate[k, source]))
+    return max(fastest * np.float64(largest_sum) / 2.0**52, 1e-300)
+
+
+def _move(node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment):
     """Move a node, and update the rates of its neighbours."""
     old = compartment[node]
     compartment[node] = into
-    _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure))
+    _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure, unit))
     for arc in range(first_arc(arcs, node), end_arc(arcs, node)):
         other = np.int64(target_of(arcs, node, arc))
         if is_loop(node, other):
             continue
         changed = False
         for k in range(susceptible.size):
-            change = np.float64(rate[k, into]) - np.float64(rate[k, old])
-            if change != 0.0:
+            if rate[k, into] != rate[k, old]:
+                weight = np.float64(1.0)
                 if WEIGHTED:
-                    change *= np.float64(of_arc(arcs.weights, arc))
-                # Without infectious neighbours, rounding must not leave a force of infection.
-                sum_now = pressure[k, other] + change
-                pressure[k, other] = sum_now if sum_now > 1e-12 else 0.0
+                    weight = np.float64(of_arc(arcs.weights, arc))
+                pressure[k, other] += _in_units(rate[k, into], weight, unit) - _in_units(
+                    rate[k, old], weight, unit
+                )
                 changed = changed or susceptible[k] == compartment[other]
         if changed:
             _set_rate(
-                tree, other, _rate_of(other, compartment[other], stages, susceptible, pressure)
-            )
+                tree, other,
+                _rate_of(other, compartment[other], stages, susceptible, pressure, unit),
+            )  # fmt: skip
 
 
-def _rate_of(node, kind, stages, susceptible, pressure):
+def _in_units(rate, weight, unit):
+    """The rate of a contact, in whole units."""
+    return math.floor(np.float64(rate) * weight / unit + 0.5)
+
+
+def _rate_of(node, kind, stages, susceptible, pressure, unit):
     """Total rate of a node [1 / time]."""
     total = np.float64(0.0)
     if stages.kind[kind] >= 0:
         total = np.float64(stages.a[row_of(stages, kind, node)])
     for k in range(susceptible.size):
         if susceptible[k] == kind:
-            total += pressure[k, node]
+            total += pressure[k, node] * unit
     return total
 
 
@@ -317,7 +337,7 @@ class JumpEnsemble(Ensemble):
         tables = JumpTables(
             arcs_of(contacts, weights, precision), stages, self._seeds.of(0, 0), infections,
             self.base, or_nothing(scenario.stratum, np.int32),
-            self.stratum_count, self.times, self.per_step,
+            self.stratum_count, self.times, self.per_step, largest_sum(contacts, weights),
         )  # fmt: skip
         self._tables = put_table(device, tables)
         self._infection_count = len(model.infections)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import inspect
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 from ergode.core.columns import Column, PointsDifferError
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
-from ergode.epidemics.seeding import Initial, has_ages, least_survival
+from ergode.epidemics.seeding import Initial, has_ages, least_survival, seeds_without_case
 from ergode.epidemics.shared.sweep import ModelsTogether, PointGroup, numbers_of, rates_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -169,6 +170,13 @@ class Points:
         """Names of compartments with a role at any point, separated by commas."""
         found = {name for number in self.kinds for name in of(self.models[number])}
         return ",".join(name for name in self.models[0].compartments if name in found)
+
+    def others(self, node_count: int) -> dict[str, str]:
+        """The attribute that says how many nodes a line list leaves out, if no points differ."""
+        if any(initial is not self.initials[0] for initial in self.initials):
+            return {}
+        found = seeds_without_case(self.models[0], self.initials[0], node_count)
+        return {"others": json.dumps(found)}
 
 
 def points_of(

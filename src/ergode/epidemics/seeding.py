@@ -144,6 +144,25 @@ def seeding_of(
     )
 
 
+def seeds_without_case(
+    model: CompartmentModel, initial: Initial, node_count: int
+) -> dict[str, int]:
+    """How many nodes begin in each compartment where a seed is no case."""
+    if not set(initial) - set(model.infected):
+        return {}
+    seeding = seeding_of(model, initial, node_count)
+    number = np.bincount(
+        np.append(seeding.named_compartment[: seeding.named_count], seeding.drawn_compartment),
+        np.append(np.ones(seeding.named_count), np.diff(seeding.drawn_end, prepend=0)),
+        len(model.compartments),
+    )
+    return {
+        name: int(number[k])
+        for k, name in enumerate(model.compartments)
+        if number[k] and not seeding.is_case[k]
+    }
+
+
 def _check_names(model: CompartmentModel, initial: Initial) -> None:
     """Check that `initial` maps compartments of a model, and not the base one."""
     if not isinstance(initial, Mapping):

@@ -294,6 +294,7 @@ def simulate(
             susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
             infectious=points.names(lambda model: model.infectious),
             infected=points.names(lambda model: model.infected),
+            **(points.others(scenario.contacts.node_count) if listing else {}),
             **counters,
             interrupted=int(not done.all()),
             **({} if zero is None else {"origin": text_of(zero)}),

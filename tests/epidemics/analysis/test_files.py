@@ -149,7 +149,15 @@ def test_states_of_dates_and_of_others(cases, contacts, model):
     )  # fmt: skip
     found = states(part, [20.0], others={"R": immune})
     assert (found.isel(node=immune) == 3).all()
-    assert (states(part, [20.0]).isel(node=immune) == 0).all()
+    for given in ({}, {"R": immune[1:]}):
+        with pytest.raises(ergode.ModelError, match="the simulation began with 60"):
+            states(part, [20.0], others=given)
+    drawn = simulate(
+        model, contacts, initial={"I": 5, "R": 0.1}, times=[0, 20.0], seed=1, device="cpu",
+        output="line_list",
+    )  # fmt: skip
+    with pytest.raises(ergode.ModelError, match="began in 'R', but the simulation began with 50"):
+        states(drawn, [20.0])
 
 
 def test_states_that_a_list_does_not_have(cases, contacts):

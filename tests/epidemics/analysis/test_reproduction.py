@@ -52,6 +52,23 @@ def test_closed_forms_of_deterministic_and_exponential_stays():
     assert si.growth_rate == pytest.approx(4 * 0.3, rel=1e-9)
 
 
+@pytest.mark.parametrize("rate", [1e-6, 0.3, 1e4, 1e10, 1e17])
+def test_infectious_in_a_part_of_the_stay_at_any_rate(rate):
+    """T = 1 - exp(-beta / 2), and no case infects more than its five other contacts."""
+    part = ergode.Calendar([0, 1, 3], [0, 0.5, 0])
+    model = ergode.CompartmentModel(
+        ["S", "I", "R"], [ergode.Infection("S", "I", {"I": rate}, profile={"I": part})],
+        [ergode.Progression("I", "R", ergode.Deterministic(2.0))],
+    )  # fmt: skip
+    found = reproduction(model, REGULAR)
+    assert found.reproduction_number == pytest.approx(-5 * np.expm1(-rate / 2), rel=1e-12)
+    if rate > 1:
+        assert found.growth_rate == pytest.approx(np.log(5), rel=1e-3)
+        for wish in ({"reproduction_number": 5.1}, {"growth_rate": 50}, {"growth_rate": 5000}):
+            with pytest.raises(ergode.ModelError, match="at most 5"):
+                scaled_to(model, REGULAR, **wish)
+
+
 def test_decline_of_small_epidemics():
     found = reproduction(sir(0.02, ergode.Exponential(rate=0.15)), REGULAR)
     assert found.growth_rate == pytest.approx(4 * 0.02 - 0.15, rel=1e-9)
@@ -427,6 +444,9 @@ def test_what_has_no_reproduction_number():
     meetings = ergode.TemporalContacts.from_meetings([0], [1], [0.0], [1.0])
     with pytest.raises(ergode.ModelError, match="contacts is TemporalContacts"):
         reproduction(sir(0.3, ergode.Exponential(rate=0.15)), meetings)
+    computed = ergode.ComputedNetwork.random_regular(100)
+    with pytest.raises(ergode.ModelError, match=r"stored\(simple=True\)"):
+        reproduction(sir(0.3, ergode.Exponential(rate=0.15)), computed)
     leaving = ergode.CompartmentModel(
         ["S", "I", "V"], [ergode.Infection("S", "I", {"I": 1.0})],
         [ergode.Progression("S", "V", ergode.Exponential(mean=3))],

@@ -209,7 +209,8 @@ def test_threads_may_share_a_replicate(weighted, monkeypatch):
         np.testing.assert_array_equal(np.delete(work, 1), np.delete(other, 1))
 
 
-def test_measures_act_on_whom_they_should():
+@pytest.mark.parametrize("layered", [False, True], ids=["unnamed", "layers"])
+def test_measures_act_on_whom_they_should(layered):
     """Sources that stay infectious: escape is exp(-pressure over time), whatever the step."""
     pairs = 40_000
     source = 2 * np.arange(pairs)
@@ -217,16 +218,16 @@ def test_measures_act_on_whom_they_should():
         name: ergode.ContactNetwork.from_edges(source, source + 1, node_count=2 * pairs)
         for name in ("home", "school")
     }
-    contacts = ergode.ContactNetwork.from_layers(layer).with_attributes(
-        half=(np.arange(2 * pairs) // 2) % 2
-    )
+    contacts = ergode.ContactNetwork.from_layers(layer) if layered else layer["home"]
+    contacts = contacts.with_attributes(half=(np.arange(2 * pairs) // 2) % 2)
+    calendar, closed = ergode.Calendar([0, 5], [1.5, 0.2], 7), "school" if layered else None
     days = np.arange(0, 21.0)
     si = ergode.CompartmentModel.si(transmission_rate=0.05)
     counts = simulate(
         si, contacts, initial={"I": source}, times=days, method="markov-leap", step=0.4, seed=3,
-        device="cpu", strata="half", layer_factors={"home": ergode.Calendar([0, 5], [1.5, 0.2], 7)},
+        device="cpu", strata="half", layer_factors={"home": calendar} if layered else calendar,
         interventions=[
-            ergode.LayerClosure("school", reduction=0.75, start=4.3, stop=10.3),
+            ergode.LayerClosure(closed, reduction=0.75, start=4.3, stop=10.3),
             ergode.Vaccination(efficacy=[0.3, 0.6], interval=3, start=12, among="half"),
         ],
     )  # fmt: skip
@@ -236,7 +237,8 @@ def test_measures_act_on_whom_they_should():
     cases = counts["cases"].isel(replicate=0)
     found = 2 * (cases - cases.isel(time=0)).transpose("stratum", "time").values / pairs
     for half, left in ((0, 1.0), (1, np.select([fine >= 15, fine >= 12], [0.4, 0.7], 1.0))):
-        integral = np.append(0, np.cumsum((left * (home + school))[:-1]) * 0.001)[::1000]
+        both = home + school if layered else home * school
+        integral = np.append(0, np.cumsum((left * both)[:-1]) * 0.001)[::1000]
         expected = -np.expm1(-0.05 * integral)
         error = np.sqrt(expected * (1 - expected) / (pairs / 2)) + 1e-9
         assert (abs(found[half] - expected) < 5.6 * error + 1e-4).all()

@@ -242,13 +242,14 @@ def _quadrature(holding_time: HoldingTime, s: np.ndarray, start: float, end: flo
     """Gauss and Legendre's rule on panels that follow the survival and the exponential."""
     edges = _panels(holding_time, s, start, end)
     half = 0.5 * np.diff(edges)
-    t = (edges[:-1] + half)[:, None] + half[:, None] * _POINTS
-    weight = (half[:, None] * _SHARES * holding_time.survival(t)).ravel()
+    after = (edges[:-1] + half)[:, None] + half[:, None] * _POINTS
+    weight = (half[:, None] * _SHARES * holding_time.survival(start + after)).ravel()
     kept = weight != 0
-    return np.exp(-s[:, None] * (t.ravel()[kept] - start)) @ weight[kept]
+    return np.exp(-s[:, None] * after.ravel()[kept]) @ weight[kept]
 
 
 def _panels(holding_time: HoldingTime, s: np.ndarray, start: float, end: float) -> np.ndarray:
+    """Edges of panels, in time after `start`, whose digits large s need."""
     steepest = float(np.abs(s).max(initial=0.0))
     growth = max(0.0, -float(s.real.min(initial=0.0)))
     quantiles = np.asarray(holding_time.quantile(_QUANTILES), float)
@@ -265,13 +266,13 @@ def _panels(holding_time: HoldingTime, s: np.ndarray, start: float, end: float) 
         last = float(holding_time.quantile(1.0))
     last = min(last, end)
     if last <= start:
-        return np.array([start, start])
+        return np.zeros(2)
     first = 1e-9 * min(float(holding_time.median) or last, 1.0 / max(steepest, 1e-300), last)
     count = max(2, math.ceil(math.log(last / first) / math.log(_RATIO)))
     grid = np.geomspace(first, last, count)
-    parts = [quantiles, grid, start + grid]
+    parts = [quantiles - start, grid - start, grid]
     if isinstance(holding_time, Empirical) and holding_time.times.size <= _ROWS_MOST:
-        parts.append(holding_time.times)
+        parts.append(holding_time.times - start)
     edges = np.unique(np.concatenate(parts))
-    inside = edges[(edges > start) & (edges < last)]
-    return np.concatenate([[start], inside, [last]])
+    inside = edges[(edges > 0) & (edges < last - start)]
+    return np.concatenate([[0.0], inside, [last - start]])

@@ -18,6 +18,7 @@ from ergode.epidemics.analysis.contact import infected_of, stages_of, transform
 from ergode.epidemics.shared.progression import classes_of
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 
 _ALL = "all contacts"
@@ -250,9 +251,10 @@ def _branching(
     if not isinstance(model, CompartmentModel):
         raise ModelError(f"model is {type(model).__name__}; expected a CompartmentModel")
     if not isinstance(contacts, ContactNetwork):
+        computed = isinstance(contacts, ComputedNetwork)
         raise ModelError(
             f"contacts is {type(contacts).__name__}; a reproduction number needs a ContactNetwork, "
-            "whose contacts last"
+            + ("such as contacts.stored(simple=True)" if computed else "whose contacts last")
         )
     if model.has_own_factors:
         raise ModelError(

@@ -32,7 +32,8 @@ def states(
         Ascending times within those of the simulation [time], or dates.
     others : mapping of str to array_like of int, optional
         Ids of nodes that began in another compartment than the susceptible one without being
-        cases, such as ``{"R": immune}``: line lists do not have them.
+        cases, such as ``{"R": immune}``: line lists do not have them. Name them in `initial` by
+        their ids too, as the ids of drawn nodes are not known.
 
     Returns
     -------
@@ -42,9 +43,9 @@ def states(
     Raises
     ------
     ModelError
-        A time is outside of the simulation; a compartment or node of `others` is unknown; or the
-        line list does not determine states, because nodes that are no cases change their
-        compartment, or progressions lead back to a compartment.
+        A time is outside of the simulation; a compartment or node of `others` is unknown, or they
+        are not as many as there were; or the line list does not determine states, because nodes
+        that are no cases change their compartment, or progressions lead back to a compartment.
     PlanError
         Memory is short.
 
@@ -81,6 +82,7 @@ def states(
         if ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= node_count)).any():
             raise ModelError(f"others: {name} has {nodes!r:.60}; expected ids below {node_count}")
         start[ids] = names.index(name)
+    _check_others(cases, start, names)
     _check_determined(str(cases.attrs["model"]), {susceptible, *(others or {})})
     check_room(
         replicates * grid.size * node_count,
@@ -110,6 +112,18 @@ def states(
     if origin is not None:
         found = found.assign_coords(date=("time", dates_since(origin, grid)))
     return found
+
+
+def _check_others(cases: xarray.Dataset, start: np.ndarray, names: list[str]) -> None:
+    """Refuse a list that leaves out other nodes than `others` names."""
+    for name, number in json.loads(cases.attrs.get("others", "{}")).items():
+        given = int(np.count_nonzero(start == names.index(name)))
+        if given != number:
+            raise ModelError(
+                f"others has {given} nodes that began in '{name}', but the simulation began with "
+                f"{number}, which are no cases; give the ids that `initial` had, such as "
+                f"others={{'{name}': immune}}"
+            )
 
 
 def _check_determined(model: str, silent: set[str]) -> None:

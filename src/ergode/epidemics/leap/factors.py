@@ -83,9 +83,10 @@ def factors_of(
     factor = np.ones((times.size, len(layers)))
     for column, layer in enumerate(layers):
         for name, calendar in scenario.layer_factors.items():
-            if name == layer:
+            if layer is None or name == layer:
                 # A little later, so that rounding does not read the value before a change.
-                factor[:, column] *= calendar.at(begin + times + 1e-9 * (1.0 + horizon))
+                later = begin + times + 1e-9 * horizon + 1e-15 * abs(begin)
+                factor[:, column] *= calendar.at(later)
         for closed, start, stop, left in spans:
             if closed is None or closed == layer:
                 factor[(times >= start) & (times < stop), column] *= left

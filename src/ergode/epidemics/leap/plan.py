@@ -25,11 +25,11 @@ from ergode.epidemics.leap.step import (
 from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.options import WEIGHTED
 from ergode.epidemics.shared.progression import Stages
+from ergode.epidemics.shared.tables import largest_sum
 from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels as holding_times
 from ergode.models.holding_times.families import Exponential
-from ergode.models.networks.computed import ComputedNetwork
 
 TRANSITIONS = ("conditional", "left-end", "sampled")
 STEP = 0.02
@@ -112,7 +112,7 @@ def rules_of(
     if weights is None and np.unique(rates).size <= 1:
         unit, smallest, exact = float(rates[0]) if rates.size else 1.0, 1.0, True
     else:
-        largest = _largest_sum(contacts, weights) * float(per_arc.max())
+        largest = largest_sum(contacts, weights) * float(per_arc.max())
         unit = (largest or 1.0) / _PRESSURE_MOST  # `largest` is zero without transmission
         present = weights[weights > 0] if weights is not None else np.ones(1)
         least = float(present.min()) if present.size else 1.0
@@ -149,19 +149,6 @@ def rules_of(
         mask(keeping),
     )
     return rules, 0.0 if exact else 0.5 / smallest
-
-
-def _largest_sum(contacts: Network, weights: np.ndarray | None) -> float:
-    """Largest sum of the weights of arcs into a node."""
-    if weights is None:
-        return float(contacts.largest_in_degree)
-    if isinstance(contacts, ComputedNetwork) or (
-        weights is contacts.weights and contacts.multigraph
-    ):
-        # Every node has the same slots, and in every layer as many arcs lead to it.
-        return float(weights[: contacts.largest_in_degree].sum(dtype=np.float64))
-    into = np.bincount(contacts.targets, weights, minlength=contacts.node_count)
-    return float(into.max(initial=0.0))
 
 
 def transition_probabilities(

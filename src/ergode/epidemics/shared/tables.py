@@ -273,3 +273,16 @@ def _weights(
     if weights is not None:
         weights.setflags(write=False)
     return weights
+
+
+def largest_sum(contacts: ContactNetwork | ComputedNetwork, weights: np.ndarray | None) -> float:
+    """Largest sum of the weights of arcs into a node."""
+    if weights is None:
+        return float(contacts.largest_in_degree)
+    if isinstance(contacts, ComputedNetwork) or (
+        weights is contacts.weights and contacts.multigraph
+    ):
+        # Every node has the same slots, and in every layer as many arcs lead to it.
+        return float(weights[: contacts.largest_in_degree].sum(dtype=np.float64))
+    into = np.bincount(contacts.targets, weights, minlength=contacts.node_count)
+    return float(into.max(initial=0.0))
