@@ -14,6 +14,7 @@ from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 
 _ROUNDING = 1e-10
+_TINY = 1e-150  # stands for a deviation of zero, of which no covariance is left
 _NOTHING = 1e-14  # of an eigenvalue below, rounding leaves no more than one digit
 
 
@@ -69,8 +70,9 @@ def root_of(covariance: np.ndarray) -> np.ndarray:
 def _correlations(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Deviations, and correlations: a variance is 1, 0 or, if it is negative, -1."""
     deviations = np.sqrt(np.abs(np.diagonal(covariance, axis1=-2, axis2=-1)))
-    scales = np.where(deviations > 0.0, deviations, 1.0)
-    return deviations, covariance / scales[..., None, :] / scales[..., :, None]
+    scales = np.where(deviations > 0.0, deviations, _TINY)
+    found = covariance / scales[..., None, :] / scales[..., :, None]
+    return deviations, np.clip(found, -2.0, 2.0)  # beyond one, there is none
 
 
 def _least_eigenvalue(covariance: np.ndarray) -> np.ndarray:
