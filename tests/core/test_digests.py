@@ -68,3 +68,18 @@ def test_every_argument_travels(monkeypatch):
     monkeypatch.setitem(globals(), "SHIFT", 0.5)
     changed = {name for name, value in travelling().items() if digest_of(value) != digests[name]}
     assert changed == {"field", "history", "matter", "function"}
+
+
+def test_names_of_parameters_and_locals_are_not_those_outside(monkeypatch):
+    """As in a notebook, where ``y`` or ``t`` is whatever was computed last."""
+
+    def position(y, t, p):
+        half = 0.5 * y[0]
+        return (half + SHIFT,)
+
+    before = digest_of(position)
+    for name in ("y", "t", "p", "half"):
+        monkeypatch.setitem(globals(), name, np.zeros(3))
+    assert digest_of(position) == before
+    monkeypatch.setitem(globals(), "SHIFT", 0.5)
+    assert digest_of(position) != before

@@ -177,3 +177,29 @@ def test_function_of_noise_on_a_turned_grid():
 
 def both(t, y, p):
     return 0.1, 0.2 * y[0] * y[0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_units_do_not_matter_to_noise(unit):
+    """Of variables in units 2^30 apart, a variance is 1e18 times the other."""
+    units = np.array([1.0, unit])
+    squares = np.outer(units, units)
+    Q = np.array([[0.3, 0.2], [0.2, 0.5]])
+    common = {"threshold": 1e-8, "keep": "none"}
+    alike, other = (
+        on_plane(
+            NOWHERE, (0, 0), ergode.Gaussian([1.0, 0.0], [0.2, 0.3] * scale**2), [0, 1],
+            process_noise=np.diag(Q) * scale**2, width=0.2 * scale, **common,
+        )["covariance"].values[-1]
+        for scale in (np.ones(2), units)
+    )  # fmt: skip
+    np.testing.assert_allclose(other / squares, alike, rtol=1e-12, atol=1e-15)
+    # Where it is correlated, the grid is rotated, by another angle in other units.
+    prior = ergode.Gaussian([1.0, 0.0], [0.2, 0.3] * units**2)
+    turned = on_plane(NOWHERE, (0, 0), prior, [0, 1], process_noise=Q * squares, **common)
+    exact = np.diag([0.2, 0.3]) + Q
+    np.testing.assert_allclose(turned["covariance"].values[-1] / squares, exact, atol=0.02)
+    with pytest.raises(PlanError, match="process_noise is not diagonal along the axes"):
+        on_plane(
+            NOWHERE, (0, 0), prior, [0, 1], process_noise=Q * squares, axes=np.eye(2), **common
+        )

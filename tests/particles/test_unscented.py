@@ -148,6 +148,70 @@ def test_a_bearing_across_the_seam_and_particles(device):
     assert abs(float(found["log_evidence"][0] - exact["log_evidence"][0])) < 0.05
 
 
+def mixed(y, t, p):
+    return y[0] + 2.0 * y[1] - y[2], y[0] - y[1], y[1] + 0.5 * y[2], y[0] + y[2]
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e6, 1e12, 1e18])
+def test_a_prior_may_be_wider_than_the_noise_by_any_factor(wide):
+    """Four instruments of one time, against the sum of informations."""
+    slopes = np.array([[1.0, 2, -1], [1, -1, 0], [0, 1, 0.5], [1, 0, 1]])
+    noise = 1e-4 * (np.eye(4) + 0.5)
+    value = slopes @ [1.0, -2.0, 0.5] + [0.01, -0.02, 0.005, 0.01]
+    found = unscented_kalman(
+        ergode.fields.lorenz63(), ergode.Gaussian([0.0] * 3, [wide] * 3), times=[0.0],
+        parameters={"sigma": 10, "rho": 28, "beta": 8 / 3}, device="cpu",
+        measurements=[ergode.Measurement(0.0, mixed, value, noise)],
+    )  # fmt: skip
+    weight = slopes.T @ np.linalg.inv(noise)
+    information = weight @ slopes + np.eye(3) / wide
+    mean = np.linalg.solve(information, weight @ value)
+    square = value @ np.linalg.solve(noise, value - slopes @ mean)
+    volume = sum(np.linalg.slogdet(one)[1] for one in (information, noise, 2 * np.pi * np.eye(4)))
+    assert found["status"].item() == ergode.Status.DONE
+    np.testing.assert_allclose(found["mean"].values[-1], mean, rtol=1e-6)
+    np.testing.assert_allclose(
+        found["covariance"].values[-1], np.linalg.inv(information), rtol=1e-6
+    )
+    squares = found["normalised_innovation_squared"]
+    np.testing.assert_allclose(squares, square, rtol=1e-6)
+    evidence = -0.5 * (square + volume + 3 * np.log(wide))
+    np.testing.assert_allclose(found["log_evidence"], evidence, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+def test_units_do_not_matter(unit):
+    """A Kalman filter and particles, with variables in units 2^40 apart."""
+    part = np.array([[0.5, 0.1], [0.2, -0.4]])
+    seen = [ergode.Measurement(0.0, first, 0.4, 0.1), ergode.Measurement(0.0, first, 0.1, 0.2)]
+    both = []
+    for units in (np.ones(2), np.array([1.0, unit])):
+        scaled = units[:, None] * part
+        problem = FIELD, ergode.Gaussian([1.0, 0.5] * units, scaled @ scaled.T)
+        common = {
+            "times": [0.0], "measurements": seen, "device": "cpu", "parameters": {"stiffness": 1.0},
+            "maneuvers": [ergode.Maneuver(0.0, [0.1, -0.2] * units, scaled @ scaled.T)],
+        }  # fmt: skip
+        filters = unscented_kalman(*problem, **common)
+        cloud = propagate(*problem, count=500, regularise=True, resample_below=1.0, **common)
+        both.append(
+            [one["mean"] / units for one in (filters, cloud)]
+            + [one["covariance"] / np.outer(units, units) for one in (filters, cloud)]
+        )
+    for one, other in zip(*both, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_moments_of_particles_far_from_zero():
+    found = propagate(
+        FIELD, ergode.Gaussian([2.0**40, 0.0], [1e-4, 1e-4]), times=[0], count=100_000,
+        parameters={"stiffness": 1.0}, device="cpu", keep="all",
+    )  # fmt: skip
+    x = found["particle"].values[0, :, 0] - 2.0**40
+    assert found["mean"].values[0, 0] - 2.0**40 == pytest.approx(x.mean(), abs=3e-4)
+    assert found["covariance"].values[0, 0, 0] == pytest.approx(x.var(), rel=0.01)
+
+
 def test_what_blows_up_is_missing_and_the_others_go_on():
     field = ergode.VectorField(lambda t, y, p: (p[0] * y[0] * y[0],), ["y"], ["rate"])
     with pytest.warns(ergode.FailureWarning):

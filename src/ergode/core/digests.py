@@ -111,7 +111,9 @@ class _Digest:
             pass
         else:
             tree.name = "formula"
+            # A parameter or a local variable is not the value outside that has its name.
             names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            names -= {*function.__code__.co_varnames}
             body = ast.unparse(tree)
         outside = {name: outer_value(function, name) for name in sorted(names)}
         used = {name: one[0] for name, one in outside.items() if one}

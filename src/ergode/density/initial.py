@@ -15,6 +15,7 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
 from ergode.density.grid.lattice import DIMENSIONS_MOST, Lattice
 from ergode.density.specialize import Limits
+from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 
 _BOX = 3.0  # half the extent of the published runs' box [standard deviations]
@@ -32,7 +33,7 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
     size = prior.mean.size
     if isinstance(axes, str) and axes == "variables":
         if noise is not None and np.any(noise != np.diag(np.diag(noise))):
-            return np.linalg.eigh(noise)[1]
+            return _uncorrelated(np.linalg.eigh(noise)[1], noise, _UNLIKE)
         return None
     if isinstance(axes, str) and axes == "principal":
         turned = np.linalg.eigh(prior.covariance)[1]
@@ -45,14 +46,33 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
                 f"axes is {axes!r}; expected 'variables', 'principal' or an orthogonal matrix of "
                 f"shape ({size}, {size}){nearest(axes, ('variables', 'principal'))}"
             )
-    if noise is not None:
-        seen = turned.T @ noise @ turned
-        if np.abs(seen - np.diag(np.diag(seen))).max() > 1e-8 * np.abs(seen).max():
-            raise PlanError(
-                "process_noise is not diagonal along the axes of the grid; leave axes out: the "
-                "grid is then rotated to the axes of the noise"
-            )
-    return turned
+    return turned if noise is None else _uncorrelated(turned, noise, _ASKEW)
+
+
+_ASKEW = (
+    "process_noise is not diagonal along the axes of the grid; leave axes out: the grid is then "
+    "rotated to the axes of the noise"
+)
+_UNLIKE = (
+    "process_noise is correlated between variables of so different units that a grid cannot be "
+    "rotated to its axes; use units in which its variances are alike"
+)
+
+
+def _uncorrelated(axes: np.ndarray, noise: np.ndarray, otherwise: str) -> np.ndarray:
+    """The axes, if the noise is not correlated along them.
+
+    Raises a PlanError, which says `otherwise`, if it is.
+    """
+    root = root_of(noise)
+    along = axes.T @ root
+    size = np.linalg.norm(along, axis=1)
+    # Where terms cancel, the noise vanishes.
+    seen = size > 1e-6 * (np.abs(axes.T) @ np.linalg.norm(root, axis=1))
+    along = along[seen] / size[seen, None]
+    if np.abs(along @ along.T - np.eye(len(along))).max(initial=0.0) > 1e-6:
+        raise PlanError(otherwise)
+    return axes
 
 
 def lay_lattice(

@@ -14,6 +14,7 @@ from ergode.core.compiler.syntax import as_function, syntax
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.grid.lattice import Lattice
 from ergode.density.transport.diffusion import LONGEST
+from ergode.models.estimation.covariances import covariance_of, root_of
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
@@ -36,8 +37,9 @@ class Noise:
         if self.matrix is None:
             never = _vanishing(self.function)
             return np.where([d in never for d in range(lattice.dimension)], 0.0, np.nan)
-        along = np.diag(lattice.axes.T @ self.matrix @ lattice.axes)
-        return np.where(along > 1e-12 * along.max(), along, 0.0) / (2 * lattice.width**2)
+        moved = lattice.axes.T @ root_of(self.matrix) / lattice.width[:, None]
+        rate = 0.5 * (moved**2).sum(axis=1)
+        return np.asarray(np.where(rate > 1e-12 * rate.max(), rate, 0.0))
 
 
 def noise_of(value: Any, field: VectorField) -> Noise | None:
@@ -62,8 +64,8 @@ def noise_of(value: Any, field: VectorField) -> Noise | None:
         lengths = {"t": None, "y": len(field.variables), "p": len(field.parameters)}
         check_function(value, lengths, field.variables, "process_noise")
         return Noise(function=value)
-    matrix = _matrix(value, len(field.variables))
-    return None if matrix is None else Noise(matrix)
+    matrix = covariance_of(value, len(field.variables), "process_noise", may_be_singular=True)
+    return Noise(matrix) if matrix.any() else None
 
 
 def check_noise(
@@ -133,29 +135,3 @@ def _vanishing(function: Any) -> set[int]:
             parts = node.value.elts if isinstance(node.value, ast.Tuple) else []
             found.append({k for k, part in enumerate(parts) if getattr(part, "value", None) == 0})
     return set.intersection(*found) if found else set()
-
-
-def _matrix(value: Any, size: int) -> np.ndarray | None:
-    """Q as a matrix, or None without noise.
-
-    Raises a ModelError if q is not symmetric and positive semi-definite.
-    """
-    try:
-        matrix = np.array(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"process_noise is {value!r}; expected numbers") from None
-    if matrix.ndim == 0 and size == 1:
-        matrix = matrix[None]
-    if matrix.ndim == 1:
-        matrix = np.diag(matrix)
-    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
-        raise ModelError(
-            f"process_noise has shape {np.shape(value)}; expected {size} variances a unit of "
-            f"time, or a matrix of ({size}, {size}), of finite numbers"
-        )
-    scale = np.abs(matrix).max()
-    if np.abs(matrix - matrix.T).max() > 1e-10 * scale:
-        raise ModelError("process_noise is not symmetric")
-    if np.linalg.eigvalsh(matrix)[0] < -1e-10 * scale:
-        raise ModelError("process_noise is not positive semi-definite")
-    return matrix if scale > 0 else None

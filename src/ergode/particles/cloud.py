@@ -16,6 +16,7 @@ from ergode.core.compiler.language import option
 from ergode.core.devices import Device
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -44,9 +45,10 @@ def at_particle(index, points, t, parameters, value, precision, out):  # type: i
 
 def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean [variable] and covariance [variable, variable]."""
-    mean = weights @ points
-    away = points - mean
-    return mean, (away * weights[:, None]).T @ away
+    # Relative to a particle: the sum of many numbers far from zero would be rounded.
+    shift = weights @ (points - points[0])
+    away = points - points[0] - shift
+    return points[0] + shift, (away * weights[:, None]).T @ away
 
 
 @dataclass
@@ -204,8 +206,7 @@ class Cloud:
             # A third word separates these keys from those of flights.
             key = np.random.SeedSequence([self.seed, 0, number])
             rng = np.random.Generator(np.random.Philox(key))
-            variances, axes = np.linalg.eigh(maneuver.covariance)
-            root = axes * np.sqrt(np.maximum(variances, 0.0))
+            root = root_of(maneuver.covariance)
             self.points = self.points + rng.standard_normal(self.points.shape) @ root.T
             self._origin = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.priors import Density, Gaussian, Mixture, Prior, Samples
 
 # The proposal for a density with only mean and covariance known is a Student distribution.
@@ -46,9 +47,7 @@ def smoothed(
     """
     count, size = points.shape
     width = (4.0 / (count * (size + 2.0))) ** (1.0 / (size + 4.0))
-    values, axes = np.linalg.eigh(covariance)
-    root = axes * np.sqrt(np.maximum(values, 0.0))
-    jitter = rng.standard_normal((count, size)) @ root.T
+    jitter = rng.standard_normal((count, size)) @ root_of(covariance).T
     return np.asarray(mean + np.sqrt(1.0 - width**2) * (points - mean) + width * jitter)
 
 

@@ -17,6 +17,7 @@ from ergode.core.compiler.language import UserFunction, option, real, unroll
 from ergode.core.errors import InterruptionWarning, ModelError
 from ergode.core.status import Status
 from ergode.density.noise import Noise, noise_of
+from ergode.models.estimation.covariances import are_definite
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.likelihood import COMPONENTS, H
 from ergode.models.estimation.maneuver import Maneuver
@@ -166,7 +167,7 @@ class Bank:
     def _points(self) -> np.ndarray:
         """Sigma points [filter, point, variable]; a filter that failed stays at NaN."""
         good = np.isfinite(self.covariance).all((1, 2)) & np.isfinite(self.mean).all(1)
-        good[good] = np.linalg.eigvalsh(self.covariance[good])[:, 0] > 0.0
+        good[good] = are_definite(self.covariance[good])
         self.status[~good] = Status.NOT_FINITE
         safe = np.where(good[:, None, None], self.covariance, np.eye(self.transform.size))
         points = self.transform.points(np.where(good[:, None], self.mean, 0.0), safe)
@@ -241,24 +242,28 @@ class Bank:
             expected[..., angles] - expected[:, :1, angles]
         )
         value, noise = measurement.value, measurement.covariance
-        centre, spread = self.transform.moments(expected)
-        spread = spread + (noise[self.places] if noise.ndim == 3 else noise)
+        centre, slopes, curved = self.transform.linearised(expected)
+        noise = curved + (noise[self.places] if noise.ndim == 3 else noise)
         away = (value[self.places] if value.ndim == 2 else value) - centre
         away[:, angles] = _short_way(away[:, angles])
-        across = self.transform.covariance(points - self.mean[:, None], expected - centre[:, None])
-        precision = np.linalg.inv(spread)
-        square = np.einsum("ka,kab,kb->k", away, precision, away)
-        self.seen.append(
-            {
-                "prior_mean": self.mean, "prior_covariance": self.covariance,
-                "normalised_innovation_squared": square,
-                "log_evidence": -0.5 * (square + np.linalg.slogdet(2 * np.pi * spread)[1]),
-            }
-        )  # fmt: skip
-        gain = across @ precision
-        self.mean = self.mean + np.einsum("kja,ka->kj", gain, away)
-        less = gain @ spread @ np.swapaxes(gain, 1, 2)
-        self.covariance = self.covariance - 0.5 * (less + np.swapaxes(less, 1, 2))
+        good = np.isfinite(points).all((1, 2)) & np.isfinite(noise).all((1, 2))
+        good[good] = are_definite(noise[good])
+        self.status[~good] = Status.NOT_FINITE
+        found = {
+            "prior_mean": self.mean, "prior_covariance": self.covariance,
+            "normalised_innovation_squared": np.full(len(points), np.nan),
+            "log_evidence": np.full(len(points), np.nan),
+        }  # fmt: skip
+        self.seen.append(found)
+        self.mean, self.covariance = self.mean.copy(), self.covariance.copy()
+        self.mean[~good], self.covariance[~good] = np.nan, np.nan
+        if good.any():
+            root = np.linalg.cholesky(self.covariance[good])
+            *evidence, shift, left = _bayes(slopes[good], noise[good], away[good])
+            found["normalised_innovation_squared"][good], found["log_evidence"][good] = evidence
+            self.mean[good] += np.einsum("kij,kj->ki", root, shift)
+            after = root @ left
+            self.covariance[good] = after @ np.swapaxes(after, 1, 2)
 
     def seen_values(self, count: int) -> dict[str, np.ndarray]:
         """What is reported of measurements [filter, measurement, ...]; NaN if not reached."""
@@ -274,6 +279,33 @@ class Bank:
             for name, one in row.items():
                 found[name][:, at] = one
         return found
+
+
+def _bayes(
+    slopes: np.ndarray, noise: np.ndarray, away: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The update of u, standard normal, by measurements ``away = slopes^T u + noise``.
+
+    `slopes` are [filter, variable, component]. Returns the squares of the normalised innovations,
+    the log evidences, the means of u and roots of its covariances. Singular values s of whitened
+    slopes leave the variances 1 / (1 + s^2). No large variance is subtracted from another, so that
+    a prior may be wider than the noise by any factor.
+    """
+    white = np.linalg.cholesky(noise)
+    turn, sizes, along = np.linalg.svd(np.linalg.solve(white, np.swapaxes(slopes, 1, 2)))
+    seen = np.linalg.solve(white @ turn, away[..., None])[..., 0]
+    count, size, both = away.shape[1], slopes.shape[1], sizes.shape[1]
+    gains = np.zeros((len(away), max(count, size)))
+    gains[:, :both] = sizes
+    square = (seen**2 / (1.0 + gains[:, :count] ** 2)).sum(axis=1)
+    diagonal = np.einsum("kaa->ka", white)
+    volume = 2.0 * np.log(diagonal).sum(axis=1) + np.log1p(sizes**2).sum(axis=1)
+    shift = sizes / (1.0 + sizes**2) * seen[:, :both]
+    return (
+        square, -0.5 * (square + volume + count * np.log(2.0 * np.pi)),
+        np.einsum("kij,ki->kj", along[:, :both], shift),
+        np.swapaxes(along, 1, 2) / np.sqrt(1.0 + gains[:, None, :size] ** 2),
+    )  # fmt: skip
 
 
 def _short_way(angle: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.compiler.syntax import function_from_text
 from ergode.density.noise import noise_of
+from ergode.models.estimation.covariances import root_of
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.methods import MethodName
 
@@ -63,9 +64,10 @@ def _by_matrix(field: VectorField, rows: tuple[tuple[float, ...], ...]) -> Pushe
     matrix = np.array(rows)
     variances, axes, function = np.diag(matrix), np.eye(len(rows)), field.function
     if np.any(matrix != np.diag(variances)):
-        variances, axes = np.linalg.eigh(matrix)
+        axes = np.linalg.eigh(matrix)[1]
+        variances = ((axes.T @ root_of(matrix)) ** 2).sum(axis=1)
         function = _turned(function, axes)
-    roots = tuple(np.sqrt(np.maximum(variances, 0.0)).tolist())
+    roots = tuple(np.sqrt(variances).tolist())
     amplitudes = function_from_text(f"def amplitudes(t, y, p):\n    return {roots}\n", {})
     return Pushed(replace(field, function=function, diffusion=amplitudes), axes, "sra1")
 

@@ -37,13 +37,6 @@ class SigmaPoints:
         weights[0] = 1.0 - self.size / self._scale
         return weights
 
-    @property
-    def of_covariances(self) -> np.ndarray:
-        """Weights of a covariance, shape [point]."""
-        weights = self.of_means
-        weights[0] += 1.0 - self.alpha**2 + self.beta
-        return weights
-
     def points(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """Points [density, point, variable] of mean [density, variable] and covariance."""
         root = np.sqrt(self._scale) * np.linalg.cholesky(covariance)
@@ -53,11 +46,25 @@ class SigmaPoints:
 
     def moments(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of points [density, point, component]."""
-        # Relative to the centre: the weights are large and of both signs.
-        away = points - points[:, :1]
-        shift = np.einsum("i,kia->ka", self.of_means, away)
-        return points[:, 0] + shift, self.covariance(away - shift[:, None], away - shift[:, None])
+        mean, slopes, curved = self.linearised(points)
+        return mean, np.einsum("kja,kjb->kab", slopes, slopes) + curved
 
-    def covariance(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Covariance [density, a, b] of deviations from the means [density, point, a] and b."""
-        return np.einsum("i,kia,kib->kab", self.of_covariances, one, other)
+    def linearised(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Images [density, point, component] as a linear function, and what it leaves.
+
+        Returns the mean; the slopes [density, variable, component] along the columns of the root of
+        the covariance of `points`; and the covariance of the part that is not linear. These are
+        the sums of the transform, from differences, because the weights are large and of both
+        signs.
+        """
+        above, below = points[:, 1 : 1 + self.size], points[:, 1 + self.size :]
+        slopes = (above - below) / (2.0 * np.sqrt(self._scale))
+        bent = 0.5 * (above + below) - points[:, :1]
+        shift = bent.sum(axis=1) / self._scale
+        rest = bent - shift[:, None]
+        central = self.of_means[0] + 1.0 - self.alpha**2 + self.beta
+        curved = (
+            np.einsum("kja,kjb->kab", rest, rest) / self._scale
+            + central * shift[:, :, None] * shift[:, None, :]
+        )
+        return points[:, 0] + shift, slopes, curved

@@ -7,6 +7,7 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.kinetics import burn, equation_of_state, integrate, neutrino_losses
+from ergode.kinetics.physics.equation_of_state import densities_at_pressure
 
 MEV = 1.602176634e-6 * 6.02214076e23
 EXCESS = np.array([0.0, -13.933]) * MEV / [12, 24]  # erg/g
@@ -117,6 +118,44 @@ def test_cells_of_molecules_at_constant_pressure():
     )  # fmt: skip
     assert (np.abs(result["temperature"].diff("time")) > 20.0).all()
     np.testing.assert_allclose(found.mass_fraction, x[:, 1], atol=1e-6)
+
+
+def heat(temperature, density, nuclei, electrons):
+    gas = 1.5 * 8.31446261815324e7 * temperature * (nuclei + electrons)
+    return gas + 7.565733250280007e-15 * temperature**4 / density
+
+
+def push(temperature, density, nuclei, electrons):
+    gas = density * 8.31446261815324e7 * temperature * (nuclei + electrons)
+    return gas + 7.565733250280007e-15 * temperature**4 / 3.0
+
+
+OWN = ergode.kinetics.EquationOfState(heat, push)
+
+
+@pytest.mark.exhaustive
+def test_matter_of_ones_own_expands():
+    found = integrate(
+        CARBON, times=[0, 1e-6, 3e-6], temperature=3e9, density=1e7, initial={"c12": 1.0},
+        rtol=1e-8, **KEPT | {"equation_of_state": OWN},
+    ).isel(zone=0)  # fmt: skip
+    t, rho, pressure = (found[name].values for name in ("temperature", "density", "pressure"))
+    nuclei = (found["mass_fraction"] / found["mass_number"]).sum("species").values
+    assert rho[-1] < 0.95e7
+    np.testing.assert_allclose(pressure, pressure[0], rtol=1e-12)
+    np.testing.assert_allclose(push(t, rho, nuclei, 0.5), pressure, rtol=1e-12)
+    enthalpy = heat(t, rho, nuclei, 0.5) + pressure / rho - found["energy_released"].values
+    np.testing.assert_allclose(enthalpy, enthalpy[0], rtol=1e-6)
+
+
+def test_the_density_of_matter_of_ones_own():
+    t, rho, nuclei = (np.array([row]) for row in ([3e9, 4e9], [1e7, 6e6], [0.08, 0.07]))
+    amounts = np.stack([nuclei - 0.01, 0.01 + 0 * nuclei], axis=-1)
+    found = densities_at_pressure(OWN, t, rho[:, 0], amounts, np.array([6.0, 2.0]))
+    electrons = amounts @ [6.0, 2.0]
+    kept = push(t[:, :1], rho[:, :1], nuclei[:, :1], electrons[:, :1])
+    assert found[0, 0] == pytest.approx(1e7)
+    np.testing.assert_allclose(push(t, found, nuclei, electrons), kept + 0 * t, rtol=1e-12)
 
 
 def test_an_isobar_without_a_density_is_refused():

@@ -103,10 +103,13 @@ def bindings_of_state(state: str | EquationOfState) -> dict[Any, Any]:
 
     Raises a ModelError if the equation of state is unknown.
     """
-    own = {}
+    return bindings_of_energy(state) | _bindings_of_pressure(state)
+
+
+def _bindings_of_pressure(state: str | EquationOfState) -> dict[Any, Any]:
     if isinstance(state, EquationOfState):
-        own = {other_pressure: UserFunction(state.pressure)}
-    return bindings_of_energy(state) | own
+        return {STATE: OTHER, other_pressure: UserFunction(state.pressure)}
+    return {STATE: _KNOWN[state]}
 
 
 def table_of(state: str | EquationOfState) -> np.ndarray:
@@ -208,7 +211,7 @@ def densities_at_pressure(
 
 @lru_cache(maxsize=8)
 def _densities_kernel(state: str | EquationOfState) -> kernels.Kernel:
-    return kernels.for_each(_densities, bindings=bindings_of_state(state))
+    return kernels.for_each(_densities, bindings=_bindings_of_pressure(state))
 
 
 _DENSER, _LEAST_SHARE = 1e-3, 1e-6

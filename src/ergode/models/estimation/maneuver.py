@@ -13,8 +13,8 @@ from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.words import counted
+from ergode.models.estimation.covariances import covariance_of
 from ergode.models.estimation.measurement import within_times
-from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.vector_field import VectorField
 
 

@@ -13,8 +13,8 @@ from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.words import counted
+from ergode.models.estimation.covariances import covariance_of
 from ergode.models.estimation.instruments import angles_of, range_of, range_rate_of
-from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.words import counted
+from ergode.models.estimation.covariances import covariance_of
 
 
 class Prior:
@@ -342,37 +343,6 @@ def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
             f"{what} is {list(values)!r}; expected numbers, or lists of one length"
         ) from None
     return np.stack(columns, -1)
-
-
-def covariance_of(
-    value: Any, size: int, what: str = "covariance", *, may_be_singular: bool = False
-) -> np.ndarray:
-    """A symmetric positive definite matrix, from a matrix or from variances.
-
-    If it `may_be_singular`, positive semi-definite.
-
-    Raises a ModelError if it is not.
-    """
-    try:
-        matrix = np.array(on_host(value), np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} is {value!r}; expected numbers") from None
-    if matrix.ndim == 0:
-        matrix = matrix[None]
-    if matrix.ndim == 1:
-        matrix = np.diag(matrix)
-    if matrix.shape != (size, size):
-        raise ModelError(f"{what} has shape {matrix.shape}; expected ({size}, {size})")
-    if not np.isfinite(matrix).all():
-        raise ModelError(f"{what} has values that are not finite numbers")
-    scale = np.abs(matrix).max(initial=0.0)
-    if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
-        raise ModelError(f"{what} is not symmetric")
-    least = float(np.linalg.eigvalsh(matrix)[0])
-    if least < -1e-10 * scale if may_be_singular else least <= 0:
-        kind = "semi-definite" if may_be_singular else "definite"
-        raise ModelError(f"{what} is not positive {kind}: its smallest eigenvalue is {least:.3g}")
-    return matrix
 
 
 def _vector(what: str, value: Any) -> np.ndarray:
