@@ -374,10 +374,12 @@ def test_a_tour_replaces_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["tour.html"]
 
 
-def test_tour_into_no_folder_exits_1(tmp_path):
-    done = invoke("tour", "--output", tmp_path / "nowhere")
-    assert done.exit_code == 1
-    assert "does not exist" in done.stderr
+def test_a_tour_into_no_folder_exits_1(tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    for folder in (tmp_path / "nowhere" / "deep", tmp_path / "taken"):
+        done = invoke("tour", "--output", folder)
+        assert done.exit_code == 1
+        assert f"cannot make the folder '{folder}'" in done.stderr
 
 
 @pytest.fixture

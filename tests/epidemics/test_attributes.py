@@ -242,7 +242,7 @@ def test_it_tells_what_it_is():
         (lambda: model(infectivity=0.5), "infectivity of the infection S -> A is 0.5; expected"),
         (lambda: By("age", ["R", "D"], groups=[18, 0]), "groups is .*; expected finite ascending"),
         (lambda: By("age", ["R", "D"], groups=[0]), "2 values for 1 group "),
-        (lambda: By("age", ["R", "D"]), "expected a mapping of values of the attribute, or groups"),
+        (lambda: By("age", ["R", "D"]), "expected one entry for each value of the attribute"),
         (lambda: By("age", {0: "R"}, groups=[0]), "with groups, expected a sequence"),
         (lambda: By("age", {}), "values is empty"),
         (lambda: By(3, {0: "R"}), "attribute"),

@@ -92,10 +92,16 @@ def test_what_does_not_ignite_has_no_delay(hydrogen):
         ergode.kinetics.ignition_delay(
             hydrogen, temperature=1000, pressure=1e6, fuel="H2", oxidizer="air", device="cpu"
         )
-    with pytest.raises(ergode.ModelError, match="cannot|needs|more than 0"):
-        ergode.kinetics.ignition_delay(
-            hydrogen, temperature=1000, pressure=1e6, fuel="AR", oxidizer={"O2": 1}, device="cpu"
-        )
+    for fuel, oxidizer, heating, message in (
+        ("AR", {"O2": 1}, "constant-volume", "needs 0 atoms of oxygen and oxidizer offers 2"),
+        ("H2", {"AR": 1}, "constant-volume", "needs 1 atoms of oxygen and oxidizer offers 0"),
+        ("H2", {"O2": 1}, None, "heating None is unknown; expected 'constant-volume' or"),
+    ):
+        with pytest.raises(ergode.ModelError, match=message):
+            ergode.kinetics.ignition_delay(
+                hydrogen, temperature=1000, pressure=1e6, fuel=fuel, oxidizer=oxidizer,
+                heating=heating, device="cpu",
+            )  # fmt: skip
 
 
 def test_mistaken_units_are_told(hydrogen):

@@ -197,8 +197,8 @@ def test_files_that_are_none(read, tmp_path):
 def test_what_a_file_says_twice_or_out_of_order_is_refused(read, refusal, tmp_path):
     path = tmp_path / "model.net"
     for old, new, message in (
-        ("    3 A0    100", "    3 kp 100", "line 7: 'kp' is there twice"),
-        ("    2 Nothing", "    2 Total 1", "'Total' is there twice"),
+        ("    3 A0    100", "    3 kp 100", "line 7: 'kp' is listed twice"),
+        ("    2 Nothing", "    2 Total 1", "'Total' is listed twice"),
         ("    2 A(b!1,s~U).A(b!1,s~U) 0", "    3 A(b!1,s~U).A(b!1,s~U) 0", "the index 3, not 2"),
         ("    1 f() km", "    1 f\\ km", "line 14"),
         ("end groups\n", "end groups \\", "backslash"),

@@ -345,7 +345,7 @@ def test_outputs_are_checked_first(reading):
         reading(output='[output]\ndataset = "nowhere/a.nc"')
     with pytest.raises(ergode.PlanError, match=r"ends in .png, .svg or .pdf"):
         reading(output='[output]\nfigure = "a.bmp"')
-    with pytest.raises(ergode.ReadError, match="a result of this kind has none"):
+    with pytest.raises(ergode.ReadError, match="there is no figure of this output"):
         reading(simulate=SIMULATE + 'output = "line_list"', output='[output]\nfigure = "a.png"')
 
 

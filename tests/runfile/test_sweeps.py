@@ -116,7 +116,7 @@ def test_a_list_of_tolerances_of_kinetics_is_by_zone(tmp_path):
         (EPIDEMICS.replace('"seeds"', "4"), "[parameters] has 'seeds', which neither [model] nor"),
         (EPIDEMICS.replace('"rate"', '"rat"'), "[model] transmission_rate is 'rat'; expected a nu"),
         (EPIDEMICS.replace("[2, 5]", '"x"'), "[parameters] seeds is 'x'; expected a number"),
-        (EPIDEMICS + "[output]\nfigure = 'a.png'", "a result of this kind has none"),
+        (EPIDEMICS + "[output]\nfigure = 'a.png'", "there is no figure of this output"),
         (KINETICS + "[initial]\nA = 1", "[initial] and [integrate.initial] are given"),
         (EPIDEMICS.replace('"rate"', '"rat"'), "or the name of one in [parameters]; did you mean"),
         (EPIDEMICS.replace("[0.2, 0.4]", "[]"), "[parameters] rate is []; expected a number, or"),

@@ -83,6 +83,11 @@ def test_first_passage():
     error = float(found["standard_error"][0])
     assert abs(float(found["sensitivity"][0]) - slopes[-1]) < 5.5 * error + 0.005 * abs(slopes[-1])
     assert error < 0.1 * abs(slopes[-1])
+    with pytest.warns(ergode.AccuracyWarning, match=r"NaN in [\d,]+ of 4,000 pairs .*'alpha' = 10"):
+        sensitivities(
+            times=[0.0, 0.1], output="first-passage", stop="X >= 4", parameters=["alpha"],
+            functional=lambda result: result["passage_time"],
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from rich.table import Table
 import ergode
 from ergode.core import devices, kernel_cache
 from ergode.core.notebook import bytes_text
+from ergode.core.words import counted
 
 _PACKAGES = ("numpy", "numba", "numba-cuda", "scipy", "xarray")
 _OF_A_CHECKOUT = {"test", "docs", "bench"}
@@ -83,12 +84,12 @@ def show(*, as_json: bool) -> None:
         hint = f"missing: {', '.join(missing)} (pip install 'ergode[{name}]')"
         table.add_row(escape(f"[{name}]"), escape(hint) if missing else "installed")
     for device in found["devices"]:
-        cores = "multiprocessors" if device["name"].startswith("cuda") else "threads"
+        cores = "multiprocessor" if device["name"].startswith("cuda") else "thread"
         table.add_row(
             device["name"],
-            f"{device['model']}, {device['core_count']} {cores}, "
+            f"{device['model']}, {counted(device['core_count'], cores)}, "
             f"{bytes_text(device['memory_bytes'])} memory, "
-            f"{bytes_text(device['available_bytes'])} for a plan",
+            f"{bytes_text(device['available_bytes'])} free for runs",
         )
     reason = escape(found["auto"]["reason"])
     table.add_row("auto", f"picks {found['auto']['device']}: {reason}")

@@ -15,6 +15,7 @@ import ergode
 from ergode import report
 from ergode.core import devices, files, results
 from ergode.core.errors import PlanError
+from ergode.core.words import counted
 from ergode.tour import STOPS
 
 _PAGE = "tour.html"
@@ -23,8 +24,10 @@ _WAY = "pass --overwrite"
 
 def show(folder: Path, *, as_json: bool, overwrite: bool = False) -> None:
     """Run the tour and write its page and data to a folder."""
-    if not folder.is_dir():
-        raise PlanError(f"cannot write the tour: the folder '{folder}' does not exist")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise PlanError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for name in STOPS:
         path = folder / report.dataset_name(name.rpartition(".")[2])
         results.check_new_dataset(path, overwrite=overwrite, way=_WAY)
@@ -51,7 +54,7 @@ def show(folder: Path, *, as_json: bool, overwrite: bool = False) -> None:
     place = devices.resolve("cpu")
     facts = {
         "ergode": ergode.__version__,
-        "device": f"{place.model}, {place.core_count} threads",
+        "device": f"{place.model}, {counted(place.core_count, 'thread')}",
         "python": platform.python_version(),
     }
     with files.new_file(page, overwrite=overwrite, written_here=files.is_own_text) as partial:

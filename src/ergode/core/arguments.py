@@ -81,8 +81,9 @@ def check_apart(times: np.ndarray, precision: str) -> None:
     if same.size:
         i = int(same[0])
         raise PlanError(
-            f"times[{i + 1}] = {float(times[i + 1])!r} is times[{i}] = {float(times[i])!r} in "
-            f"{precision}; use precision='float64', or count time from a later origin"
+            f"times[{i}] = {float(times[i])!r} and times[{i + 1}] = {float(times[i + 1])!r} are "
+            f"the same number in {precision}; use precision='float64', or count time from a later "
+            "origin"
         )
 
 

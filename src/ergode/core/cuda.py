@@ -164,7 +164,9 @@ def device_count() -> int:
 def describe(index: int) -> tuple[str, int, int]:
     """Name, memory in bytes and number of multiprocessors of a device."""
     if index >= device_count():
-        raise PlanError(f"device 'cuda:{index}' was asked for, but {device_count()} are present")
+        raise PlanError(
+            f"device 'cuda:{index}' does not exist: the number of CUDA devices is {device_count()}"
+        )
     with cuda.gpus[index]:
         device = cuda.get_current_device()
         name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)

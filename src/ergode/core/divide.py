@@ -136,7 +136,9 @@ def _first_members(
     """
     axis = axis_of(arguments)
     if axis.dim == ALONE:
-        raise PlanError("the time is estimated for ensembles; this run has no members")
+        raise PlanError(
+            "--time estimates the time of an ensemble; this run has no members to divide"
+        )
     numbers = axis.numbers
     wanted.total = len(numbers)
     stop = min(numbers.start + wanted.size, numbers.stop)

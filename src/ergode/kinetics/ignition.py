@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name, did_you_mean
+from ergode.core.arguments import by_name, choice, did_you_mean
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.results import Variable
@@ -22,6 +22,7 @@ from ergode.models.reactions.thermochemistry import Molecule
 if TYPE_CHECKING:
     import xarray
 
+_Heating = Literal["constant-volume", "constant-pressure"]
 _DIMS = ("temperature", "pressure", "equivalence_ratio")
 # Atoms of oxygen that one atom of each element consumes.
 _OXYGEN = {"C": 2.0, "H": 0.5, "O": -1.0}
@@ -51,7 +52,7 @@ def ignition_delay(
     oxidizer: Mapping[str, float],
     equivalence_ratio: ArrayLike = 1.0,
     duration: float = 1.0,
-    heating: Literal["constant-volume", "constant-pressure"] = "constant-volume",
+    heating: _Heating = "constant-volume",
     rtol: float = 1e-5,
     device: str | devices.Device = "auto",
     progress: bool = False,
@@ -90,6 +91,7 @@ def ignition_delay(
         See `integrate`; or the oxidizer cannot burn the fuel.
     """
     stopwatch = Stopwatch()
+    choice("heating", heating, get_args(_Heating), error=ModelError)
     axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
             (temperature, pressure, equivalence_ratio)]  # fmt: skip
     for name, axis in zip(_DIMS, axes, strict=True):
@@ -102,8 +104,8 @@ def ignition_delay(
     offered = -_oxygen(network, oxidizer)
     if not (needed > 0 and offered > 0):
         raise ModelError(
-            f"fuel needs {needed:g} atoms of oxygen and oxidizer offers {offered:g}; expected more "
-            "than 0 of both"
+            f"fuel needs {needed:g} atoms of oxygen and oxidizer offers {offered + 0.0:g}; "
+            "expected more than 0 of both"
         )
     initial: dict[str, np.ndarray] = {}
     for name, amount in burnt.items():

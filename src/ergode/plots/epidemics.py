@@ -183,7 +183,10 @@ def _points_of(given: Any, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Times or dates, and values, of data."""
     if hasattr(given, "to_series") and hasattr(given, "dims"):
         if given.ndim != 1:
-            raise PlanError(f"observed has {given.ndim} dims; expected one, of dates or times")
+            raise PlanError(
+                f"observed has the dims {', '.join(map(str, given.dims)) or 'none'}; expected one, "
+                "of dates or times: select from the others, or sum over them"
+            )
         given = given.to_series()
     if hasattr(given, "index") and hasattr(given, "to_numpy"):
         index = given.index.to_numpy()

@@ -346,7 +346,7 @@ class _Reader:
             for line in blocks[block]:
                 name, value = read(line)
                 if name in found:
-                    raise self.error(line.number, f"'{name}' is there twice")
+                    raise self.error(line.number, f"'{name}' is listed twice")
                 found[name] = value
         changing = {*rules, "time"}
         reactions = [

@@ -166,7 +166,10 @@ class _Mechanism:
                 path = self.path.parent / where if where else self.path
                 content, units = self.file(path)
                 if name not in content:
-                    raise ReadError(f"{self.what} takes {key} from {short(section)}: not there")
+                    raise ReadError(
+                        f"{self.what} takes {key} from the section {short(section)}, which does "
+                        "not exist"
+                    )
                 if key == "reactions":
                     if which == "none":
                         continue
@@ -241,7 +244,9 @@ class _Mechanism:
         if "reference-pressure" in thermo:
             pressure = units.pressure_of(thermo["reference-pressure"], what)
             if not 0 < pressure < math.inf:
-                raise ReadError(f"{what} has the reference-pressure {short(pressure)}")
+                raise ReadError(
+                    f"{what} has the reference-pressure {short(pressure)}; expected more than 0"
+                )
             # Convert the entropy from the reference pressure of the species to 1 atm.
             shift = math.log(pressure / _STANDARD_PRESSURE)
         atoms = _mapping(entry.get("composition"), f"{what}: composition")

@@ -146,7 +146,7 @@ def linear_burke(
         here = f"{what}: collider {short(name)}"
         kind = one.get("type")
         if name in efficiencies:
-            raise ReadError(f"{here} is there twice")
+            raise ReadError(f"{here} is listed twice")
         if not (kind is None and efficiencies) and kind not in _IN_MIXTURES:
             raise ReadError(
                 f"{here} has a rate of the kind {short(kind)}; expected {', '.join(_IN_MIXTURES)}"
@@ -154,7 +154,7 @@ def linear_burke(
         keys = _IN_MIXTURES.get(kind, ())
         only(one, ("name", "type", "units", word, *keys), here, NOTES)
         if kind == "falloff" and "Troe" not in one:
-            raise ReadError(f"{here} has a falloff without Troe")
+            raise ReadError(f"{here} has a falloff without Troe; expected Troe")
         within = units.within(one.get("units"), here)
         usual = one_by_one if name == "M" and word == "efficiency" else None
         efficiencies[name] = _efficiency(one.get(word, usual), within, f"{here}: {word}")
@@ -162,7 +162,10 @@ def linear_burke(
             rates[name] = rate_of(one, kind, within, order, Partners((), 1.0), here)
     reference = efficiencies["M"]
     if (word == "efficiency" and reference != Arrhenius(1.0)) or not reference.factor > 0.0:
-        raise ReadError(f"{what} has for M another {word} than A: 1, b: 0 and Ea: 0, or none")
+        raise ReadError(
+            f"{what}: collider M has {word} {short(colliders[0].get(word))}; expected "
+            + ("A: 1, b: 0, Ea: 0, or none" if word == "efficiency" else "A above 0")
+        )
     relative = {}
     for name, value in efficiencies.items():
         if name in species:

@@ -242,7 +242,9 @@ class Reactions:
             if str(name) in self.compositions:
                 number = number_of(value, f"{what}: efficiency of {short(name)}")
                 if number < 0:
-                    raise ReadError(f"{what} has the efficiency {number:g} of {name}")
+                    raise ReadError(
+                        f"{what} has the efficiency {number:g} of {name}; expected 0 or more"
+                    )
                 efficiencies.append((str(name), number))
             elif not self.skip_bodies:
                 raise ReadError(
@@ -263,7 +265,7 @@ class Reactions:
             collider = both[0]
         if {str(name) for name in given} - {collider}:
             raise ReadError(
-                f"{what} has efficiencies of others than its collision partner {collider}"
+                f"{what} has efficiencies of species other than its collision partner {collider}"
             )
         if number_of(entry.get("default-efficiency", 0.0), f"{what}: default-efficiency"):
             raise ReadError(

@@ -105,7 +105,9 @@ def read_gbees(
     mass, point = rows[:, 0], rows[:, 1:]
     if (mass < 0).any() or mass.sum() <= 0:
         line = 2 + int(np.argmin(mass))
-        raise ReadError(f"{file}: line {line}: the probability is {mass.min():g}")
+        raise ReadError(
+            f"{file}: line {line}: the probability is {mass.min():g}; expected 0 or more"
+        )
     centre, width, coordinate = _grid(file, point)
     names = [f"x{d + 1}" for d in range(size - 1)] if variables is None else list(variables)
     return xarray.Dataset(

@@ -283,7 +283,7 @@ def _log(*parts: ast.expr) -> ast.expr:
 def _number(value: float) -> ast.expr:
     value = float(value)
     if not math.isfinite(value):
-        raise ModelError(f"its formula has the number {value}")
+        raise ModelError(f"its formula has the number {value}; expected a finite one")
     return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if value < 0 else ast.Constant(value)
 
 

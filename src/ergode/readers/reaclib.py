@@ -98,7 +98,11 @@ def read_reaclib(
         elif (left, right) not in tabulated:
             sets.setdefault(key, []).append(numbers)
     if crowds:
-        warn(f"left out {counted(len(crowds), 'reaction')} of four nuclei", AccuracyWarning)
+        warn(
+            f"left out {counted(len(crowds), 'reaction')} of four nuclei; a reaction has three "
+            "reactants at most",
+            AccuracyWarning,
+        )
     return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
 
 

@@ -72,7 +72,7 @@ def _layered(table: Table) -> ContactNetwork | ComputedNetwork:
     for name in layers.values:
         layer = layers.table(name)
         if "layers" in layer:
-            raise layer.error(f"{layer.place} has layers, but a layer cannot")
+            raise layer.error(f"{layer.place} has layers; a layer cannot have layers itself")
         networks[name] = contact_network(layer, also=("factor",))
         factors[name] = layer.number("factor", 1.0)
     kind: Any = ContactNetwork

@@ -174,7 +174,7 @@ def read(
     request: Request = reader.read(top)
     if not request.has_figure:
         if figure and isinstance(table.values.get("figure"), str):
-            raise table.error("[output] figure: a result of this kind has none")
+            raise table.error("[output] figure: there is no figure of this output; leave it out")
         figure = None
     _check_outputs(table, dataset, figure, overwrite)
     options_of_call = top.table(reader.OPTIONS)

@@ -92,7 +92,9 @@ class Table:
         """The integer of a key."""
         value = int(self._typed(key, default, int, "an integer"))
         if abs(value) >= 1 << 64:
-            raise self.error(f"{self.place} {key} is {short(value)}; expected 64 bits at most")
+            raise self.error(
+                f"{self.place} {key} is {short(value)}; expected an integer of at most 64 bits"
+            )
         return value
 
     def replicates(self, key: str) -> int | range:

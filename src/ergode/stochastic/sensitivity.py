@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,8 @@ from ergode.core.arguments import (
     is_finite_number,
     sequence,
 )
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.launch import warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -72,8 +73,10 @@ def sensitivities(
     functional : callable, optional
         Function of the Dataset that `simulate` returns; it is called with the results of either
         side. It returns a number or a DataArray. With the dim ``replicate`` the derivative is that
-        of the mean over replicates. Without, it is a number of the whole ensemble, such as a Fano
-        factor; its error is then found from 20 parts of the ensemble. The default is the amounts.
+        of the mean over replicates; pairs with NaN, such as a condition that never held, are left
+        out, and an `AccuracyWarning` tells how many. Without, it is a number of the whole
+        ensemble, such as a Fano factor; its error is then found from 20 parts of the ensemble. The
+        default is the amounts.
     output, stop, initial
         As for `simulate`; what the functional is given. `initial` has one value for each name.
         Outputs without the dim ``replicate``, such as ``"statistics"``, have no parts and give no
@@ -146,7 +149,7 @@ def sensitivities(
         if np.ndim(value):
             raise PlanError(f"initial of '{name}' is {value!r}; expected one number, not a sweep")
     of = functional or _amounts
-    found: list[tuple[Any, Any]] = []
+    found: list[_Slope] = []
     result = None
     for name in names:
         value = float(known[name])
@@ -160,20 +163,27 @@ def sensitivities(
         )  # fmt: skip
         if ((result["status"] >= Status.NOT_RUN) & (result["status"] != Status.STOPPED)).any():
             raise PlanError(f"realizations failed where '{name}' was {ends[0]:g} or {ends[1]:g}")
-        found.append(_slope(of, result.drop_vars(name), ends[1] - ends[0]))
+        slope = _slope(of, result.drop_vars(name), ends[1] - ends[0])
+        if slope.missing:
+            warn(
+                f"the functional is NaN in {slope.missing:,} of {replicates:,} pairs of "
+                f"realizations around '{name}' = {value:g}; the derivative is of the mean over the "
+                "others",
+                AccuracyWarning,
+            )
+        found.append(slope)
     if result is None:
         raise ModelError("there is no parameter to vary")
     kept = ("version", "engine", "method", "device", "device_model", "seed", "model_digest")
     attrs = {key: result.attrs[key] for key in kept}
     attrs |= {"replicates": replicates, "relative_step": relative_step} | stopwatch.seconds()
-    first = found[0][0]
+    first = found[0].value
     dims = [str(dim) for dim in first.dims]
     coords: dict[str, Any] = {"parameter": names}
     coords |= {dim: (dim, first[dim].values) for dim in dims if dim in first.coords}
-    slopes, errors = zip(*found, strict=True)
     values = {
-        "sensitivity": np.stack([np.asarray(slope, np.float64) for slope in slopes]),
-        "standard_error": np.stack([np.asarray(error, np.float64) for error in errors]),
+        "sensitivity": np.stack([np.asarray(one.value, np.float64) for one in found]),
+        "standard_error": np.stack([np.asarray(one.error, np.float64) for one in found]),
     }
     return results.dataset(
         "stochastic", "sensitivities", values, coords=coords, attrs=attrs, swept=dims
@@ -206,8 +216,14 @@ def _amounts(result: xarray.Dataset) -> xarray.DataArray:
     return result["amount"]
 
 
-def _slope(of: Callable[[xarray.Dataset], Any], result: xarray.Dataset, step: float) -> Any:
-    """Slope of the functional between both points, and its standard error."""
+class _Slope(NamedTuple):
+    value: xarray.DataArray
+    error: xarray.DataArray
+    missing: int = 0  # pairs of realizations in which the functional is NaN
+
+
+def _slope(of: Callable[[xarray.Dataset], Any], result: xarray.Dataset, step: float) -> _Slope:
+    """Slope of the functional between both points."""
     import xarray
 
     low, high = (_value(of, result.isel(point=k)) for k in (0, 1))
@@ -219,17 +235,18 @@ def _slope(of: Callable[[xarray.Dataset], Any], result: xarray.Dataset, step: fl
     slope = (high - low) / step
     if "replicate" in slope.dims:
         count = slope.notnull().sum("replicate")  # NaN: a condition that never held
-        return slope.mean("replicate"), slope.std("replicate", ddof=1) / np.sqrt(count)
+        error = slope.std("replicate", ddof=1) / np.sqrt(count)
+        return _Slope(slope.mean("replicate"), error, result.sizes["replicate"] - int(count.min()))
     replicates = result.sizes.get("replicate", 1)
     # The functional of many must not be mistaken for that of one.
     parts = min(_PARTS, replicates // 2)
     if parts < 2 or not {"replicate"} & set(_measured(result)):
-        return slope, xarray.full_like(slope, np.nan, np.float64)
+        return _Slope(slope, xarray.full_like(slope, np.nan, np.float64))
     each = []
     for rows in np.array_split(np.arange(replicates), parts):
         low, high = (_value(of, result.isel(point=k, replicate=rows)) for k in (0, 1))
         each.append((high - low) / step)
-    return slope, xarray.concat(each, "part").std("part", ddof=1) / np.sqrt(parts)
+    return _Slope(slope, xarray.concat(each, "part").std("part", ddof=1) / np.sqrt(parts))
 
 
 def _measured(result: xarray.Dataset) -> list[str]:

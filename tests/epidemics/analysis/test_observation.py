@@ -145,7 +145,7 @@ def test_data_that_do_not_fit(counts, dated):
         (counts, {"Q": [1]}, "observed names 'Q'"),
         (counts, dates, "the result has none"),
         (dated, pandas.Series([3.0], [5]), "the result has dates"),
-        (counts, counts["count"][0], "has 2 dims"),
+        (counts, counts["count"][0], "has the dims time, compartment; expected one"),
     ):
         with pytest.raises(ergode.PlanError, match=message):
             ergode.plots.epidemic_curves(result, observed=observed)

@@ -269,6 +269,8 @@ def test_trajectories_that_were_not_run_have_no_basin(monkeypatch):
         ({"parameter": "d"}, "parameter 'd' is not of the field; it has c"),
         ({"parameters": {"c": 1.0}}, "parameter 'c' is given twice"),
         ({"continuation": "left"}, "continuation 'left' is unknown; expected None, 'up' or 'down'"),
+        ({"record": 0}, "record is 0; expected 1 to"),
+        ({"transient": -5.0}, "transient is -5.0; expected a non-negative number"),
     ],
 )
 def test_bad_input_is_one_line(change, message):

@@ -61,10 +61,12 @@ def check_pure(
     for node in ast.walk(tree):
         if isinstance(node, ast.Global | ast.Nonlocal):
             kind = type(node).__name__.lower()
-            _refuse(tree, f"{kind} {', '.join(node.names)}", "changes what is not its own")
+            _refuse(
+                tree, f"{kind} {', '.join(node.names)}", "changes a variable outside the function"
+            )
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = ", ".join(alias.name for alias in node.names)
-            _refuse(tree, f"import {names}", "imports; do so outside of it")
+            _refuse(tree, f"import {names}", "belongs outside the function")
         if isinstance(node, ast.Name | ast.Attribute):
             _check_name(tree, node, lookup, own)
 
@@ -75,13 +77,13 @@ def _check_name(
     if isinstance(node, ast.Name) and node.id in own:
         return
     if not isinstance(node.ctx, ast.Load):
-        _refuse(tree, ast.unparse(node), "changes what is not its own")
+        _refuse(tree, ast.unparse(node), "changes a variable outside the function")
     found, value = lookup(node)
     path = ast.unparse(node)
     if not found:
         known = isinstance(node, ast.Name) and hasattr(builtins, node.id)
         if known and node.id not in _PURE and not _is_error(node.id):  # type: ignore[union-attr]
-            _refuse(tree, path, _REASONS.get(path, "is no function of numbers"))
+            _refuse(tree, path, _REASONS.get(path, "is not a function of numbers"))
         return
     if isinstance(value, ModuleType):
         name = value.__name__
@@ -95,7 +97,7 @@ def _check_name(
         _refuse(tree, path, _REASONS["random"])
     name = getattr(value, "__name__", "")
     if name in _NUMPY_IMPURE and getattr(np, name, None) is value:
-        _refuse(tree, path, "is no function of numbers")
+        _refuse(tree, path, "is not a function of numbers")
     for impure in ("print", "open", "input"):  # by another name
         if value is getattr(builtins, impure):
             _refuse(tree, path, _REASONS[impure])

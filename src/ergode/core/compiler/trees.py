@@ -46,7 +46,7 @@ def counted_opaquely(node: ast.For) -> list[ast.stmt]:
         and isinstance(target, ast.Name)
         and not node.orelse
     ):
-        raise ModelError(f"'{ast.unparse(node.iter)}' is no range; no_unroll takes a range")
+        raise ModelError(f"'{ast.unparse(node.iter)}' is not a range; no_unroll takes a range")
     bounds = [ast.unparse(argument) for argument in call.args]
     if len(bounds) == 1:
         bounds = ["0", *bounds]

@@ -75,8 +75,8 @@ class ByAttribute:
         if self.groups is None:
             if not isinstance(self.values, Mapping):
                 raise ModelError(
-                    f"{owner}: values is {self.values!r:.60}; expected a mapping of values of the "
-                    "attribute, or groups, the lowest value of each"
+                    f"{owner}: values is {self.values!r:.60}; expected one entry for each value of "
+                    "the attribute, as a mapping; or give groups, the lowest value of each group"
                 )
             values: Any = {_plain(key): one for key, one in self.values.items()}
             entries = tuple(values.values())
@@ -85,7 +85,7 @@ class ByAttribute:
             if isinstance(self.values, str | Mapping) or not hasattr(self.values, "__iter__"):
                 raise ModelError(
                     f"{owner}: values is {self.values!r:.60}; with groups, expected a sequence of "
-                    "one entry a group"
+                    "one entry for each group"
                 )
             entries = values = tuple(self.values)
             if len(entries) != edges.size:

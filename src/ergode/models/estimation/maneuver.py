@@ -93,7 +93,7 @@ class Maneuver:
             if not isinstance(change, dict) and change.shape[-1] != size:
                 raise ModelError(
                     f"covariance of a maneuver is of {counted(size, 'variable')} and its change of "
-                    f"{change.shape[-1]}; expected as many"
+                    f"{change.shape[-1]}; expected equal numbers"
                 )
         for name, value in (("time", time), ("change", change), ("covariance", covariance)):
             object.__setattr__(self, name, value)
@@ -163,7 +163,7 @@ def _sum(maneuvers: list[Maneuver]) -> Maneuver:
     if len(many) > 1:
         raise ModelError(
             f"maneuvers at time {maneuvers[0].time:g} have {' and '.join(map(str, sorted(many)))} "
-            "changes side by side; expected as many"
+            "changes, one for each density; expected equal numbers"
         )
     noise = [one.covariance for one in maneuvers if one.covariance is not None]
     change = maneuvers[0].change

@@ -234,7 +234,9 @@ class ComputedNetwork:
             parts.append(part._replace(name=str(name), factor=factor))
         slots = sum(part.degree for part in parts)
         if slots > SLOTS_MOST:
-            raise ModelError(f"nodes have {slots} slots in all layers; expected {SLOTS_MOST:,}")
+            raise ModelError(
+                f"nodes have {slots} slots in all layers; expected at most {SLOTS_MOST:,}"
+            )
         return cls(first.node_count, tuple(parts))
 
     # -- properties --------------------------------------------------------------------------

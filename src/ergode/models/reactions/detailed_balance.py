@@ -65,7 +65,10 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
     species = {one.name: one for one in network.species}
     for one in network.species:
         if not isinstance(one.thermochemistry, Nucleus) or one.charge_number is None:
-            raise ModelError(f"species '{one.name}' has no mass, spin or charge of a nucleus")
+            raise ModelError(
+                f"species '{one.name}' has no mass, spin or charge of a nucleus; expected a "
+                "Nucleus as its thermochemistry, and a charge_number"
+            )
     parts: dict[tuple[Side, Side], list[Reaction]] = {}
     for reaction in network.reactions:
         parts.setdefault((_side(reaction.reactants), _side(reaction.products)), []).append(reaction)

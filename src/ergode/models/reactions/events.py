@@ -75,7 +75,9 @@ class Event:
             raise ModelError(f"trigger of {what} is {trigger!r}; expected a condition as text")
         object.__setattr__(self, "trigger", trigger)
         if not isinstance(self.assignments, Mapping):
-            raise ModelError(f"assignments of {what}: expected new values by name")
+            raise ModelError(
+                f"assignments of {what} is {self.assignments!r}; expected new values by name"
+            )
         assignments = {
             name: number_or_expression(value, f"assignment of '{name}' in {what}", Effect)
             for name, value in self.assignments.items()

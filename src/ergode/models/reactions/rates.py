@@ -89,7 +89,9 @@ class Arrhenius(RateCoefficient):
         for name in ("factor", "exponent", "activation_temperature"):
             value = getattr(self, name)
             if not math.isfinite(value):
-                raise ModelError(f"{name} of an Arrhenius coefficient is {value}")
+                raise ModelError(
+                    f"{name} of an Arrhenius coefficient is {value}; expected a finite number"
+                )
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,9 @@ class BlowersMasel(RateCoefficient):
         for name in ("factor", "exponent", "intrinsic_temperature", "bond_temperature"):
             value = getattr(self, name)
             if not math.isfinite(value):
-                raise ModelError(f"{name} of a Blowers-Masel coefficient is {value}")
+                raise ModelError(
+                    f"{name} of a Blowers-Masel coefficient is {value}; expected a finite number"
+                )
         if not 0.0 <= self.intrinsic_temperature < self.bond_temperature:
             raise ModelError(
                 f"intrinsic_temperature of a Blowers-Masel coefficient is "
@@ -257,7 +261,10 @@ class Chebyshev(RateCoefficient):
         for name in ("temperatures", "pressures"):
             low, high = map(float, getattr(self, name))
             if not 0 < low < high < math.inf:
-                raise ModelError(f"{name} of a Chebyshev rate is {low:g} to {high:g}")
+                raise ModelError(
+                    f"{name} of a Chebyshev rate is {low:g} to {high:g}; expected two finite "
+                    "numbers above 0 that ascend"
+                )
             object.__setattr__(self, name, (low, high))
         object.__setattr__(self, "coefficients", rows)
 
@@ -363,7 +370,9 @@ class PowerLaw(RateCoefficient):
         object.__setattr__(self, "orders", _pairs(self.orders))
         for name, order in self.orders:
             if not math.isfinite(order):
-                raise ModelError(f"orders of a PowerLaw has {order} of '{name}'")
+                raise ModelError(
+                    f"order of '{name}' in a PowerLaw is {order}; expected a finite number"
+                )
         object.__setattr__(self, "rate", _inner(self.rate, "PowerLaw", PowerLaw))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import results
-from ergode.core.arguments import by_name, choice, number, refuse_idle
+from ergode.core.arguments import by_name, choice, integer, number, refuse_idle
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
@@ -104,7 +104,9 @@ def _crossings(
     field.refuse_arrays("a section")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "sections"))
-    duration, transient = number("duration", duration, above=0), number("transient", transient)
+    duration = number("duration", duration, above=0)
+    transient = number("transient", transient, least=0)
+    record = integer("record", record, 1, 2**31 - 1)
     event = _section(field, section)
     found = integrate(
         field, times=[0.0, transient + duration], initial=initial, parameters=parameters,
@@ -267,7 +269,8 @@ def basins(
     field.refuse_arrays("basins")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "basins"))
-    duration, transient = number("duration", duration, above=0), number("transient", transient)
+    duration = number("duration", duration, above=0)
+    transient = number("transient", transient, least=0)
     refuse_idle(transient=(transient != 0 and not observables, "there are no observables"))
     found = integrate(
         field, times=[0.0, duration], initial=initial, parameters=parameters,
