@@ -183,7 +183,7 @@ def test_one_density_has_no_members(tmp_path):
 
 def test_an_absent_device_runs_nothing(run_file):
     place = absent.Absent.of("H200", absent.record_of("h200"))
-    with pytest.raises(ergode.PlanError, match="is not here"):
+    with pytest.raises(ergode.PlanError, match="is not on this machine"):
         read(run_file, overwrite=True, settings=["simulate.replicates=3"]).on(place).execute(False)
 
 

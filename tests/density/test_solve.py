@@ -139,8 +139,8 @@ def test_lengths_that_differ(prior, value, parameters, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ergode.Gaussian(MEANS, np.ones((3, 2, 2))), "one axis in front, of equal length"),
-        (lambda: ergode.Gaussian([MEANS], [1, 1]), "one axis in front"),
+        (lambda: ergode.Gaussian(MEANS, np.ones((3, 2, 2))), "need a first axis of equal length"),
+        (lambda: ergode.Gaussian([MEANS], [1, 1]), "need a first axis"),
         (lambda: ergode.Gaussian(np.zeros((0, 2)), [1, 1]), "is empty; expected one row or more"),
         (lambda: ergode.Gaussian({"x": [1, 2], "y": [1, 2, 3]}, {"x": 1, "y": 1}), "one length"),
         (lambda: ergode.Measurement(0.0, first, [[0.0]] * 2, np.ones((3, 1, 1))), "3 covariances"),

@@ -158,11 +158,11 @@ def closure(**options):
         ),
         (
             lambda: {"layer_factors": ergode.Calendar(["2026-03-16"], [0.5], period=7)},
-            r"its changes are dates; expected no period",
+            r"changes are dates; expected no period",
         ),
         (
             lambda: {"layer_factors": pd.Series([1.0, np.nan])},
-            r"factors must be finite",
+            r"expected finite numbers, zero or more",
         ),
         (
             lambda: {

@@ -208,7 +208,7 @@ def test_triggers_by_what_is_new_and_by_a_group():
         (lambda: ergode.Capacity("H", 2.5, instead="N"), "places is 2.5; expected a whole number"),
         (lambda: ergode.Capacity("H", float("nan"), instead="N"), "places is nan; expected"),
         (lambda: ergode.Capacity("H", 3, instead="H"), "'H' cannot be its own replacement"),
-        (lambda: ergode.Capacity("H", 3, instead="N", start=2.0), "it has no start and no stop"),
+        (lambda: ergode.Capacity("H", 3, instead="N", start=2.0), "expected no start and no stop"),
         (lambda: ergode.Capacity("H", 3), "a compartment that nodes enter instead, or wait=True"),
         (lambda: ergode.Capacity("H", 3, "N", wait=True), "enter instead, or wait=True"),
         (

@@ -345,7 +345,7 @@ def test_line_list_of_a_recurrent_model():
         (lambda: infected(ergode.Testing({"X": 1})), "unknown compartment 'X'"),
         (lambda: infected(ergode.Testing({"S": 0.1})), "'S', from which an infection leads"),
         (lambda: ergode.Calendar([0, 5], [1.0]), "2 changes and 1 factors"),
-        (lambda: ergode.Calendar([0, 9], [1.0, 2.0], period=7), "between 0 and the period"),
+        (lambda: ergode.Calendar([0, 9], [1.0, 2.0], period=7), "less than the period, 7"),
         (lambda: ergode.Importation("I"), "either a rate or times"),
         (lambda: ergode.Isolation("I", start="monday"), "start is 'monday'"),
         (lambda: infected("school closed"), "interventions\\[0\\] is 'school closed'"),

@@ -154,7 +154,7 @@ def test_a_duration_equals_a_stop():
             lambda: ergode.LayerClosure(["school", "work"]),
             r"layer is \['school', 'work'\]; expected the name of one layer",
         ),
-        (lambda: ergode.Vaccination(stop=2), "Vaccination: it has no stop"),
+        (lambda: ergode.Vaccination(stop=2), "Vaccination: expected no stop"),
         (
             lambda: ergode.LayerClosure(start=at_least(2), stop=below(3)),
             "U >= 2 starts it and U < 3 stops it, and both may hold together",

@@ -161,7 +161,7 @@ def test_names_that_are_taken(read):
     ("old", "new", "message"),
     [
         ("1,1 2 0.5*kp", "1,9 2 0.5*kp", "line 24: '9' is not a species; expected 1 to 4"),
-        ("1,1 2 0.5*kp", "1,1 2 Sat kp km", "line 24: 'Sat' is for reactants that all differ"),
+        ("1,1 2 0.5*kp", "1,1 2 Sat kp km", "line 24: 'Sat' needs one reactant or more"),
         ("1,1 2 0.5*kp", "1,4 2 MM kp", "line 24: 'MM' has 2 reactants and 1 constants"),
         ("1,1 2 0.5*kp", "1 2 MM kp km", "line 24: 'MM' has 1 reactants and 2 constants"),
         ("1,1 2 0.5*kp", "1 2 Hill kp km", "line 24: 'Hill' has 1 reactants and 2 constants"),
@@ -171,7 +171,7 @@ def test_names_that_are_taken(read):
         ("1,1 2 0.5*kp", "1,1 2 0.5*kq", "uses 'kq', which the network does not have"),
         ("begin groups", "begin guesses", "the block 'guesses' is unknown"),
         ("end groups", "", "the block 'groups' does not end"),
-        ("end groups", "end species", "ends the block 'groups'"),
+        ("end groups", "end species", "expected 'end groups'"),
         ("f() km", "f(x) km", "function 'f' has arguments"),
         ("kp    0.01", "kp", "parameter 'kp' has no value"),
         ("$Source() 1", "$Source()", "species '\\$Source\\(\\)' has no amount"),

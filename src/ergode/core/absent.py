@@ -127,5 +127,5 @@ class Absent(CUDA):
 
     def _refuse(self) -> NoReturn:
         raise PlanError(
-            f"device '{self.name}' is not here; it can be planned for, and runs nothing"
+            f"device '{self.name}' is not on this machine; it can be planned for, but not run on"
         )

@@ -167,7 +167,12 @@ class Expression:
         except (ArithmeticError, RecursionError, MemoryError):
             value = None
         if value is None or np.iscomplexobj(value):
-            raise ModelError(f"formula {quoted(self.text)} has no value for these numbers")
+            given = [
+                f"{name} = {values[name]:g}"
+                for name in sorted(self.names) if isinstance(values[name], int | float)
+            ]  # fmt: skip
+            where = f" at {', '.join(given)}" if given else ""
+            raise ModelError(f"formula {quoted(self.text)} is not a real number{where}")
         return value if isinstance(value, np.ndarray) else float(value)
 
     def substitute(self, replacements: Mapping[str, Expression | float]) -> Expression:

@@ -157,7 +157,8 @@ class _Reader:
                 block = rest if rest != "model" else None
             elif word == "end":
                 if rest not in (block, "model"):
-                    raise self.error(number, f"'{line}' ends the block '{block}'")
+                    expected = f"'end {block}'" if block else "'begin' before it"
+                    raise self.error(number, f"'{line}'; expected {expected}")
                 block = None
             elif block in self.blocks:
                 words = line.split()
@@ -304,7 +305,7 @@ class _Reader:
         values = [f"({self.formula(line, text).text})" for text in constants]
         if not taken or len(set(taken)) < len(taken):
             raise self.error(
-                line.number, f"'{law}' is for reactants that all differ; expected one at least"
+                line.number, f"'{law}' needs one reactant or more, and all of them different"
             )
         expected = {"Sat": range(2, len(taken) + 2), "MM": (2,), "Hill": (3,)}[law]
         if len(values) not in expected or (law == "MM" and len(taken) != 2):

@@ -60,7 +60,7 @@ def damped(t, y, p):
         ({"time": "noon"}, "time of a measurement"), ({"time": np.inf}, "finite number"),
         ({"value": []}, "value of a measurement"), ({"value": [np.nan]}, "value of a measurement"),
         ({"covariance": -1.0}, "positive definite"), ({"value": None}, "needs h, value"),
-        ({"angles": [1]}, "angles"), ({"likelihood": first}, "either a likelihood"),
+        ({"angles": [1]}, "angles"), ({"likelihood": first}, "has a likelihood and h"),
         ({"value": [[1.0], [2.0]], "covariance": [[[1.0]]] * 3}, "2 values and 3 covariances"),
     ],
 )  # fmt: skip

@@ -282,7 +282,7 @@ def test_networks_are_named_by_what_they_are():
             lambda: ComputedNetwork.from_layers(
                 {"a": ComputedNetwork.groups(9, 2), "b": ComputedNetwork.groups(9, 3)}
             ),
-            "layers 'a' and 'b' are built by one permutation",
+            "layers 'a' and 'b' are built from the same permutation",
         ),
         (
             lambda: ComputedNetwork.from_layers(

@@ -128,7 +128,7 @@ def test_from_edges_refuses(arguments, message):
         ({"targets": [1, 0, 2, 0]}, "the arc 2 -> 0 has no equal arc back"),
         ({"offsets": [0, 1, 2, 4], "targets": [1, 0, 0, 1]}, "the arc 2 -> 0 has no equal arc"),
         ({"weights": [1, 1, 2, 3]}, "the arc 1 -> 2 has no equal arc back"),
-        ({"layers": ("a",)}, "layer, the layer of each arc, is not"),
+        ({"layers": ("a",)}, "expected layer, the layer of each arc, as well"),
         ({"layer": [0, 0, 0, 0]}, r"layers is \(\); expected 1 to 255 different names"),
         ({"layers": ("a",), "layer": [0, 0, 1, 0]}, r"layer\[2\] is 1; layers are numbered 0 to 0"),
         ({"attributes": {"age": [1, 2]}}, r"attribute 'age' has shape \(2,\); .* shape \(3,\)"),

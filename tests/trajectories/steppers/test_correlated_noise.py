@@ -120,7 +120,7 @@ def test_filters_of_correlated_noise():
         (np.eye(2), r"shape \(2, 2\); expected \(3, 3\)"),
         (2 * np.eye(3), "outside of -1 to 1"),
         (np.full((3, 3), np.nan), "not finite"),
-        (0.5 * np.eye(3), "diagonal of correlation is not one"),
+        (0.5 * np.eye(3), "correlation has the diagonal .* expected ones"),
         ([[1, 0.5, 0], [0, 1, 0], [0, 0, 1]], "not symmetric"),
         ([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]], "not positive semi-definite"),
         ("high", "expected a matrix of numbers"),

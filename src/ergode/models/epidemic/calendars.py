@@ -46,20 +46,28 @@ class Calendar:
         factors = np.atleast_1d(np.asarray(self.factors, float))
         if changes.ndim != 1 or changes.shape != factors.shape or not changes.size:
             raise ModelError(
-                f"Calendar: {changes.size} changes and {factors.size} factors; expected equal"
+                f"Calendar: {changes.size} changes and {factors.size} factors; expected a "
+                "factor for each change"
             )
         if not np.isfinite(changes).all() or (changes[1:] <= changes[:-1]).any():
-            raise ModelError("Calendar: changes must be finite and ascend")
+            raise ModelError(
+                f"Calendar: changes is {self.changes!r:.60}; expected finite times that ascend"
+            )
         if not (np.isfinite(factors) & (factors >= 0)).all():
-            raise ModelError("Calendar: factors must be finite, zero or more")
+            raise ModelError(
+                f"Calendar: factors is {self.factors!r:.60}; expected finite numbers, zero or more"
+            )
         if self.period is not None:
             period = number_of("Calendar", "period", self.period)
             if not (math.isfinite(period) and period > 0):
                 raise ModelError(f"Calendar: period is {period!r}; expected a time above zero")
             if changes.dtype.kind == "M":
-                raise ModelError("Calendar: its changes are dates; expected no period")
+                raise ModelError("Calendar: changes are dates; expected no period")
             if changes[0] < 0 or changes[-1] >= period:
-                raise ModelError("Calendar: changes must lie between 0 and the period")
+                raise ModelError(
+                    f"Calendar: changes is {self.changes!r:.60}; expected times of 0 or more, and "
+                    f"less than the period, {period:g}"
+                )
             if changes[0] > 0:  # the value at the end of the previous period
                 changes, factors = np.append(0.0, changes), np.append(factors[-1], factors)
             object.__setattr__(self, "period", period)

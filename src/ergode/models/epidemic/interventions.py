@@ -116,7 +116,7 @@ class Trigger:
             check_text("Trigger", "among", name)
             given = tuple(values) if listed else (values,)
             if not given:
-                raise ModelError(f"Trigger: among names no value of '{name}'")
+                raise ModelError(f"Trigger: among has no value of '{name}'; expected one or more")
             object.__setattr__(self, "among", {name: given})
         elif isinstance(among, str):
             check_text("Trigger", "among", among)
@@ -447,7 +447,7 @@ class Capacity(Intervention):
         free = Trigger(self.compartment, int(places), below=True)
         if (self.start, self.stop) not in ((None, None), (full, free)):
             raise ModelError(
-                "Capacity: it has no start and no stop; it acts while all places are taken"
+                "Capacity: expected no start and no stop; it acts while all places are taken"
             )
         object.__setattr__(self, "start", full)
         object.__setattr__(self, "stop", free)

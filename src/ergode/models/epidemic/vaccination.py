@@ -117,7 +117,7 @@ class Vaccination(Intervention):
         self._check(fraction=SHARE, rollout=SPAN, delay=SPAN, duration=SPAN)
         check_switch("Vaccination", "leaky", self.leaky)
         if self.stop is not None:
-            raise ModelError("Vaccination: it has no stop; expected a rollout and a duration")
+            raise ModelError("Vaccination: expected no stop, but a rollout and a duration")
         if not isinstance(self.severity, Mapping):
             raise ModelError(
                 f"Vaccination: severity is {self.severity!r}; expected compartments and their "

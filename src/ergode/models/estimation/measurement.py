@@ -75,7 +75,9 @@ class Measurement(HoldsFunctions):
         object.__setattr__(self, "time", time)
         if self.likelihood is not None:
             if self.h is not None or self.value is not None or self.covariance is not None:
-                raise ModelError("a measurement has either a likelihood or h, value and covariance")
+                raise ModelError(
+                    "a measurement has a likelihood and h, value or covariance; give one of them"
+                )
             return
         if self.h is None or self.value is None or self.covariance is None:
             raise ModelError("a measurement needs h, value and covariance, or else a likelihood")

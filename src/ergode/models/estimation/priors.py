@@ -279,11 +279,16 @@ class Density(Prior):
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         log = np.asarray(self.function(x), np.float64)
-        if log.shape != (len(x),) or np.isnan(log).any() or not np.isfinite(log.max()):
+        if log.shape != (len(x),):
             raise ModelError(
                 f"the function of a density returned shape {log.shape} for "
-                f"{counted(len(x), 'point')}, or "
-                "NaN, or nothing finite; expected one number for each"
+                f"{counted(len(x), 'point')}; expected one number for each"
+            )
+        if np.isnan(log).any() or not np.isfinite(log.max()):
+            found = "NaN" if np.isnan(log).any() else "no finite number"
+            raise ModelError(
+                f"the function of a density returned {found} for {counted(len(x), 'point')}; "
+                "expected logarithms: finite, or -inf where the density is zero"
             )
         return log
 
@@ -320,8 +325,8 @@ def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
     count = len(means) if means.ndim == 2 else len(spreads)
     if means.ndim > 2 or spreads.ndim > 3 or (spreads.ndim == 3 and len(spreads) != count):
         raise ModelError(
-            f"mean and covariance have shapes {means.shape} and {spreads.shape}; expected one axis "
-            "in front, of equal length, for several priors"
+            f"mean and covariance have shapes {means.shape} and {spreads.shape}; several "
+            "priors need a first axis of equal length"
         )
     if count == 0:
         raise ModelError("mean or covariance of a Gaussian is empty; expected one row or more")

@@ -28,7 +28,7 @@ def correlation_of(value: Any, size: int) -> Rows | None:
     if np.abs(matrix - matrix.T).max() > _ROUNDING:
         raise ModelError("correlation is not symmetric")
     if np.abs(np.diag(matrix) - 1.0).max() > _ROUNDING:
-        raise ModelError("the diagonal of correlation is not one")
+        raise ModelError(f"correlation has the diagonal {np.diag(matrix)}; expected ones")
     if np.linalg.eigvalsh(matrix)[0] < -_ROUNDING * size:
         raise ModelError("correlation is not positive semi-definite")
     if (matrix == np.eye(size)).all():

@@ -89,7 +89,7 @@ def arc_weights(values: ArrayLike, name: str, count: int, like: str) -> np.ndarr
 def layer_indices(values: Any, layers: tuple[str, ...], count: int) -> np.ndarray | None:
     if values is None:
         if layers:
-            raise ModelError(f"layers {layers} is given, but layer, the layer of each arc, is not")
+            raise ModelError(f"layers is {layers}; expected layer, the layer of each arc, as well")
         return None
     if len(set(layers)) != len(layers) or not 0 < len(layers) <= LAYERS_MOST:
         raise ModelError(f"layers is {layers}; expected 1 to {LAYERS_MOST} different names")

@@ -227,8 +227,8 @@ class ComputedNetwork:
             twin = same.setdefault((part.kind, part.seed), name)
             if twin != name:
                 raise ModelError(
-                    f"layers '{twin}' and '{name}' are built by one permutation, because their "
-                    f"seeds are both {part.seed}; give them different seeds"
+                    f"layers '{twin}' and '{name}' are built from the same permutation, because "
+                    f"their seeds are both {part.seed}; give them different seeds"
                 )
             factor = checks.real_number(factors.get(name, 1.0), f"factors['{name}']", _FACTOR_MOST)
             parts.append(part._replace(name=str(name), factor=factor))

@@ -101,7 +101,7 @@ class Nasa9Polynomials:
         if not rows or len(ends) != len(rows) - 1:
             raise ModelError(
                 f"NASA polynomials have {len(rows)} ranges and {len(ends)} meeting_temperatures; "
-                "expected a range, and one more for each temperature"
+                "expected one range more than temperatures"
             )
         if not np.isfinite(ends).all() or not all(a < b for a, b in pairwise((0.0, *ends))):
             raise ModelError(
