@@ -7,7 +7,7 @@ import ergode
 
 
 def epidemic():
-    """An epidemic among 10,000 people, 200 times."""
+    """200 realizations of an epidemic among 10,000 people."""
     model = ergode.CompartmentModel.seir(
         transmission_rate=0.25,  # per contact and day
         latent=ergode.LogNormal(mean=5, median=4),  # days
@@ -20,7 +20,7 @@ def epidemic():
 
 
 def switch():
-    """Schlögl's reactions: chance throws a switch between few molecules and many."""
+    """Schlögl's reactions: noise switches between two states, with few molecules and with many."""
     network = ergode.ReactionNetwork(
         {"X": 250},
         [
@@ -34,7 +34,7 @@ def switch():
 
 
 def stiff():
-    """Robertson's reactions, whose rates lie nine orders of magnitude apart."""
+    """Robertson's reactions: stiff, with rate constants that span nine orders of magnitude."""
     network = ergode.ReactionNetwork(
         {"A": 1, "B": 0, "C": 0},
         [
@@ -49,7 +49,7 @@ def stiff():
 
 
 def delayed():
-    """Blood cells that are made in answer to how many there were some days ago."""
+    """Blood cells, whose production depends on their number some days ago: Mackey and Glass."""
     field = ergode.field_from_equations(
         {"cells": "production * cells(t - delay) / (1 + cells(t - delay) ** 10) - decay * cells"}
     )
@@ -64,7 +64,7 @@ def delayed():
 
 
 def uncertain():
-    """What is known of a swinging mass that is pushed by chance, and seen three times."""
+    """The probability density of a noisy oscillator with three measurements of its position."""
 
     def position(y, t, p):
         return (y[0],)

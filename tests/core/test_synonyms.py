@@ -23,7 +23,13 @@ def names_of(annotation):
 def arguments_and_values():
     """Names of all arguments of public functions, and the names that these take."""
     modules = (ergode, *(getattr(ergode, name) for name in ergode._MODULES))
-    for value in (getattr(module, name) for module in modules for name in module.__all__):
+    public = [getattr(module, name) for module in modules for name in module.__all__]
+    for kind in filter(inspect.isclass, public):
+        calls = (kind, *(one for _, one in inspect.getmembers(kind, inspect.ismethod)))
+        for call in calls:
+            with suppress(ValueError):  # a class of C
+                yield from inspect.signature(call).parameters
+    for value in public:
         if inspect.isfunction(value):
             names = vars(inspect.getmodule(inspect.unwrap(value)))
             for name, one in inspect.signature(value).parameters.items():
@@ -50,6 +56,20 @@ def test_a_name_of_the_same_letters_comes_first():
 @pytest.mark.parametrize(
     ("given", "ours"), [("dt", "step"), ("y0", "initial"), ("random_state", "seed")]
 )
-def test_arguments_have_other_names(given, ours):
+def test_arguments_of_functions_have_other_names(given, ours):
     with pytest.raises(TypeError, match=f"did you mean '{ours}'"):
         ergode.trajectories.integrate(None, **{given: 1})
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "ours"),
+    [
+        (ergode.CompartmentModel.sir, "recovery_rate", "infectious"),
+        (ergode.CompartmentModel.seir, "beta", "transmission_rate"),
+        (ergode.Reaction, "k", "rate_constant"),
+        (ergode.kinetics.ignition_delay, "phi", "equivalence_ratio"),
+    ],
+)
+def test_arguments_of_models_have_other_names(call, given, ours):
+    with pytest.raises(TypeError, match=f"did you mean '{ours}'"):
+        call(**{given: 1})

@@ -25,6 +25,18 @@ _OTHERS = {
     "executor": "workers njobs pool client",
     "max_steps": "maxiters mxstep nsteps",
     "count": "n particles nparticles",
+    # arguments of models
+    "transmission_rate": "beta infectionrate transmissionprobability",
+    "infectious": "gamma recoveryrate recovery recoverytime infectiousperiod",
+    "latent": "sigma incubation incubationperiod latentperiod exposed",
+    "contacts": "graph network g",
+    "interventions": "npis measures policies",
+    "rate_constant": "k kf rateconst",
+    "rate": "propensity propensityfunction kineticlaw ratelaw",
+    "fuel": "initial mixture composition x",
+    "equivalence_ratio": "phi",
+    "process_noise": "q noise diffusion",
+    "mean_degree": "averagedegree degree",
     # methods of differential equations
     "rk4": "rungekutta rungekutta4 rk classical",
     "dopri5": "rk45 ode45 dormandprince dp5 rkdp rkf45 fehlberg cashkarp rk23 ode23 bs3 adaptive",

@@ -127,8 +127,8 @@ def scenario_of(
             raise ModelError("contacts is a Population; expected its network, population.network")
         raise ModelError(
             f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
-            "ergode.ContactNetwork.from_edges(source, target), a ComputedNetwork or "
-            "TemporalContacts"
+            "ergode.ContactNetwork.from_networkx(graph) or .from_edges(source, target), a "
+            "ComputedNetwork or TemporalContacts"
         )
     if isinstance(interventions, Intervention):
         interventions = (interventions,)

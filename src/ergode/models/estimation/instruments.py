@@ -79,7 +79,7 @@ def _check_indices(name: str, value: Any, size: int | None) -> None:
     if not whole or len(set(value)) != len(value) or len(value) not in sizes:
         raise ModelError(
             f"{name} is {value!r}; expected {' or '.join(map(str, sizes))} different indices of "
-            "variables"
+            f"variables, such as {tuple(range(sizes[0]))}"
         )
 
 
