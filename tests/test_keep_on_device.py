@@ -170,7 +170,7 @@ WARNS = pytest.mark.filterwarnings("ignore::ergode.ErgodeWarning")
 def equal(one, other):
     """The Datasets agree bit for bit, but for times of computing.
 
-    How many paths of nodes a GPU makes depends on the order of its threads; what comes out does not.
+    How many paths of nodes a GPU makes depends on the order of its threads; the results do not.
     """
     same_bits(one, other)
     for name in set(one.attrs) | set(other.attrs):
