@@ -86,8 +86,8 @@ def lay_lattice(
     dimension = prior.mean.size
     if dimension > DIMENSIONS_MOST:
         raise PlanError(
-            f"the field has {dimension} variables; a grid of more than {DIMENSIONS_MOST} "
-            "dimensions is hopeless - use an ensemble (ergode.trajectories)"
+            f"the field has {dimension} variables; a grid has {DIMENSIONS_MOST} dimensions at "
+            "most: use an ensemble (ergode.particles)"
         )
     turned = np.eye(dimension) if axes is None else axes
     if width is None:

@@ -425,7 +425,7 @@ def test_wishes_that_cannot_be_had():
         scaled_to(model, REGULAR, growth_rate=-0.5)
     with pytest.raises(ergode.ModelError, match="a longer tail than exp"):
         scaled_to(seaiqr(), two_layers(500), doubling_time=-70.0)
-    with pytest.raises(ergode.ModelError, match="given no wish"):
+    with pytest.raises(ergode.ModelError, match="given no target"):
         scaled_to(model, REGULAR)
     with pytest.raises(ergode.ModelError, match="given reproduction_number, growth_rate"):
         scaled_to(model, REGULAR, reproduction_number=2, growth_rate=1)

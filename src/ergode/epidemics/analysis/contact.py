@@ -77,7 +77,7 @@ def infected_of(model: CompartmentModel, infected: str | None) -> str:
     if any(p.compartment == susceptible for p in model.progressions):
         raise ModelError(
             f"nodes of this model leave '{susceptible}' without being infected; a reproduction "
-            "number is of a population in which everybody is susceptible and stays so"
+            "number needs nodes that stay susceptible until they are infected"
         )
     if infected is not None and infected not in entered:
         raise ModelError(
@@ -120,7 +120,7 @@ def stages_of(
         if one.infected != infected and any(one.transmission_rate.get(n, 0.0) > 0 for n in names):
             raise ModelError(
                 f"nodes infected to '{infected}' infect others to '{one.infected}' as well; a "
-                "reproduction number is of infections that lead where they came from"
+                f"reproduction number needs infections that all lead to '{infected}'"
             )
     causes = [i for i in from_susceptible if i.infected == infected]
     found = []

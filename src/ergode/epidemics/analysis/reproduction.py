@@ -209,7 +209,7 @@ def scaled_to(
     given = {name: value for name, value in wishes.items() if value is not None}
     if len(given) != 1:
         raise ModelError(
-            f"scaled_to was given {', '.join(given) or 'no wish'}; expected one of "
+            f"scaled_to was given {', '.join(given) or 'no target'}; expected one of "
             + ", ".join(wishes)
         )
     ((name, value),) = given.items()
