@@ -93,6 +93,10 @@ def test_of_a_field():
     texts = shown(ergode.fields.lorenz63())
     assert {"x, y, z", "sigma, rho, beta"} <= set(texts)
     assert "noise" not in texts
+    said = repr(ergode.fields.lorenz63())
+    assert said == "<VectorField lorenz63: variables x, y, z; parameters sigma, rho, beta>"
+    ring = ergode.field_from_equations({"x": "-x(t - tau)"}, diffusion={"x": 0.1})
+    assert repr(ring).endswith("variables x; parameters tau; delays x by tau; noise yes>")
 
 
 def test_of_a_device():

@@ -224,10 +224,11 @@ class VectorField(HoldsFunctions):
                 )
         return variable, delay
 
-    def _repr_html_(self) -> str:
+    def _facts(self) -> dict[str, Any]:
+        """What a notebook and a terminal show."""
         shapes = {} if self.arrays is None else dict(zip(self.variables, self.arrays.shapes,
                                                          strict=True))  # fmt: skip
-        facts = {
+        return {
             "variables": ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             or self.variables,
             "parameters": self.parameters or None,
@@ -238,8 +239,20 @@ class VectorField(HoldsFunctions):
             or None,
             "noise": "yes" if self.diffusion is not None else None,
         }
-        name = "" if self.function is None else f" {self.function.__name__}"
-        return card(f"VectorField{name}", facts)
+
+    @property
+    def _title(self) -> str:
+        name = "" if self.function is None else self.function.__name__.lstrip("_")
+        return f"VectorField {name}".rstrip()
+
+    def __repr__(self) -> str:
+        facts = {name: value for name, value in self._facts().items() if value is not None}
+        texts = {name: value if type(value) is str else ", ".join(value)
+                 for name, value in facts.items()}  # fmt: skip
+        return f"<{self._title}: {'; '.join(f'{name} {text}' for name, text in texts.items())}>"
+
+    def _repr_html_(self) -> str:
+        return card(self._title, self._facts())
 
     @property
     def numbers(self) -> dict[str, Any]:
