@@ -291,6 +291,11 @@ def test_a_refusal_has_the_line_of_the_file(path, refusal):
     assert "line 3: reaction 2" in said and "line 2: reaction 1" in said
 
 
+def test_where_the_mechanisms_of_cantera_are(refusal):
+    said = refusal(ergode.read_cantera, "gri30.yaml")
+    assert "gri30.yaml: there is no such file (Cantera's own are in" in said
+
+
 def test_aliases_that_unfold_without_end_are_quoted_shortly(path, refusal):
     rows = ["a0: &a0 {x: 1, y: 2}"]
     rows += [f"a{k}: &a{k} {{x: *a{k - 1}, y: *a{k - 1}, z: *a{k - 1}}}" for k in range(1, 60)]

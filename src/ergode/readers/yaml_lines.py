@@ -38,6 +38,11 @@ def load(path: Path) -> dict[Any, Any]:
         raise ReadError(
             "reading Cantera's format needs ruamel.yaml: pip install 'ergode[chemistry]'"
         ) from None
+    if not path.parent.name and not path.exists():
+        raise ReadError(
+            f"{path}: there is no such file (Cantera's own are in the folder "
+            "Path(cantera.__file__).parent / 'data')"
+        )
     text = text_of(path, largest=_LARGEST)
     reader = YAML(typ="safe", pure=True)
     reader.Constructor = _constructor()
