@@ -25,7 +25,7 @@ from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.kernel_options import FLOW, HEATING, MOLECULES, NEUTRINOS
 from ergode.kinetics.physics.equation_of_state import (
-    density_at,
+    isobaric,
     pressure_of,
     response,
     response_at_pressure,
@@ -79,17 +79,14 @@ def isobar_of(thermo, density, y, reduced):
     return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
 
 
-def energy_at(system, workspace, temperature, isobar, density, nuclei, electrons, y):
-    """The energy without mass excesses [erg/g], or the enthalpy, and the heat capacity.
+def energy_at(system, workspace, temperature, density, nuclei, electrons, y):
+    """The energy of nuclei without mass excesses [erg/g], and the heat capacity.
 
-    Of molecules it includes the enthalpy of formation. Begins in a barrier.
+    Of molecules, at constant pressure, the enthalpy. Those of formation are in it.
     """
     thermo, t = system.thermo, temperature
     if not MOLECULES:
-        at = density
-        if HEATING == PRESSURE:
-            at = density_at(thermo.electrons, isobar.pressure, t, nuclei, electrons, isobar.density)
-        capacity, _, _, energy = response_of_zone(thermo.electrons, t, at, nuclei, electrons)
+        capacity, _, _, energy = response(thermo.electrons, t, density, nuclei, electrons)
         return energy, capacity
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT if HEATING == PRESSURE else 0.0
@@ -117,9 +114,15 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
             part += thermo.mass_excess[i] * (new[i] - y[i])
         barrier()
         target -= total_of(part, workspace.reduced, 0)
+        if HEATING == PRESSURE:
+            t, _ = isobaric(
+                thermo.electrons, isobar.pressure, target, nuclei, electrons, heat.temperature,
+                isobar.density,
+            )  # fmt: skip
+            return t
     t, low, high = heat.temperature, 0.0, math.inf
     for _ in no_unroll(range(_MOST_ITERATIONS)):
-        energy, capacity = energy_at(system, workspace, t, isobar, density, nuclei, electrons, new)
+        energy, capacity = energy_at(system, workspace, t, density, nuclei, electrons, new)
         step = (target - energy) / (capacity * t)
         if not (capacity > 0.0 and abs(step) < math.inf):
             return math.nan
@@ -158,7 +161,7 @@ def outside_rate(system, workspace, temperature, density, y, inflow, renewal):
     return rate
 
 
-def heat_of(system, workspace, temperature, density, isobar, y, change, outside):
+def heat_of(system, workspace, temperature, density, y, change, outside):
     """The heat at the start of a step, where amounts change by `change`.
 
     Fills `workspace.energies` with the internal energies of species, or their enthalpies at
@@ -167,7 +170,7 @@ def heat_of(system, workspace, temperature, density, isobar, y, change, outside)
     thermo, t = system.thermo, temperature
     energy, capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
     if MOLECULES:
-        energy, capacity = energy_at(system, workspace, t, isobar, density, 0.0, 0.0, y)
+        energy, capacity = energy_at(system, workspace, t, density, 0.0, 0.0, y)
     else:
         barrier()
         nuclei, electrons = matter(thermo, y, workspace.reduced)

@@ -322,7 +322,8 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
     if SELF_HEATING:
         put_gain(workspace, trial, capacity)
     lost = 0.0
-    if FLOW != STIRRED and keeps:
+    # The temperature of the next stage follows from these amounts.
+    if SELF_HEATING and FLOW != STIRRED and keeps:
         lost = keep_sums(system.invariants, vectors.y, trial, vectors.gram, workspace.reduced)
     for i in no_unroll(range(first, count, stride)):
         U[stage * count + i] = trial[i]
@@ -383,7 +384,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     )
                     if turn == 0:
                         isobar = Isobar(isobar.pressure, dense)
-                        heat = heat_of(system, workspace, hot, dense, isobar, new, trial, outside)
+                        heat = heat_of(system, workspace, hot, dense, new, trial, outside)
                     outside /= heat.capacity
                 if first == 0:
                     trial[species_count] = outside

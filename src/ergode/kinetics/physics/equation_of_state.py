@@ -390,18 +390,27 @@ def response(table, temperature, density, nuclei, electrons):
     return found[0], found[1], found[2], energy
 
 
-def _response_of_pressure(table, temperature, density, nuclei, electrons):
-    """Derivatives of the pressure by temperature, density, nuclei, electrons; du/drho; pressure."""
+def expansion(table, temperature, density, nuclei, electrons):
+    """Pressure, energy and derivatives.
+
+    Those of the energy by temperature, density, nuclei and electrons, then those of the pressure.
+    """
     if STATE == HELMHOLTZ:
         found = helmholtz(table, temperature, density, nuclei, electrons, 1.0)
-        return found[7], found[8], found[9], found[10], found[4], found[0]
-    by_temperature, by_nuclei, by_electrons = _differences(
-        pressure_of, table, temperature, density, nuclei, electrons
-    )
-    by_density = _by_density(pressure_of, table, temperature, density, nuclei, electrons)
-    expansion = _by_density(internal_energy, table, temperature, density, nuclei, electrons)
-    pressure = pressure_of(table, temperature, density, nuclei, electrons)
-    return by_temperature, by_density, by_nuclei, by_electrons, expansion, pressure
+        return (
+            found[0], found[1], found[3], found[4], found[5], found[6], found[7], found[8],
+            found[9], found[10],
+        )  # fmt: skip
+    heat = _differences(internal_energy, table, temperature, density, nuclei, electrons)
+    push = _differences(pressure_of, table, temperature, density, nuclei, electrons)
+    return (
+        pressure_of(table, temperature, density, nuclei, electrons),
+        internal_energy(table, temperature, density, nuclei, electrons),
+        heat[0], _by_density(internal_energy, table, temperature, density, nuclei, electrons),
+        heat[1], heat[2],
+        push[0], _by_density(pressure_of, table, temperature, density, nuclei, electrons),
+        push[1], push[2],
+    )  # fmt: skip
 
 
 def stiffness(table, temperature, density, nuclei, electrons):
@@ -414,18 +423,39 @@ def stiffness(table, temperature, density, nuclei, electrons):
 @noinline_cpu
 def response_at_pressure(table, temperature, density, nuclei, electrons):
     """As `response`, of the enthalpy; and d ln rho per added mole of both [g/mol]."""
-    capacity, per_nucleus, per_electron, energy = response(
-        table, temperature, density, nuclei, electrons
-    )
-    by_temperature, by_density, by_nuclei, by_electrons, expansion, pressure = (
-        _response_of_pressure(table, temperature, density, nuclei, electrons)
-    )
-    work = (expansion - pressure / (density * density)) / by_density
+    found = expansion(table, temperature, density, nuclei, electrons)
+    pressure, energy, capacity, by_density, per_nucleus, per_electron = found[:6]
+    work = (by_density - pressure / (density * density)) / found[7]
     return (
-        capacity - work * by_temperature, per_nucleus - work * by_nuclei,
-        per_electron - work * by_electrons, energy + pressure / density,
-        -by_nuclei / (density * by_density), -by_electrons / (density * by_density),
+        capacity - work * found[6], per_nucleus - work * found[8], per_electron - work * found[9],
+        energy + pressure / density, -found[8] / (density * found[7]),
+        -found[9] / (density * found[7]),
     )  # fmt: skip
+
+
+@noinline_cpu
+def isobaric(table, pressure, enthalpy, nuclei, electrons, temperature, density):
+    """Temperature [K] and density [g/cm3] of matter with a pressure and an enthalpy [erg/g].
+
+    By Newton's method from those given; NaN if there are none.
+    """
+    t, rho = temperature, density
+    for _ in no_unroll(range(_MOST_ITERATIONS)):
+        found = expansion(table, t, rho, nuclei, electrons)
+        push = (pressure - found[0]) / found[7]
+        work = (found[3] - pressure / (rho * rho)) / found[7]
+        missing = enthalpy - found[1] - pressure / rho - work * (pressure - found[0])
+        hotter = missing / (found[2] - work * found[6])
+        denser = (push - found[6] / found[7] * hotter) / rho
+        hotter /= t
+        if not (found[7] > 0.0 and abs(hotter) < math.inf and abs(denser) < math.inf):
+            return math.nan, math.nan
+        t *= exp(min(max(hotter, -1.0), 1.0))
+        rho *= exp(min(max(denser, -1.0), 1.0))
+        # The error of the next iterate is about the square of these steps.
+        if abs(hotter) < 1e-8 and abs(denser) < 1e-8:
+            return t, rho
+    return math.nan, math.nan
 
 
 @noinline_cpu
