@@ -113,6 +113,8 @@ def test_a_mixture_that_still_heats_ever_faster_has_not_ignited(hydrogen):
             device="cpu",
         )  # fmt: skip
 
+    with pytest.raises(ergode.PlanError, match="duration is -1; expected a positive number"):
+        delay(-1)
     whole = delay(1.0)["ignition_delay"].item()
     assert delay(1.01 * whole)["ignition_delay"].item() == pytest.approx(whole, rel=1e-3)
     for share in (0.95, 0.98, 0.99):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name, choice, did_you_mean
+from ergode.core.arguments import by_name, choice, did_you_mean, number
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.results import Variable
@@ -90,9 +90,12 @@ def ignition_delay(
     ------
     ModelError
         See `integrate`; or the oxidizer cannot burn the fuel.
+    PlanError
+        See `integrate`; or the duration is not a positive number.
     """
     stopwatch = Stopwatch()
     choice("heating", heating, get_args(_Heating), error=ModelError)
+    duration = number("duration", duration, above=0)
     axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
             (temperature, pressure, equivalence_ratio)]  # fmt: skip
     for name, axis in zip(_DIMS, axes, strict=True):
