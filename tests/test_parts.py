@@ -184,6 +184,28 @@ def test_zones():
     assert ergode.concat(cut, dim="zone").attrs["zones"] == 7
 
 
+def test_zones_of_a_sweep():
+    network = ergode.ReactionNetwork(
+        {"A": 1.0}, [ergode.Reaction("A -> 0", rate_constant="k")], parameters={"k": 1.0}
+    )
+
+    def call(amounts, rates):
+        return ergode.kinetics.integrate(
+            network, times=[0, 1], initial={"A": amounts}, parameters=ergode.grid(k=rates),
+            atol=1e-12, device="cpu",
+        )  # fmt: skip
+
+    whole = call([1.0, 2.0], [0.1, 1.0, 10.0])
+    for dim, cut in (
+        ("zone", [call([one], [0.1, 1.0, 10.0]) for one in (1.0, 2.0)]),
+        ("k", [call([1.0, 2.0], rates) for rates in ([0.1], [1.0, 10.0])]),
+    ):
+        joined = ergode.concat(cut, dim=dim)
+        same_bits(joined, whole)
+        for name in ("points", "zones", "steps_taken"):
+            assert joined.attrs[name] == whole.attrs[name]
+
+
 def test_points():
     rates = np.array([0.2, 1.0, 3.0, 4.0])
     whole = realizations(parameters={"k": rates}, replicates=3, device="cpu")

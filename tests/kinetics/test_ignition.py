@@ -104,6 +104,26 @@ def test_what_does_not_ignite_has_no_delay(hydrogen):
             )  # fmt: skip
 
 
+def test_a_mixture_that_still_heats_ever_faster_has_not_ignited(hydrogen):
+    """The end of a run is no ignition, however hot it is there."""
+
+    def delay(duration):
+        return ergode.kinetics.ignition_delay(
+            hydrogen, temperature=1000.0, pressure=1e6, fuel="H2", oxidizer=AIR, duration=duration,
+            device="cpu",
+        )  # fmt: skip
+
+    with pytest.raises(ergode.PlanError, match="duration is -1; expected a positive number"):
+        delay(-1)
+    whole = delay(1.0)["ignition_delay"].item()
+    assert delay(1.01 * whole)["ignition_delay"].item() == pytest.approx(whole, rel=1e-3)
+    for share in (0.95, 0.98, 0.99):
+        with pytest.warns(ergode.AccuracyWarning, match="1 of 1 mixtures did not ignite within"):
+            found = delay(share * whole)
+        assert np.isnan(found["ignition_delay"].item())
+    assert found["final_temperature"].item() > 1200.0
+
+
 def test_mistaken_units_are_told(hydrogen):
     moles = {"H2": 2.0, "O2": 1.0, "AR": 3.76}
     options = {"times": [0.0, 1e-9], "temperature": 600.0, "device": "cpu", "initial": moles}

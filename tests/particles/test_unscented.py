@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 import ergode
 from ergode.particles import compare, propagate, unscented_kalman
@@ -200,6 +201,37 @@ def test_units_do_not_matter(unit):
         )
     for one, other in zip(*both, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2.0**-60, 2.0**60])
+def test_the_size_of_a_state_does_not_matter(size):
+    """The equations are linear: a state in other units has the same steps."""
+    common = {"times": [0, 2], "parameters": {"stiffness": 1.0}, "device": "cpu"}
+    for run in (unscented_kalman, lambda *given, **named: propagate(*given, count=50, **named)):
+        plain, other = (
+            run(FIELD, ergode.Gaussian(one * PRIOR.mean, one**2 * PRIOR.covariance), **common)
+            for one in (1.0, size)
+        )
+        np.testing.assert_allclose(other["mean"] / size, plain["mean"], rtol=1e-12)
+        np.testing.assert_allclose(other["covariance"] / size**2, plain["covariance"], rtol=1e-12)
+
+
+def test_steps_are_as_fine_as_a_narrow_prior_asks():
+    """Known to nine digits, as an orbit from ranging."""
+    A, narrow, count = np.array([[0.0, 1.0], [-1.0, -0.5]]), 1e-9, 2000
+    move = expm(20.0 * A)
+    exact = move @ move.T
+    deviation = narrow * np.sqrt(np.diag(exact))
+    prior = ergode.Gaussian([1e3, 1e3], [1e6 * narrow**2] * 2)
+    common = {"times": [0, 20], "parameters": {"stiffness": 1.0}, "device": "cpu"}
+    for run, error in (
+        (unscented_kalman(FIELD, prior, **common), 0.05),
+        (propagate(FIELD, prior, count=count, **common), 6 / count**0.5),
+    ):
+        away = run["mean"].values[-1] / 1e3 - move @ [1.0, 1.0]
+        assert (np.abs(away) < error * deviation).all()
+        spread = np.sqrt(np.diag(run["covariance"].values[-1])) / 1e3
+        np.testing.assert_allclose(spread, deviation, rtol=0.1)
 
 
 def test_moments_of_particles_far_from_zero():

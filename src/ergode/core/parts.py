@@ -222,6 +222,7 @@ def _attribute(name: str, values: list[Any], dim: str) -> Any:
         return values[0]
     is_largest = name in _SETTINGS or name.endswith("_most")
     is_count = not is_largest and dim in _EXTENTS.get(name, (dim,))
+    is_count = is_count and (name, dim) != ("points", "zone")  # zones are at every point
     if is_count and all(isinstance(value, int) for value in values):
         return sum(values)
     numbers = all(isinstance(value, int | float) for value in values)

@@ -19,6 +19,7 @@ from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.kinetics.burn_on_device import NEGATIVE, SUM, burn_on_device
 from ergode.kinetics.cells import Burned, check_shapes, scales_of, tolerance_rows, zones_of_cells
+from ergode.kinetics.cold_fits import warn_of_cold_fits
 from ergode.kinetics.conditions import HEATING
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import choose
@@ -110,7 +111,8 @@ def burn(
     FailureWarning
         For host arrays: cells failed; `status` tells which, and how.
     AccuracyWarning
-        For host arrays: ``"degenerate"`` matter would contain electron-positron pairs.
+        For host arrays: ``"degenerate"`` matter would contain electron-positron pairs, or fits of
+        REACLIB grow without bound in cells below 1e7 K.
 
     Examples
     --------
@@ -238,6 +240,8 @@ def _on_host(
     burnt, released, carried = given_fractions.copy(), np.zeros(hot.size), np.zeros(hot.size)
     if good.size and grid[1] > 0.0:
         hot, dense, fractions = hot[good], dense[good], clipped(given_fractions[good])
+        if mechanism.nuclear:
+            warn_of_cold_fits(network, hot, "pass minimum_temperature=1e7")
         if mechanism.nuclear and heating != FIXED:
             electrons = (fractions / weight) @ mechanism.thermo.charge
             warn_of_pairs(options.state, hot, dense, electrons)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name, choice, did_you_mean
+from ergode.core.arguments import by_name, choice, did_you_mean, number
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
 from ergode.core.results import Variable
@@ -27,6 +27,7 @@ _DIMS = ("temperature", "pressure", "equivalence_ratio")
 # Atoms of oxygen that one atom of each element consumes.
 _OXYGEN = {"C": 2.0, "H": 0.5, "O": -1.0}
 _LEAST_RISE = 50.0
+_BEYOND = 1.25  # how much longer is integrated, to see that the heating has slowed down
 
 results.register(
     "kinetics",
@@ -89,9 +90,12 @@ def ignition_delay(
     ------
     ModelError
         See `integrate`; or the oxidizer cannot burn the fuel.
+    PlanError
+        See `integrate`; or the duration is not a positive number.
     """
     stopwatch = Stopwatch()
     choice("heating", heating, get_args(_Heating), error=ModelError)
+    duration = number("duration", duration, above=0)
     axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
             (temperature, pressure, equivalence_ratio)]  # fmt: skip
     for name, axis in zip(_DIMS, axes, strict=True):
@@ -113,12 +117,14 @@ def ignition_delay(
     for name, amount in oxidizer.items():
         initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
     found = integrate(
-        network, times=[0.0, duration], initial=initial, temperature=hot, pressure=dense,
-        heating=heating, rtol=rtol, device=device, progress=progress,
+        network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
+        pressure=dense, heating=heating, rtol=rtol, device=device, progress=progress,
     )  # fmt: skip
     shape = tuple(axis.size for axis in axes)
-    final = found["temperature"].values[:, -1]
+    final, fastest = found["temperature"].values[:, 1], found["steepest_time"].values
     good = (found["status"].values == Status.DONE) & (final > hot + _LEAST_RISE)
+    # While the temperature rises ever faster, a mixture has not ignited yet.
+    good &= fastest <= duration
     if not good.all():
         hint = "; pressure is in dyn/cm2, and 1 atm is 1.01325e6" if dense.min() < 1e5 else ""
         warn(
@@ -127,7 +133,7 @@ def ignition_delay(
             AccuracyWarning,
         )
     values = {
-        "ignition_delay": np.where(good, found["steepest_time"].values, np.nan),
+        "ignition_delay": np.where(good, fastest, np.nan),
         "final_temperature": final,
         "step_count": found["step_count"].values,
         "status": found["status"].values,

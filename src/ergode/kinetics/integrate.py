@@ -16,6 +16,7 @@ from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided
+from ergode.kinetics.cold_fits import warn_of_cold_fits
 from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
@@ -210,8 +211,8 @@ def integrate(
     AccuracyWarning
         In some zone conserved sums, or the energy with `heating`, are off by more than
         `conservation_tolerance`; ``error_estimate`` is above ``10 * rtol``; ``"asymptotic"`` steps
-        have no conserved sum for step-size control; or ``"degenerate"`` matter would contain
-        electron-positron pairs.
+        have no conserved sum for step-size control; ``"degenerate"`` matter would contain
+        electron-positron pairs; or fits of REACLIB grow without bound below 1e7 K.
     FailureWarning
         Zones failed; `status` tells which, and how.
     InterruptionWarning
@@ -281,6 +282,11 @@ def integrate(
                 f"temperature is at most {hottest:g} K, where no nuclei react; 1 GK is 1e9 K",
                 AccuracyWarning,
             )
+        else:
+            warn_of_cold_fits(
+                network, history.temperature, "let temperatures end at 1e7 K; colder nuclei "
+                "hardly react",
+            )  # fmt: skip
     scale = decided("scale of atol", scale_of(mechanism, zones))
     by_zone = decided("tolerances by zone", asked.by_zone)
     chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow, by_zone=by_zone))

@@ -24,6 +24,7 @@ from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 from ergode.particles.sigma_points import SigmaPoints
+from ergode.particles.tolerances import rtol_of
 
 VARIABLES = option()
 """Number of variables."""
@@ -31,10 +32,8 @@ VARIABLES = option()
 PARAMETERS = option()
 """Number of parameters."""
 
-RTOL = 1e-9
-"""Relative tolerance of the trajectories of sigma points."""
-
 _STEPS = 200
+_RTOL = 1e-9
 _FINE = 1e-7  # absolute tolerance, in units of the distance of a sigma point
 
 
@@ -53,7 +52,7 @@ def expected_at(index, points, t, parameters, out):  # type: ignore[no-untyped-d
 
 def bank_of(
     asked: Estimation, process_noise: Any, *, alpha: float, beta: float, kappa: float,
-    device: devices.Device, step: float | None = None, rtol: float = RTOL,
+    device: devices.Device, step: float | None = None, rtol: float | None = None,
 ) -> Bank:  # fmt: skip
     """Filters that begin at their priors; checks the options."""
     for one in asked.measurements:
@@ -77,7 +76,7 @@ def bank_of(
         field = dataclasses.replace(field, diffusion=None, correlation=None)
     return Bank(
         field, noise, correlation, points, asked.values, asked.layout.beside, longest,
-        number("rtol", rtol, above=0), device,
+        None if rtol is None else number("rtol", rtol, above=0), device,
         np.stack([one.mean for one in asked.priors]),
         np.stack([one.covariance for one in asked.priors]),
         float(asked.times[0]),
@@ -95,7 +94,7 @@ class Bank:
     parameters: np.ndarray  # [filter, parameter]
     places: np.ndarray  # [filter]: index of each filter among the values of a measurement
     step: float  # longest time between two sets of sigma points, with noise [time]
-    rtol: float
+    rtol: float | None
     device: devices.Device
     mean: np.ndarray  # [filter, variable]
     covariance: np.ndarray  # [filter, variable, variable]
@@ -198,7 +197,8 @@ class Bank:
                 self.field, times=[self.now, *times],
                 initial=dict(zip(self.field.variables, start, strict=True)),
                 parameters=dict(zip(self.field.parameters, values, strict=True)),
-                rtol=self.rtol, atol=_FINE * distance.min(axis=0), device=self.device,
+                rtol=rtol_of(self.rtol, self.mean[good], self.covariance[good], _RTOL),
+                atol=_FINE * distance.min(axis=0), device=self.device,
             )  # fmt: skip
         if found.attrs["interrupted"]:
             raise KeyboardInterrupt

@@ -25,6 +25,7 @@ from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
 from ergode.particles.cloud import Cloud, moments
 from ergode.particles.noise import pushed
+from ergode.particles.tolerances import atol_of, rtol_of
 
 if TYPE_CHECKING:
     import xarray
@@ -61,6 +62,7 @@ results.register(
 
 _FEWEST = 100.0
 _STEPS = 1000
+_RTOL = 1e-6
 
 
 @divisible("particles", alone)
@@ -108,7 +110,9 @@ def propagate(
         Fixed step [time]. The default is adaptive steps by `rtol` without noise, and a thousandth
         of the whole time with noise. Steps can miss a pulse of the field shorter than a step.
     rtol : float, optional
-        Relative tolerance of adaptive steps; the default is 1e-6.
+        Relative tolerance of adaptive steps. The default is 1e-6, or less if the prior is narrow:
+        a thousandth of the least deviation relative to its mean. The absolute tolerance of a
+        variable is a thousandth of `rtol` times the prior's deviation.
     resample_below : float, optional
         After a measurement, particles are resampled if the effective sample size is below this
         fraction of `count`. The default is 0.5 with noise, which separates copies of a particle,
@@ -210,7 +214,7 @@ def propagate(
             device_model=place.model, device_reason=place.reason, model_digest=field.digest,
             particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
             seed=seed, times_resampled=cloud.resampled_count, interrupted=int(rest.any()),
-            **noted(asked.maneuvers),
+            **cloud.options, **noted(asked.maneuvers),
         )  # fmt: skip
         names = list(field.variables)
         coords = {
@@ -369,6 +373,8 @@ def gather(
     )
     if step is None and noisy.is_noisy and grid.size > 1:
         step = float(np.ptp(grid)) / _STEPS
+    given = asked.priors[0].mean, asked.priors[0].covariance
+    fine = rtol_of(rtol, *given, _RTOL)
     if resample_below is None:
         resample_below = 0.5 if noisy.is_noisy or regularise else 0.0
     if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
@@ -378,5 +384,5 @@ def gather(
         pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),
         device=device, step=step, resample_below=float(resample_below),
         regularise=regularise,
-        options={} if step else {"rtol": 1e-6 if rtol is None else rtol},
+        options={} if step else {"rtol": fine, "atol": atol_of(fine, *given)},
     )  # fmt: skip

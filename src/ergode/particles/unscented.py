@@ -18,7 +18,7 @@ from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
-from ergode.particles.kalman import RTOL, bank_of
+from ergode.particles.kalman import bank_of
 
 if TYPE_CHECKING:
     import xarray
@@ -56,7 +56,7 @@ def unscented_kalman(
     beta: float = 2.0,
     kappa: float = 0.0,
     step: float | None = None,
-    rtol: float = RTOL,
+    rtol: float | None = None,
     device: str | devices.Device = "auto",
     progress: bool = False,
 ) -> xarray.Dataset:
@@ -83,8 +83,9 @@ def unscented_kalman(
     step : float, optional
         With noise: time between two sets of sigma points. The error is O(step^2). The default is a
         200th of the whole time.
-    rtol : float
-        Relative tolerance of the trajectories of the sigma points.
+    rtol : float, optional
+        Relative tolerance of the trajectories of the sigma points. The default is 1e-9, or less
+        where a density is narrow: a thousandth of the least deviation relative to its mean.
 
     Returns
     -------
