@@ -339,17 +339,17 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
         t2, y2, f2 = t1, y1, f1
-        ended = False
+        ended, which = False, -1
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
             t2, y2, f2, y1, f1, g1, cursor, which, ended = settle(
                 inside, (t1, y1, f1), g, g1, me, cursor, run, out
             )
-            if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-                f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
         if SEEN > 0:
             inside = DenseStep(t, size, y, k, history, p)
             s = observed_step(s, inside, f, t2, y2, f2, run.since)
+        if EVENTS > 0 and CELLS and not SHARED and which >= 0:
+            f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
         way = t2 - t
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1
