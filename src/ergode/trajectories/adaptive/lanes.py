@@ -44,6 +44,7 @@ from ergode.trajectories.delays.segments import (
     fill_history,
     free_cell_error,
     history_here,
+    is_lost,
     keep_point,
     near_to,
     note_break,
@@ -59,6 +60,7 @@ from ergode.trajectories.steppers import equations
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
     EPSILON,
+    INFINITY,
     LOOKS_UP,
     PARAMETERS,
     PLACES,
@@ -518,7 +520,7 @@ def go_on(lane, run, lanes):
     for e in unroll(range(EVENTS)):
         lanes.g[e, lane] = g0[e]
     lanes.goal[lane] = end if end < last - near_to(last, run.origin, lanes.width[lane]) else last
-    if worst > run.limit:
+    if worst > run.limit or is_lost(lanes.whole, lane):
         lanes.working[lane] = 2
         return 1
     return 0
@@ -551,6 +553,9 @@ def end_in(lane, me, run, lanes, out):
     if EVENTS > 0 and outcome == DONE:
         met = all_met(tuple(lanes.met[e, lane] for e in range(EVENTS)))
         outcome = DONE if met or not lanes.t[lane] > run.origin else NOT_FINITE
+    if is_lost(lanes.whole, lane):
+        outcome = INACCURATE
+        lanes.interpolation_error[lane] = INFINITY
     out.status[me] = outcome
     out.taken[me] = np.int64(lanes.kept_count[lane])
     out.rejected[me] = np.int64(tried[lane] - lanes.kept_count[lane])

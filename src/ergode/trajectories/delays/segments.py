@@ -264,6 +264,11 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
             keep_point(whole[NOW, me], stored.width, y1, f1, stored.ring, me)
 
 
+def is_lost(whole, me):
+    """Whether an unread breakpoint was overwritten: delayed values are wrong from then on."""
+    return CELLS and not SHARED and whole[LOST, me] != 0
+
+
 def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
     """After event `which` truncated a step: make a breakpoint; returns slope, event functions."""
     if LOOKS_UP and which >= EVENTS - EDGES:
@@ -443,7 +448,7 @@ def free_cell_error(t, y, rtol, atol, stored):
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     origin, width = stored.origin, stored.width
     n = whole[NUMBER, me]
-    if whole[LOST, me] != 0:
+    if is_lost(whole, me):
         return real(INFINITY)
     if len(PLACES) == 0 or n < 2:
         return real(0.0)
