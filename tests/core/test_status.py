@@ -50,7 +50,7 @@ def test_failures_are_placed():
     several[1, 2] = Status.TOO_MANY_STEPS
     assert failures(several, ["sigma", "rho"]) == {
         Status.TOO_MANY_STEPS: "1 of 6 runs, first run (1, 2): "
-        "The limit on the number of steps was reached."
+        "The limit on the number of steps, max_steps or max_firings, was reached."
     }
     assert failures(np.array([8, 7], np.uint8), ["trajectory"]) == {
         Status.STEP_TOO_SMALL: "1 of 2 trajectories, first trajectory 1: "

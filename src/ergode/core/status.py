@@ -25,7 +25,7 @@ class Status(IntEnum):
     EXTINCT = 1, "Nothing could happen any more before the last time."
     NOT_RUN = 2, "The run was interrupted before this replicate began."
     NOT_FINITE = 3, "A value became infinite or not a number."
-    TOO_MANY_STEPS = 4, "The limit on the number of steps was reached."
+    TOO_MANY_STEPS = 4, "The limit on the number of steps, max_steps or max_firings, was reached."
     OVERFLOW = 5, "A count exceeded what its type can hold."
     INACCURATE = 6, "The error estimate exceeded its tolerance."
     STEP_TOO_SMALL = 7, "The tolerance asks for a step so small that it does not change the time."

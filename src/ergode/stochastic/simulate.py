@@ -141,8 +141,10 @@ def simulate(
     rounding : {"stochastic", "nearest", "down"}, optional
         How events round assigned values to integers, if their `ergode.Event` does not specify it.
     max_firings : int
-        Limit on the firings of a realization, or on the steps of an approximate method. Beyond it,
-        the realization ends with the status ``TOO_MANY_STEPS``.
+        Limit on the firings of a realization. For ``"tau-leap"`` and ``"langevin"`` it is the limit
+        on the steps, with the firings outside of steps; for ``"hybrid"`` also that on the steps of
+        the differential equations. Beyond it, the realization ends with the status
+        ``TOO_MANY_STEPS``.
     progress : bool
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional

@@ -363,3 +363,11 @@ def test_propensities_have_one_meaning_for_a_name():
     words = {**network.evaluate_parameters(), **amounts, "both": 3.0 + 1.25 * 4.0}
     found = [Expression(text).evaluate(words) for text in printed]
     np.testing.assert_allclose(found, propensities(network, amounts), rtol=1e-14)
+
+
+def test_the_rate_of_a_reaction_can_be_read():
+    for argument in ("rate_constant", "stochastic_rate_constant", "rate"):
+        one = ergode.Reaction("A -> B", **{argument: 0.5})
+        others = {"rate_constant", "stochastic_rate_constant", "rate"} - {argument}
+        assert getattr(one, argument) == 0.5
+        assert all(getattr(one, other) is None for other in others)

@@ -164,6 +164,10 @@ def test_more_steps_than_max_firings_end_a_realization(method):
     with pytest.raises(PlanError, match=r"step is 1e-300: .* more than max_firings"):
         run(MANY, [0, 1], method, step=1e-300)
     decay = ReactionNetwork({"X": 30_000}, [Reaction("X -> 0", rate_constant=1.0)])
+    # Firings within steps do not count.
+    found = run(MANY, [0, 1], method, max_firings=200)
+    assert (found["status"] == ergode.Status.DONE).all()
+    assert (found["firing_count"] > 200).all()
     options = {"replicates": 2, "max_firings": 200, "tolerance": 1e-8}
     with pytest.warns(ergode.FailureWarning, match="limit on the number of steps"):
         ended = run(decay, [0, 1], method, **options)

@@ -11,7 +11,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.status import Status
-from ergode.trajectories import History, Maximum, ZeroCrossing
+from ergode.trajectories import History, Maximum, Mean, ZeroCrossing
 from ergode.trajectories.adaptive.arguments import Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cuda
@@ -315,6 +315,108 @@ def test_delay_that_depends_on_the_state():
             field, times=times, initial={"y": 1.0}, parameters={"least": 1, "most": 2},
             method="rodas5p",
         )  # fmt: skip
+
+
+def sum_of_own_past(t, y, yd, p):
+    return 0.0, yd[0]
+
+
+def own_lag(t, y, p):
+    return 1.0 + y[0]
+
+
+def rise(t):
+    return t, 0.0
+
+
+def two_or_four(t, y, yd, p):
+    return (t - 2.0) * (4.0 - t)
+
+
+def change_lag(t, y, yd, p):
+    return 1.5 - y[0], y[1]
+
+
+INSIDE = {"method": "dop853", "observables": [Mean("sum")], "dense_output": True}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"method": "rk4", "step": 0.05}, pytest.param(INSIDE, marks=pytest.mark.exhaustive)],
+    ids=["rk4", "dop853"],
+)
+def test_an_effect_moves_a_delay_over_breaking_points(options):
+    # The delayed time jumps from 1 back to -0.5 at time 2, over the end of the history, and from
+    # 1.5 to 3 at time 4, over the first event. The extra stages of the dense output of "dop853"
+    # must read the history as the step has done.
+    field = ergode.VectorField(
+        sum_of_own_past, ["lag", "sum"], delays=[("lag", ergode.Delay(own_lag, 0.5, 3.0))]
+    )
+    times = np.linspace(0.0, 5.0, 101)
+    found = ergode.trajectories.integrate(
+        field, times=times, initial={"lag": 0.0, "sum": 0.0}, history=rise, device="cpu",
+        events=[ZeroCrossing(two_or_four, effect=change_lag)], **options,
+    )  # fmt: skip
+    fine = np.linspace(0.0, 5.0, 50_001)
+    middle = 0.5 * (fine[1:] + fine[:-1])
+    delayed = middle - np.where((middle > 2) & (middle < 4), 2.5, 1.0)
+    exact = np.r_[0.0, np.cumsum(1e-4 * np.where(delayed < 0, delayed, 1.5 * (delayed > 2)))]
+    assert found["status"] == Status.DONE
+    np.testing.assert_allclose(found["state"][:, 1], exact[::500], atol=1e-8)
+    if "dense_output" in options:
+        dense = found.ergode.solution(times)[:, 1]
+        np.testing.assert_allclose(dense, exact[::500], atol=1e-8)
+        mean = np.mean(0.5 * (exact[1:] + exact[:-1]))
+        assert float(found["observed"][0]) == pytest.approx(mean, abs=1e-8)
+
+
+def two_delays(t, y, yd, p):
+    return -1.3 * yd[0] + 0.3 * yd[1], y[0] - y[1]
+
+
+def tanh_lag(t, y, p):
+    return 1.0 + 0.5 * math.tanh(y[0])
+
+
+def sine_lag(t, y, p):
+    return 0.8 + 0.32 * math.sin(t)
+
+
+def line(t):
+    return 1.0 + 0.2 * t, 0.5
+
+
+def is_empty(t, y, yd, p):
+    return y[0]
+
+
+def fill(t, y, yd, p):
+    return y[0] + 0.3, y[1]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"method": "rk4", "step": 0.01}, 1e-7),
+        ({"method": "tsit5", "rtol": 1e-9, "atol": 1e-11}, 1e-8),
+    ],
+)
+def test_effects_with_two_delays_that_depend_on_the_state(options, error):
+    # A fixed step overwrites breakpoints, reads wrong values and must be repeated. The reference
+    # is SciPy's DOP853 at 1e-13, from one breaking point to the next.
+    lags = [
+        ("x", ergode.Delay(tanh_lag, least=0.5, most=1.5)),
+        ("z", ergode.Delay(sine_lag, least=0.3, most=2.0)),
+    ]
+    found = ergode.trajectories.integrate(
+        ergode.VectorField(two_delays, ["x", "z"], delays=lags),
+        times=[0, 15], initial={"x": 1.0, "z": 0.5}, history=line, device="cpu", record=9,
+        events=[ZeroCrossing(is_empty, -1, effect=fill)], **options,
+    )  # fmt: skip
+    hits = [1.0365836235999741, 1.3385753823644175, 2.4958081560847485, 4.611123584311009]
+    np.testing.assert_allclose(found["event_time"][0, :4], hits, atol=error)
+    np.testing.assert_allclose(found["state"][-1], [0.17386666, 0.18148876], atol=error)
 
 
 def test_more_breakpoints_than_are_kept_at_first():

@@ -138,6 +138,24 @@ class Reaction:
         for attribute, item in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, attribute, item)
 
+    @property
+    def rate_constant(self) -> float | Expression | RateCoefficient | None:
+        """The rate constant; None if the rate was given otherwise."""
+        return self._given(Law.DETERMINISTIC)
+
+    @property
+    def stochastic_rate_constant(self) -> float | Expression | None:
+        """Gillespie's c; None if the rate was given otherwise."""
+        return self._given(Law.STOCHASTIC)
+
+    @property
+    def rate(self) -> float | Expression | None:
+        """The whole rate; None if it was given by a constant."""
+        return self._given(Law.RATE)
+
+    def _given(self, law: Law) -> Any:
+        return self.value if self.law is law else None
+
     def __str__(self) -> str:
         def side(items: Mapping[str, float]) -> str:
             return " + ".join(n if k == 1 else f"{k:g} {n}" for n, k in items.items()) or "0"

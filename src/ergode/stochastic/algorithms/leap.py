@@ -365,7 +365,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     if total == 0.0:
         _count_time(max(min(limit, state.control[2]) - t, real(0.0)), w, work, state)
         return real(INFINITY), NO_REACTION, draw
-    if state.stats[w, 1] >= real(plan.max_firings):
+    # Steps, and firings outside of steps.
+    if state.stats[w, 1] + state.stats[w, 2] >= real(plan.max_firings):
         return t, FAILED_TO_END, draw
     for variable in range(state.finish.shape[1]):
         state.start[w, variable] = work.x[w, variable]

@@ -454,7 +454,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
                 )
             elif not update(j, w, t, point, plan, replicate, net, work, state):
                 prepare(w, t, point, plan, replicate, net, work, state)
-            if outcome == DONE and firings >= plan.max_firings:
+            if not LEAPS and outcome == DONE and firings >= plan.max_firings:
                 outcome = TOO_MANY
         elif GENERAL:
             t, after = limit, side

@@ -73,6 +73,7 @@ from ergode.trajectories.delays.segments import (
     fill_history,
     free_cell_error,
     history_here,
+    is_lost,
     keep_point,
     near_to,
     note_break,
@@ -171,7 +172,8 @@ def integrate_cuda(run, out, storage):
             at = _one_step(at, goal, history, p, n, stored, run, out)
         if len(PLACES) > 0 and at.outcome == DONE:
             interpolation_error = _missed(at, interpolation_error, n, now, stored, run)
-            at = _with_outcome(at, INACCURATE if interpolation_error > run.limit else DONE)
+            bad = interpolation_error > run.limit or is_lost(stored.whole, me)
+            at = _with_outcome(at, INACCURATE if bad else DONE)
     until = n
     if RESUMES:
         until = np.int32(min(storage.kept.until, np.int64(2**31 - 1)))
@@ -197,12 +199,13 @@ def integrate_cuda(run, out, storage):
             at = _one_step(at, goal, history, p, n, stored, run, out)
         if len(PLACES) > 0 and at.outcome == DONE:
             interpolation_error = _missed(at, interpolation_error, n, now, stored, run)
-            at = _with_outcome(at, INACCURATE if interpolation_error > run.limit else DONE)
+            bad = interpolation_error > run.limit or is_lost(stored.whole, me)
+            at = _with_outcome(at, INACCURATE if bad else DONE)
         n = np.int32(n + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
     if RESUMES:
         _leave(at, interpolation_error, goal, me, run, storage.kept)
-    _finish(at, interpolation_error, p, me, run, out)
+    _finish(at, interpolation_error, p, stored, run, out)
 
 
 def _taken_up(me, kept):
@@ -339,17 +342,17 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
         t2, y2, f2 = t1, y1, f1
-        ended = False
+        ended, which = False, -1
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
             t2, y2, f2, y1, f1, g1, cursor, which, ended = settle(
                 inside, (t1, y1, f1), g, g1, me, cursor, run, out
             )
-            if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-                f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
         if SEEN > 0:
             inside = DenseStep(t, size, y, k, history, p)
             s = observed_step(s, inside, f, t2, y2, f2, run.since)
+        if EVENTS > 0 and CELLS and not SHARED and which >= 0:
+            f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
         way = t2 - t
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1
@@ -393,9 +396,9 @@ def _missed(at, before, n, now, stored, run):
         return max(before, free_cell_error(at.t, at.y, run.rtol, run.atol, stored))
 
 
-def _finish(at, interpolation_error, p, me, run, out):
+def _finish(at, interpolation_error, p, stored, run, out):
     """Write status, counts and observables of a trajectory that has ended."""
-    outcome = at.outcome
+    outcome, me = at.outcome, stored.me
     finite = True
     for i in unroll(range(VARIABLES)):
         finite = finite and is_finite(at.y[i])
@@ -408,6 +411,9 @@ def _finish(at, interpolation_error, p, me, run, out):
             out.observed[j, me] = o[j]
     if (outcome == DONE or outcome == STOPPED) and is_interpolated_badly(interpolation_error):
         outcome = INACCURATE
+    if is_lost(stored.whole, me):
+        outcome = INACCURATE
+        interpolation_error = real(INFINITY)
     out.status[me] = outcome
     out.taken[me] = at.kept_count
     out.rejected[me] = at.rejected_count

@@ -44,6 +44,7 @@ from ergode.trajectories.delays.segments import (
     fill_history,
     free_cell_error,
     history_here,
+    is_lost,
     keep_point,
     near_to,
     note_break,
@@ -59,6 +60,7 @@ from ergode.trajectories.steppers import equations
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
     EPSILON,
+    INFINITY,
     LOOKS_UP,
     PARAMETERS,
     PLACES,
@@ -111,6 +113,7 @@ class Lanes(NamedTuple):
     previous: Any  # logarithm of the error of the last accepted step
     soonest: Any  # next time to save
     looked: Any  # whether the step contains a save time or perhaps an event
+    acted: Any  # the event that truncated a step that was looked into, or -1
     last_step_rejected: Any  # whether the last step was rejected
     working: Any  # 0 idle lane, 1 active, 2 ended, 3 stopped by an event
     tried: Any  # attempted steps
@@ -135,7 +138,7 @@ def workspace(period, breakpoint_count, equations):
     read_rows = len(PLACES) * (2 + COEFFICIENTS)
     rows = np.empty(
         (
-            6 * VARIABLES + stages * VARIABLES + PARAMETERS + read_rows + 3 * EVENTS + SEEN + 17,
+            6 * VARIABLES + stages * VARIABLES + PARAMETERS + read_rows + 3 * EVENTS + SEEN + 18,
             LANES,
         ),
         real,
@@ -161,7 +164,7 @@ def workspace(period, breakpoint_count, equations):
         rows[seen_row : seen_row + SEEN],
         single[0], single[1], single[2], single[3], single[4], single[5], single[6], single[7],
         single[8], single[9], single[10], single[11], single[12], single[13], single[14],
-        single[15], single[16],
+        single[15], single[16], single[17],
         np.empty(LANES, np.int64),
         np.empty(LANES, np.int64),
         np.empty(
@@ -313,8 +316,7 @@ def look_into(lane, me, run, lanes, out):
     """Save states and find events within the step of one lane."""
     times = run.times
     q = parameters_in(lane, lanes)
-    stored = stored_in(lane, run, lanes)
-    history = history_here(stored)
+    history = history_here(stored_in(lane, run, lanes))
     stages = stages_in(lane, lanes)
     inside = DenseStep(lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y), stages, history, q)
     end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
@@ -324,10 +326,7 @@ def look_into(lane, me, run, lanes, out):
         tuple(lanes.g1[e, lane] for e in range(EVENTS)),
         me, lanes.cursor[lane], run, out,
     )  # fmt: skip
-    if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-        f_next, g_next = note_break(
-            which, end, y_end, f_end, y_next, f_next, g_next, history, q, stored
-        )
+    lanes.acted[lane] = real(which)
     put(lane, lanes.y1, y_next)
     put(lane, lanes.f1, f_next)
     put(lane, lanes.y2, y_end)
@@ -357,6 +356,8 @@ def commit(run, lanes, out):
             _observe(lane, kept, run, lanes)
         if LOGS_INSIDE and kept:
             _log_inside(lane, run, lanes, out)
+        if EVENTS > 0 and CELLS and not SHARED and kept and lanes.looked[lane] > 0.0:
+            _note_break(lane, run, lanes)
         finite = True
         for i in unroll(range(VARIABLES)):
             # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
@@ -395,6 +396,22 @@ def commit(run, lanes, out):
         if CELLS:
             waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
     return ends, waits
+
+
+def _note_break(lane, run, lanes):
+    """Make a breakpoint where an event truncated the step of a lane, all of which has been seen."""
+    which = int(lanes.acted[lane])
+    if which >= 0:
+        stored = stored_in(lane, run, lanes)
+        f1, g1 = note_break(
+            which, lanes.t2[lane], state_in(lane, lanes.y2), state_in(lane, lanes.f2),
+            state_in(lane, lanes.y1), state_in(lane, lanes.f1),
+            tuple(lanes.g1[e, lane] for e in range(EVENTS)), history_here(stored),
+            parameters_in(lane, lanes), stored,
+        )  # fmt: skip
+        put(lane, lanes.f1, f1)
+        for e in unroll(range(EVENTS)):
+            lanes.g1[e, lane] = g1[e]
 
 
 def _log_inside(lane, run, lanes, out):
@@ -503,7 +520,7 @@ def go_on(lane, run, lanes):
     for e in unroll(range(EVENTS)):
         lanes.g[e, lane] = g0[e]
     lanes.goal[lane] = end if end < last - near_to(last, run.origin, lanes.width[lane]) else last
-    if worst > run.limit:
+    if worst > run.limit or is_lost(lanes.whole, lane):
         lanes.working[lane] = 2
         return 1
     return 0
@@ -536,6 +553,9 @@ def end_in(lane, me, run, lanes, out):
     if EVENTS > 0 and outcome == DONE:
         met = all_met(tuple(lanes.met[e, lane] for e in range(EVENTS)))
         outcome = DONE if met or not lanes.t[lane] > run.origin else NOT_FINITE
+    if is_lost(lanes.whole, lane):
+        outcome = INACCURATE
+        lanes.interpolation_error[lane] = INFINITY
     out.status[me] = outcome
     out.taken[me] = np.int64(lanes.kept_count[lane])
     out.rejected[me] = np.int64(tried[lane] - lanes.kept_count[lane])

@@ -264,12 +264,25 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
             keep_point(whole[NOW, me], stored.width, y1, f1, stored.ring, me)
 
 
+def is_lost(whole, me):
+    """Whether an unread breakpoint was overwritten: delayed values are wrong from then on."""
+    return CELLS and not SHARED and whole[LOST, me] != 0
+
+
 def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
     """After event `which` truncated a step: make a breakpoint; returns slope, event functions."""
     if LOOKS_UP and which >= EVENTS - EDGES:
         f1 = pass_edge(which - EVENTS + EDGES, t, y, f, history, p)
         g1 = gaps_here(t, y1, history, p)
     else:
+        if LOOKS_UP:
+            # The delays follow the state, and may have jumped over breakpoints.
+            find_pieces(t, y1, p, stored)
+            f1 = slope(t, y1, looked_up(t, y1, history, p), p)
+            found = gaps_here(t, y1, history, p)
+            g1 = tuple(
+                found[e] if g1[e] != 0.0 or e >= EVENTS - EDGES else g1[e] for e in range(EVENTS)
+            )
         make_breakpoint(t, 0, y, f, y1, f1, stored)
     stored.whole[CUT, stored.me] += 1
     return f1, g1
@@ -435,7 +448,7 @@ def free_cell_error(t, y, rtol, atol, stored):
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     origin, width = stored.origin, stored.width
     n = whole[NUMBER, me]
-    if whole[LOST, me] != 0:
+    if is_lost(whole, me):
         return real(INFINITY)
     if len(PLACES) == 0 or n < 2:
         return real(0.0)
@@ -509,19 +522,52 @@ def pass_edge(edge, t, y, f, history, p):
     for d in unroll(range(len(PLACES))):
         s = t - real(lags[d])
         following = whole[READ + len(PLACES) + d, me]
+        off = near
+        if d == edge:  # the nearer breakpoint, since the time of an event has an error
+            off = real(INFINITY)
+            if following > 0:
+                off = abs(s - breakpoints[(following - 1) % breakpoints.shape[0], 0, me])
         if (
             following < whole[MADE, me]
-            and s >= breakpoints[following % breakpoints.shape[0], 0, me] - near
+            and breakpoints[following % breakpoints.shape[0], 0, me] - s <= off
         ):
             level = min(level, int(breakpoints[following % breakpoints.shape[0], 1, me]) + 1)
             whole[READ + len(PLACES) + d, me] = following + 1
         elif d == edge and following > 0:  # the delayed time moves backwards over the breakpoint
             level = min(level, int(breakpoints[(following - 1) % breakpoints.shape[0], 1, me]) + 1)
-            whole[READ + len(PLACES) + d, me] = following - 1
+            _step_back(d, history)
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     if level <= _SMOOTH:
         make_breakpoint(t, level, y, f, y, f1, history)
     return f1
+
+
+def find_pieces(t, y, p, stored):
+    """Find the smooth piece of the history that every delay reads after the state has jumped."""
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
+    near = near_to(t, stored.origin, stored.width)
+    lags = lags_of(t, y, p)
+    size = breakpoints.shape[0]
+    for d in unroll(range(len(PLACES))):
+        s = t - real(lags[d])
+        row = READ + len(PLACES) + d
+        while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s + near:
+            _step_back(d, stored)
+        while (
+            whole[row, me] < whole[MADE, me]
+            and breakpoints[whole[row, me] % size, 0, me] <= s + near
+        ):
+            whole[row, me] += 1
+
+
+def _step_back(d, stored):
+    """Let delay `d` read the piece before the present one."""
+    whole, me = stored.whole, stored.me
+    row = READ + len(PLACES) + d
+    whole[row, me] -= 1
+    # The breakpoint before this piece may have been overwritten.
+    if 0 < whole[row, me] <= whole[MADE, me] - stored.breakpoints.shape[0]:
+        whole[LOST, me] = 1
 
 
 def outside(t, y, p, frame, me):
