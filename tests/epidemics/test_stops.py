@@ -154,6 +154,10 @@ def test_a_duration_equals_a_stop():
             lambda: ergode.LayerClosure(["school", "work"]),
             r"layer is \['school', 'work'\]; expected the name of one layer",
         ),
+        (lambda: ergode.Isolation(["I", "H"]), r"compartment is \['I', 'H'\]; expected text"),
+        (lambda: ergode.Capacity(None, 3, wait=True), "Capacity: compartment is None; expected"),
+        (lambda: ergode.Importation(["I"], rate=1.0), r"Importation: compartment is \['I'\]"),
+        (lambda: ergode.Testing({"I": 1}, among=["a"]), r"Testing: among is \['a'\]; expected"),
         (lambda: ergode.Vaccination(stop=2), "Vaccination: expected no stop"),
         (
             lambda: ergode.LayerClosure(start=at_least(2), stop=below(3)),

@@ -209,6 +209,10 @@ def test_what_time_steps_do_not_take():
             "severity of 'H' has 1 numbers for 2 doses",
         ),
         (
+            lambda: run(ergode.Vaccination(dose_rate=1e300)),
+            r"dose_rate gives \S+ doses until the last time",
+        ),
+        (
             lambda: run(ergode.Vaccination(dose_rate=5, priority="sex")),
             r"interventions\[0\] needs the node attribute 'sex'",
         ),

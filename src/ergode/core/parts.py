@@ -162,6 +162,13 @@ def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int, dim: 
     for name in (*_OF_THE_ENSEMBLE, *(["step"] if dim == REPLICATE else [])):
         one, two = (part.attrs.get(name) for part in (first, other))
         if not np.array_equal(one, two):  # type: ignore[arg-type]
+            # Of epidemics the models of points are the values of a function.
+            if name == "model_digest" and dim != REPLICATE and first.attrs["engine"] == "epidemics":
+                raise PlanError(
+                    f"part {number} has another model than part 0, and results do not tell whether "
+                    "one function made both; compute the points in one call, or, if it did, join "
+                    f"them with xarray.concat(parts, '{dim}')"
+                )
             raise PlanError(
                 f"part {number} has {name} {two!r} and part 0 has {one!r}; they are not parts of "
                 "one ensemble"

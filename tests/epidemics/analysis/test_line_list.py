@@ -148,6 +148,14 @@ def test_a_swept_parameter_with_the_name_of_a_column_is_refused(contacts):
     with pytest.raises(ergode.PlanError, match="'entered_I' is a column"):
         case_table(first)
     assert set(case_table(first.rename(entered_I="rate"))["rate"]) == {0.1}
+    table = case_table(swept.rename(entered_I="rate"))  # of all points
+    assert dict(table.groupby("rate").size()) == {
+        rate: (swept["point"].values == k).sum() for k, rate in enumerate((0.1, 0.2))
+    }
+    parts = [swept.isel(case=swept["point"].values == k) for k in (0, 1)]
+    parts[1].attrs["model_digest"] = "of another rate"
+    with pytest.raises(ergode.PlanError, match="whether one function made both"):
+        ergode.concat(parts, "point")
 
 
 def test_an_unknown_onset_is_named(cases):

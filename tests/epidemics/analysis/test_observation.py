@@ -111,6 +111,8 @@ def test_what_cannot_be_observed(counts):
             observe(counts, **options)
     with pytest.raises(ergode.ModelError, match="needs a Dataset"):
         observe(counts.drop_vars("cases"))
+    with pytest.raises(ergode.ModelError, match="no dim 'replicate'"):
+        observe(counts.isel(replicate=0))
 
 
 def test_data_beside_reports(dated):

@@ -38,6 +38,16 @@ def test_below_threshold_nothing_but_the_seeds_grow():
     assert percolation.final_size(8, 0.1, 0.01)[0] == pytest.approx(0.0451, abs=1e-3)
 
 
+@pytest.mark.parametrize("above", [1e-2, 1e-5, 1e-8])
+def test_near_the_threshold(above):
+    """1 - s = exp(-k s) has the solution s = 2 (k - 1) (1 - 4 (k - 1) / 3 + ...)."""
+    found = percolation.final_size(1.0 + above, 1.0)[0]
+    assert found == pytest.approx(2 * above * (1 - 4 * above / 3), rel=3 * above**2 + 1e-6)
+    blocks = percolation.final_size((1 + above) * np.array([[0.5, 0.5], [0.5, 0.5]]), 1.0)
+    np.testing.assert_allclose(blocks, found, rtol=1e-6)
+    assert percolation.final_size(8, 0.125)[0] < 1e-12
+
+
 def test_blocks_that_do_not_meet_are_networks_of_their_own():
     both = percolation.final_size([[8.0, 0.0], [0.0, 3.0]], 0.5)
     assert both[0] == pytest.approx(percolation.final_size(8, 0.5)[0])
@@ -51,3 +61,6 @@ def test_bad_input_is_an_error():
         percolation.final_size(8, 1.5)
     with pytest.raises(ergode.ModelError, match="finite"):
         percolation.final_size(np.nan, 0.5)
+    for bad in (-1, np.nan, np.inf, "1"):
+        with pytest.raises(ergode.ModelError, match="transmission_rate is"):
+            percolation.transmissibility(bad, ergode.Exponential(rate=1.0))

@@ -53,6 +53,9 @@ def test_peaks_of_any_compartment_and_of_all_strata_together(counts):
     whole = simulate(SIS, grouped, device="cpu", **options)
     total = summary(split.sum("stratum", keep_attrs=True), "S")
     np.testing.assert_array_equal(total["peak_count"], summary(whole, "S")["peak_count"])
+    xarray.testing.assert_equal(
+        summary(counts.isel(replicate=0)), summary(counts).isel(replicate=0)
+    )
     for said, given in (
         ("unknown compartment 'H'", lambda: summary(counts, "H")),
         ("keep_attrs", lambda: summary(counts.drop_attrs())),

@@ -30,14 +30,15 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
     pandas.DataFrame
         Columns ``replicate``, ``node``, ``infector``, ``infected_at`` and one ``entered_<name>``
         for each compartment [time].  If the simulation had an origin, each column of times is
-        followed by one of dates, such as ``infected_at_date``.
+        followed by one of dates, such as ``infected_at_date``.  In a sweep, also ``point`` and the
+        parameters.
 
     Raises
     ------
     PlanError
         A swept parameter has the name of one of these columns.
     """
-    check_cases(cases)
+    _check_list(cases)
     flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
     for name in cases["compartment"].values:
         if f"entered_{name}" in flat:
@@ -255,10 +256,15 @@ def _interval(cases: xarray.Dataset, moment: xarray.DataArray, meaning: str) -> 
     return moment.copy(data=values).assign_attrs(units="time", long_name=meaning)
 
 
-def check_cases(cases: xarray.Dataset) -> None:
-    """Refuse what is not the line list of one point."""
+def _check_list(cases: xarray.Dataset) -> None:
+    """Refuse what is not a line list."""
     if "infector" not in cases:
         raise ModelError("expected a Dataset from simulate(..., output='line_list')")
+
+
+def check_cases(cases: xarray.Dataset) -> None:
+    """Refuse what is not the line list of one point."""
+    _check_list(cases)
     if "point" in cases and len(np.unique(cases["point"])) > 1:
         raise ModelError(
             "the line list is of a sweep; choose one point, such as "

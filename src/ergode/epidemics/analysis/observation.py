@@ -79,6 +79,11 @@ def observe(
     """
     if "cases" not in counts:
         raise ModelError("observe needs a Dataset from simulate(..., output='counts')")
+    if "replicate" not in counts["cases"].dims:
+        raise ModelError(
+            "the counts have no dim 'replicate'; expected those of replicates, such as "
+            "counts.isel(replicate=[0]) for one"
+        )
     if delay is not None and not isinstance(delay, HoldingTime):
         raise ModelError(f"delay is {delay!r}; expected a distribution such as Gamma(mean=3, sd=2)")
     if dispersion is not None:

@@ -17,12 +17,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import is_finite_number
 from ergode.core.errors import ModelError
 from ergode.epidemics.analysis.contact import discounted_survival
 from ergode.models.holding_times.families import HoldingTime
 
-_TOLERANCE = 1e-13
-_ITERATIONS = 100_000
+_TOLERANCE = 1e-13  # relative
+_ITERATIONS = 45  # each halves the error at least; beyond, rounding makes the system singular
 
 
 def transmissibility(transmission_rate: float, infectious: HoldingTime) -> float:
@@ -44,6 +45,10 @@ def transmissibility(transmission_rate: float, infectious: HoldingTime) -> float
     >>> round(percolation.transmissibility(0.15, ergode.Exponential(rate=0.15)), 9)
     0.5
     """
+    if not is_finite_number(transmission_rate) or transmission_rate < 0:
+        raise ModelError(
+            f"transmission_rate is {transmission_rate!r}; expected a finite number, 0 or more"
+        )
     if transmission_rate == 0:
         return 0.0
     rate = np.array([float(transmission_rate)])
@@ -90,12 +95,15 @@ def final_size(
     ):
         if not 0 <= value <= 1:
             raise ModelError(f"{name} is {value!r}; expected a number between 0 and 1")
-    # From above, the iteration falls to the largest solution.
+    # From above, Newton's iteration falls to the largest solution, also where it is nearly zero.
     size = np.ones(len(matrix))
+    spared = 1.0 - initial_fraction
     for _ in range(_ITERATIONS):
-        new = 1.0 - (1.0 - initial_fraction) * np.exp(-transmissibility * (matrix @ size))
-        settled = np.abs(new - size).max() < _TOLERANCE
-        size = new
-        if settled:
+        pressure = transmissibility * (matrix @ size)
+        excess = size - initial_fraction + spared * np.expm1(-pressure)
+        slope = spared * np.exp(-pressure)[:, None] * transmissibility * matrix
+        change = np.linalg.solve(np.eye(len(size)) - slope, excess)
+        size = np.clip(size - change, 0.0, 1.0)
+        if np.abs(change).max() <= _TOLERANCE * size.max():
             break
     return size

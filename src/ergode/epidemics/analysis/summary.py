@@ -69,7 +69,8 @@ def summary(
     inside = count.sel(compartment=names).sum("compartment", skipna=False)
     run = inside.notnull().all("time")  # false for unfinished parts of a sweep
     at = inside.fillna(-1).argmax("time").compute()  # an index, also where counts are in a store
-    population = count.isel(time=0, replicate=0, drop=True).sum("compartment", skipna=False)
+    any_one = count.isel(time=0, replicate=0, drop=True, missing_dims="ignore")
+    population = any_one.sum("compartment", skipna=False)
     result = xarray.Dataset(
         {
             "attack_rate": _ever_infected(counts) / population,

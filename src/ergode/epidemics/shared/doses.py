@@ -65,6 +65,9 @@ def urgency_of(priority: str | ByAttribute | None, contacts: Network, where: str
     return np.asarray(given, float)
 
 
+_DOSES_MOST = 2.0**53  # whose numbers are exact
+
+
 class _Supply:
     """Doses given since the start of a programme, and the time of each, up to an end."""
 
@@ -83,7 +86,13 @@ class _Supply:
         before = np.append(0.0, np.cumsum(np.diff(change) * level[:-1]))
         whole = np.rint(before)  # sums round
         self.before = np.where(np.abs(before - whole) < 1e-9 * (1.0 + whole), whole, before)
-        self.most = int(np.floor(self.until(np.array(end - start)) * (1.0 + ROUNDING)))
+        most = float(self.until(np.array(end - start))) * (1.0 + ROUNDING)
+        if most >= _DOSES_MOST:
+            raise ModelError(
+                f"Vaccination: dose_rate gives {most:.3g} doses until the last time; expected "
+                "fewer than 2^53, or no dose_rate, which vaccinates all at once"
+            )
+        self.most = int(most)
 
     def until(self, time: np.ndarray) -> np.ndarray:
         """The integral of the rate up to a time."""

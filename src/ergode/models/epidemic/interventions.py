@@ -171,6 +171,14 @@ def _is_cumulative(trigger: Trigger) -> bool:
     return trigger.counted == (CASES,) and trigger.window is None
 
 
+def _check_names(one: Intervention | Importation) -> None:
+    """Refuse compartments and attributes that are not one name each."""
+    for name in ("compartment", "instead", "among"):
+        value = getattr(one, name, None)
+        if value is not None or (name == "compartment" and hasattr(one, name)):
+            check_text(type(one).__name__, name, value)
+
+
 @dataclass(frozen=True)
 class Intervention:
     """Base class of all interventions.
@@ -190,6 +198,7 @@ class Intervention:
 
     def _check(self, **bounds: tuple[float, float]) -> None:
         owner = type(self).__name__
+        _check_names(self)
         for name in ("start", "stop"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, Trigger):
@@ -427,6 +436,7 @@ class Capacity(Intervention):
     priority: str | ByAttribute | None = None
 
     def __post_init__(self) -> None:
+        _check_names(self)
         places = self.places
         if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:
             raise ModelError(f"Capacity: places is {places!r}; expected a whole number, 1 or more")
@@ -445,7 +455,8 @@ class Capacity(Intervention):
             )
         full = Trigger(self.compartment, int(places))
         free = Trigger(self.compartment, int(places), below=True)
-        if (self.start, self.stop) not in ((None, None), (full, free)):
+        given = [one for one in (self.start, self.stop) if one is not None]
+        if given and (not all(isinstance(one, Trigger) for one in given) or given != [full, free]):
             raise ModelError(
                 "Capacity: expected no start and no stop; it acts while all places are taken"
             )
@@ -490,6 +501,7 @@ class Importation:
     stop: Moment = math.inf
 
     def __post_init__(self) -> None:
+        _check_names(self)
         if (self.rate is None) == (self.times is None):
             raise ModelError("Importation: expected either a rate or times")
         if self.rate is not None:
