@@ -419,6 +419,41 @@ def test_effects_with_two_delays_that_depend_on_the_state(options, error):
     np.testing.assert_allclose(found["state"][-1], [0.17386666, 0.18148876], atol=error)
 
 
+def twice(t, y, yd, p):
+    return -1.0, yd[0], yd[1]
+
+
+def swinging_lag(t, y, p):
+    return 1.5 + p[0] * math.sin(p[1] * t)
+
+
+def tent(t):
+    return t, 0.0, 0.0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("options", [{"method": "dop853"}, {"method": "rk4", "step": 0.01}])
+def test_two_delays_move_back_and_forth_over_breaking_points(options):
+    """x is -|t|: both sums are the integral of -|t - lag|, which has breaking points at all times.
+
+    The second delay stayed behind where both move back. Pieces between two breaking points are
+    as short as 1e-9, and polynomials of these were extrapolated.
+    """
+    both = [("x", ergode.Delay(swinging_lag, least=0.1, most=3.0))] * 2
+    speeds = np.array([[1.2, 3.0], [1.39, 9.0], [0.5, 2.0]])
+    found = ergode.trajectories.integrate(
+        ergode.VectorField(twice, ["x", "first", "second"], ["size", "speed"], delays=both),
+        times=[0, 8], initial={"x": 0.0, "first": 0.0, "second": 0.0}, history=tent, device="cpu",
+        parameters={"size": speeds[:, 0], "speed": speeds[:, 1]}, **options,
+    )  # fmt: skip
+    assert (found["status"] == Status.DONE).all()
+    times = np.linspace(0, 8, 400_001)[:, None]
+    delayed = times - 1.5 - speeds[:, 0] * np.sin(speeds[:, 1] * times)
+    exact = np.trapezoid(-np.abs(delayed), dx=2e-5, axis=0)
+    np.testing.assert_allclose(found["state"][:, -1, 1], exact, atol=1e-6)
+    np.testing.assert_allclose(found["state"][:, -1, 2], exact, atol=1e-6)
+
+
 def test_more_breakpoints_than_are_kept_at_first():
     """A trajectory that is kicked 48 times within its delay was flagged; now it is exact."""
     echo = ergode.VectorField(

@@ -342,7 +342,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
         t2, y2, f2 = t1, y1, f1
-        ended, which = False, -1
+        ended, which = False, np.int64(-1)
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
             t2, y2, f2, y1, f1, g1, cursor, which, ended = settle(

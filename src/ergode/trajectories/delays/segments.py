@@ -50,7 +50,9 @@ from ergode.trajectories.steppers.equations import (
     INFINITY,
     LOOKS_UP,
     PLACES,
+    VARIABLES,
     delayed,
+    derivative,
     polynomial,
     slope,
 )
@@ -74,6 +76,8 @@ WHOLES = 5
 # variable value and slope before, value and slope after.
 
 _SMOOTH = 5  # jumps of derivatives above this order are ignored
+_SOON = 1e-6  # fraction of a cell after which the direction of a delay is seen
+_REACH = 8.0  # beyond so many lengths of a piece, its polynomial is not extrapolated
 _FAR = 2.0  # position of the next point, in the coordinate of the cell before
 # Largest error of a polynomial within a cell, relative to its error at the next point.
 _PART = 1.0 / 243.0
@@ -472,8 +476,8 @@ def looked_up(t, y, history, p):
 def _look_up(d, s, stored):
     """History at the time `s`, limited to the smooth piece between two breakpoints.
 
-    Beyond a breakpoint that has not been passed, the polynomial is extrapolated.  Outside the
-    ring, `s` is read from the nearest cell in it.
+    Beyond a breakpoint that has not been passed, the polynomial is extrapolated; far from a short
+    piece, linearly.  Outside the ring, `s` is read from the nearest cell in it.
     """
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     period, origin, width = stored.period, stored.origin, stored.width
@@ -493,7 +497,12 @@ def _look_up(d, s, stored):
     # On CUDA `math.floor` returns a float.
     cell = np.int64(math.floor(x))
     begin, end, c = piece(d, cell, stored)
-    return polynomial((s - begin) / (end - begin), c)
+    x = (s - begin) / (end - begin)
+    near_by = min(max(x, real(-_REACH)), real(_REACH))
+    value = polynomial(near_by, c)
+    if x != near_by:
+        value = value + (x - near_by) * derivative(near_by, c)
+    return value
 
 
 def edges(t, y, history, p):
@@ -514,28 +523,40 @@ def _edge(d, s, stored):
 
 
 def pass_edge(edge, t, y, f, history, p):
-    """Continue after delay number `edge` has passed a breakpoint; returns the slope."""
+    """Continue after delay number `edge` has passed a breakpoint; returns the slope.
+
+    Other delays may have passed one at this time.
+    """
     breakpoints, whole, me = history.breakpoints, history.whole, history.me
     near = near_to(t, history.origin, history.width)
+    size, made = breakpoints.shape[0], whole[MADE, me]
+    soon = real(_SOON) * history.width
     lags = lags_of(t, y, p)
+    later = lags_of(t + soon, tuple(y[i] + soon * f[i] for i in range(VARIABLES)), p)
     level = _SMOOTH + 1
     for d in unroll(range(len(PLACES))):
+        row = READ + len(PLACES) + d
         s = t - real(lags[d])
-        following = whole[READ + len(PLACES) + d, me]
-        off = near
-        if d == edge:  # the nearer breakpoint, since the time of an event has an error
-            off = real(INFINITY)
-            if following > 0:
-                off = abs(s - breakpoints[(following - 1) % breakpoints.shape[0], 0, me])
-        if (
-            following < whole[MADE, me]
-            and breakpoints[following % breakpoints.shape[0], 0, me] - s <= off
-        ):
-            level = min(level, int(breakpoints[following % breakpoints.shape[0], 1, me]) + 1)
-            whole[READ + len(PLACES) + d, me] = following + 1
-        elif d == edge and following > 0:  # the delayed time moves backwards over the breakpoint
-            level = min(level, int(breakpoints[(following - 1) % breakpoints.shape[0], 1, me]) + 1)
+        # At a breakpoint, the delayed time leaves its piece in the direction in which it moves.
+        ahead = real(lags[d]) - real(later[d]) + soon >= 0.0
+        beyond, short = (near, -near) if ahead else (-near, near)
+        begun = whole[row, me]
+        while whole[row, me] < made and breakpoints[whole[row, me] % size, 0, me] <= s + beyond:
+            level = min(level, int(breakpoints[whole[row, me] % size, 1, me]) + 1)
+            whole[row, me] += 1
+        while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s - short:
+            level = min(level, int(breakpoints[(whole[row, me] - 1) % size, 1, me]) + 1)
             _step_back(d, history)
+        if d == edge and whole[row, me] == begun:  # the time of an event has an error
+            nearest = real(INFINITY)
+            if begun > 0:
+                nearest = abs(s - breakpoints[(begun - 1) % size, 0, me])
+            if begun < made and breakpoints[begun % size, 0, me] - s <= nearest:
+                level = min(level, int(breakpoints[begun % size, 1, me]) + 1)
+                whole[row, me] += 1
+            elif begun > 0:
+                level = min(level, int(breakpoints[(begun - 1) % size, 1, me]) + 1)
+                _step_back(d, history)
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     if level <= _SMOOTH:
         make_breakpoint(t, level, y, f, y, f1, history)
