@@ -76,7 +76,6 @@ WHOLES = 5
 # variable value and slope before, value and slope after.
 
 _SMOOTH = 5  # jumps of derivatives above this order are ignored
-_SOON = 1e-6  # fraction of a cell after which the direction of a delay is seen
 _REACH = 8.0  # beyond so many lengths of a piece, its polynomial is not extrapolated
 _FAR = 2.0  # position of the next point, in the coordinate of the cell before
 # Largest error of a polynomial within a cell, relative to its error at the next point.
@@ -281,7 +280,7 @@ def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
     else:
         if LOOKS_UP:
             # The delays follow the state, and may have jumped over breakpoints.
-            find_pieces(t, y1, p, stored)
+            find_pieces(t, y1, f1, p, stored)
             f1 = slope(t, y1, looked_up(t, y1, history, p), p)
             found = gaps_here(t, y1, history, p)
             g1 = tuple(
@@ -523,72 +522,73 @@ def _edge(d, s, stored):
 
 
 def pass_edge(edge, t, y, f, history, p):
-    """Continue after delay number `edge` has passed a breakpoint; returns the slope.
-
-    Other delays may have passed one at this time.
-    """
+    """Continue after delay number `edge` has passed a breakpoint; returns the slope."""
     breakpoints, whole, me = history.breakpoints, history.whole, history.me
-    near = near_to(t, history.origin, history.width)
-    size, made = breakpoints.shape[0], whole[MADE, me]
-    soon = real(_SOON) * history.width
-    lags = lags_of(t, y, p)
-    later = lags_of(t + soon, tuple(y[i] + soon * f[i] for i in range(VARIABLES)), p)
-    level = _SMOOTH + 1
-    for d in unroll(range(len(PLACES))):
-        row = READ + len(PLACES) + d
-        s = t - real(lags[d])
-        # At a breakpoint, the delayed time leaves its piece in the direction in which it moves.
-        ahead = real(lags[d]) - real(later[d]) + soon >= 0.0
-        beyond, short = (near, -near) if ahead else (-near, near)
-        begun = whole[row, me]
-        while whole[row, me] < made and breakpoints[whole[row, me] % size, 0, me] <= s + beyond:
-            level = min(level, int(breakpoints[whole[row, me] % size, 1, me]) + 1)
-            whole[row, me] += 1
-        while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s - short:
-            level = min(level, int(breakpoints[(whole[row, me] - 1) % size, 1, me]) + 1)
-            _step_back(d, history)
-        if d == edge and whole[row, me] == begun:  # the time of an event has an error
-            nearest = real(INFINITY)
-            if begun > 0:
-                nearest = abs(s - breakpoints[(begun - 1) % size, 0, me])
-            if begun < made and breakpoints[begun % size, 0, me] - s <= nearest:
-                level = min(level, int(breakpoints[begun % size, 1, me]) + 1)
-                whole[row, me] += 1
-            elif begun > 0:
-                level = min(level, int(breakpoints[(begun - 1) % size, 1, me]) + 1)
-                _step_back(d, history)
+    size = breakpoints.shape[0]
+    row = READ + len(PLACES) + edge
+    following = whole[row, me]
+    level = find_pieces(t, y, f, p, history)
+    if whole[row, me] == following:  # the time of an event has an error
+        lags = lags_of(t, y, p)
+        s, nearest = t, real(INFINITY)
+        for d in unroll(range(len(PLACES))):
+            s = t - real(lags[d]) if d == edge else s
+        if following > 0:
+            nearest = abs(s - breakpoints[(following - 1) % size, 0, me])
+        if following < whole[MADE, me] and breakpoints[following % size, 0, me] - s <= nearest:
+            level = min(level, _step_forward(edge, history))
+        elif following > 0:
+            level = min(level, _step_back(edge, history))
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     if level <= _SMOOTH:
         make_breakpoint(t, level, y, f, y, f1, history)
     return f1
 
 
-def find_pieces(t, y, p, stored):
-    """Find the smooth piece of the history that every delay reads after the state has jumped."""
+def find_pieces(t, y, f, p, stored):
+    """Find the smooth piece of the history that every delay reads from now on.
+
+    Returns the order of the first derivative that jumps.
+    """
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     near = near_to(t, stored.origin, stored.width)
+    size, made = breakpoints.shape[0], whole[MADE, me]
+    soon = t + 64.0 * math.sqrt(EPSILON) * stored.width
+    apart = soon - t
     lags = lags_of(t, y, p)
-    size = breakpoints.shape[0]
+    later = lags_of(soon, tuple(fma(apart, f[i], y[i]) for i in range(VARIABLES)), p)
+    level = _SMOOTH + 1
     for d in unroll(range(len(PLACES))):
-        s = t - real(lags[d])
         row = READ + len(PLACES) + d
-        while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s + near:
-            _step_back(d, stored)
-        while (
-            whole[row, me] < whole[MADE, me]
-            and breakpoints[whole[row, me] % size, 0, me] <= s + near
-        ):
-            whole[row, me] += 1
+        # At a breakpoint, the delayed time is in the piece to which it moves.
+        ahead = real(lags[d]) - real(later[d]) + apart >= 0.0
+        s = t - real(lags[d]) + (near if ahead else -near)
+        while whole[row, me] < made and breakpoints[whole[row, me] % size, 0, me] <= s:
+            level = min(level, _step_forward(d, stored))
+        while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s:
+            level = min(level, _step_back(d, stored))
+    return level
+
+
+def _step_forward(d, stored):
+    """Let delay `d` read the next piece; returns the order of the derivative that jumps."""
+    whole, me = stored.whole, stored.me
+    row = READ + len(PLACES) + d
+    k = whole[row, me] % stored.breakpoints.shape[0]
+    whole[row, me] += 1
+    return int(stored.breakpoints[k, 1, me]) + 1
 
 
 def _step_back(d, stored):
-    """Let delay `d` read the piece before the present one."""
+    """`_step_forward` to the piece before the present one."""
     whole, me = stored.whole, stored.me
     row = READ + len(PLACES) + d
     whole[row, me] -= 1
+    k = whole[row, me] % stored.breakpoints.shape[0]
     # The breakpoint before this piece may have been overwritten.
     if 0 < whole[row, me] <= whole[MADE, me] - stored.breakpoints.shape[0]:
         whole[LOST, me] = 1
+    return int(stored.breakpoints[k, 1, me]) + 1
 
 
 def outside(t, y, p, frame, me):
