@@ -31,7 +31,7 @@ def epidemics(large: bool) -> Callable[..., Any]:
     )
     return partial(
         ergode.epidemics.simulate, model, contacts, initial={"I": 100}, times=range(121), seed=1,
-        replicates=4_000 if large else 64,
+        replicates=8_000 if large else 64,
     )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def stochastic(large: bool) -> Callable[..., Any]:
     )
     return partial(
         ergode.stochastic.simulate, network, times=range(101), seed=1, output="statistics",
-        replicates=1_000_000 if large else 2_000,
+        replicates=6_000_000 if large else 2_000,
     )  # fmt: skip
 
 
@@ -57,32 +57,27 @@ def trajectories(large: bool) -> Callable[..., Any]:
     field = ergode.field_from_equations(
         {"x": "10 * (y - x)", "y": "x * (r - z) - y", "z": "x * y - 8 / 3 * z"}
     )
-    size = 20_000_000 if large else 100_000
+    size = 10_000_000 if large else 100_000
     return partial(
-        ergode.trajectories.integrate, field, times=[0.0, 20.0], method="tsit5", rtol=1e-6,
+        ergode.trajectories.integrate, field, times=[0.0, 100.0 if large else 20.0], method="tsit5", rtol=1e-6,
         initial={"x": 1.0, "y": 1.0, "z": 20.0}, parameters={"r": np.linspace(20, 30, size)},
     )  # fmt: skip
 
 
 def kinetics(large: bool) -> Callable[..., Any]:
-    """Robertson's reactions in many zones."""
-    network = ergode.ReactionNetwork(
-        {"A": 1, "B": 0, "C": 0},
-        [
-            ergode.Reaction("A -> B", rate_constant=0.04),
-            ergode.Reaction("2 B -> B + C", rate_constant=3e7),
-            ergode.Reaction("B + C -> A + C", rate_constant=1e4),
-        ],
-    )
-    size = 20_000_000 if large else 50_000
+    """Zones of a Type Ia supernova that heat themselves; of 13 nuclei on a CPU."""
+    nuclei = "he4 c12 o16 ne20 mg24 si28 s32 ar36 ca40 ti44 cr48 fe52 ni56".split()
+    network = ergode.balanced(ergode.read_reaclib(nuclei))
+    size = 300_000 if large else 500
     return partial(
-        ergode.kinetics.integrate, network, times=[0.0, 1e4],
-        initial={"A": np.geomspace(1e-3, 1.0, size)},
+        ergode.kinetics.integrate, network, times=[0.0, 1.0], density=1e7,
+        temperature=np.linspace(2e9, 4e9, size), initial={"c12": 0.5, "o16": 0.5},
+        heating="constant-volume",
     )  # fmt: skip
 
 
 def density(large: bool) -> Callable[..., Any]:
-    """A bank of filters of the Lorenz system."""
+    """A bank of filters of the Lorenz system, by its moments."""
     field = ergode.field_from_equations(
         {"x": "4 * (y - x)", "y": "x * (48 - z) - y", "z": "x * y - z"}
     )
@@ -90,7 +85,7 @@ def density(large: bool) -> Callable[..., Any]:
     means = np.random.default_rng(1).normal([-11.5, -10.0, 9.5], 0.5, (size, 3))
     return partial(
         ergode.density.propagate, field, ergode.Gaussian(means, [1.0, 1.0, 1.0]),
-        times=[0.0, 0.5], width=0.5, threshold=5e-6,
+        times=[0.0, 1.0], width=0.5, threshold=5e-6, keep="none",
     )  # fmt: skip
 
 
