@@ -93,6 +93,13 @@ class SumsByPoint:
         self.count[points] += chunk["counts"]
         self._sums.add(chunk["sums"], chunk["squares_low"], chunk["squares_high"], points)
 
+    def exact(self) -> dict[str, np.ndarray]:
+        """The sums [point, time, species], by name."""
+        sums = self._sums
+        return {
+            "sum": sums.sums, "squares_low": sums.squares_low, "squares_high": sums.squares_high,
+        }  # fmt: skip
+
     def mean(self) -> np.ndarray:
         """Mean [point, time, species]; NaN where there is no realization."""
         return self._sums.mean(self.count[:, :, None])

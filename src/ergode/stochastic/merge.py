@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,19 +48,32 @@ def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
             f"output='statistics' of {what} sums real numbers, which depends on the parts; "
             "executor, store, chunk and several devices need output='trajectories'"
         )
-    return Merge({"output": "trajectories"}, statistics)
+    return Merge({"output": "sums"}, _statistics)
 
 
 def merge_of_space(arguments: Mapping[str, Any]) -> Merge | None:
     """As `merge_of`, for realizations in space."""
     if arguments["output"] != "statistics":
         return None
-    return Merge({"output": "trajectories"}, partial(statistics, output="space-statistics"))
+    return Merge({"output": "trajectories"}, _statistics_of_space)
 
 
-def statistics(
-    found: Iterable[xarray.Dataset], replicates: int, output: str = "statistics"
-) -> xarray.Dataset:
+def _statistics(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
+    """Means and variances from the exact sums of parts."""
+    ended: list[xarray.Dataset] = []
+    for part in found:
+        like = part["sum"]
+        if not ended:
+            sums, count = ExactSums(like.shape), np.zeros(like.shape[:-1], np.int64)
+        sums.add(*(part[name].values for name in ("sum", "squares_low", "squares_high")))
+        count += part["count"].values
+        ended.append(part[_OF_REALIZATIONS].load())
+    together = ended[0] if len(ended) == 1 else parts.concat(ended)
+    values = moments(sums, count) | {"count": count}
+    return _dataset("statistics", values, like, together, _before(like, "time")[0])
+
+
+def _statistics_of_space(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
     """Means and variances from the amounts of parts."""
     ended: list[xarray.Dataset] = []
     for part in found:
@@ -82,7 +94,7 @@ def statistics(
     together = ended[0] if len(ended) == 1 else parts.concat(ended)
     values_of = moments(sums, count) | {"count": count}
     places = [str(dim) for dim in amounts.dims[len(swept) + 3 :]]
-    return _dataset(output, values_of, amounts, together, swept, places)
+    return _dataset("space-statistics", values_of, amounts, together, swept, places)
 
 
 def moments(sums: ExactSums, count: np.ndarray) -> dict[str, np.ndarray]:

@@ -47,6 +47,12 @@ _VARIABLES = {
         Variable("value_mean", _RULE, "float64", "1", "mean of a rule's value", True),
         Variable("value_variance", _RULE, "float64", "1", "variance of a rule's value", True),
     ],
+    "sums": [
+        Variable("sum", _MOMENT, "int64", "1", "sum of the amount over realizations"),
+        Variable("squares_low", _MOMENT, "int64", "1", "sum of the low halves of its square"),
+        Variable("squares_high", _MOMENT, "int64", "1", "sum of the high halves of its square"),
+        Variable("count", (SWEPT, "time"), "int64", "1", "realizations that reached this time"),
+    ],
     "histogram": [
         Variable(
             "histogram", (*_MOMENT, "bin"), "int64", "1", "realizations with an amount in a bin"
@@ -254,6 +260,15 @@ class Statistics(Collector):
         return "statistics", found, {"rule": self.names}
 
 
+class Sums(Statistics):
+    """Exact sums over realizations, of which statistics of parts are made (see `merge`)."""
+
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        shape = (*self.layout.shape, self.grid.size)
+        found = {name: one.reshape(*shape, -1) for name, one in self._sums.exact().items()}
+        return "sums", found | {"count": self._sums.count.reshape(shape)}, {}
+
+
 class Histogram(Collector):
     """Number of realizations with an amount in each bin."""
 
@@ -412,6 +427,7 @@ OUTPUTS = {
     "first-passage": Kind(FirstPassage, over_time=False, needs_stop=True),
     "events": Kind(Events, over_time=False),
 }
+_OF_PARTS = {"sums": Kind(Sums)}
 
 
 def kind(output: str) -> Kind:
@@ -419,6 +435,8 @@ def kind(output: str) -> Kind:
 
     Raises a PlanError if the name is unknown.
     """
+    if output in _OF_PARTS:
+        return _OF_PARTS[output]
     choice("output", output, OUTPUTS)
     return OUTPUTS[output]
 
