@@ -338,29 +338,33 @@ def change_lag(t, y, yd, p):
 
 
 INSIDE = {"method": "dop853", "observables": [Mean("sum")], "dense_output": True}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"method": "rk4", "step": 0.05}, pytest.param(INSIDE, marks=pytest.mark.exhaustive)],
-    ids=["rk4", "dop853"],
+OWN_LAG = ergode.VectorField(
+    sum_of_own_past, ["lag", "sum"], delays=[("lag", ergode.Delay(own_lag, 0.5, 3.0))]
 )
-def test_an_effect_moves_a_delay_over_breaking_points(options):
-    # The delayed time jumps from 1 back to -0.5 at time 2, over the end of the history, and from
-    # 1.5 to 3 at time 4, over the first event. The extra stages of the dense output of "dop853"
-    # must read the history as the step has done.
-    field = ergode.VectorField(
-        sum_of_own_past, ["lag", "sum"], delays=[("lag", ergode.Delay(own_lag, 0.5, 3.0))]
-    )
-    times = np.linspace(0.0, 5.0, 101)
-    found = ergode.trajectories.integrate(
-        field, times=times, initial={"lag": 0.0, "sum": 0.0}, history=rise, device="cpu",
-        events=[ZeroCrossing(two_or_four, effect=change_lag)], **options,
-    )  # fmt: skip
+CHANGES = ZeroCrossing(two_or_four, effect=change_lag)
+
+
+def sum_of_jumping_past():
+    """At steps of 1e-4. The delayed time jumps from 1 to -0.5 at time 2, from 1.5 to 3 at 4."""
     fine = np.linspace(0.0, 5.0, 50_001)
     middle = 0.5 * (fine[1:] + fine[:-1])
     delayed = middle - np.where((middle > 2) & (middle < 4), 2.5, 1.0)
-    exact = np.r_[0.0, np.cumsum(1e-4 * np.where(delayed < 0, delayed, 1.5 * (delayed > 2)))]
+    return np.r_[0.0, np.cumsum(1e-4 * np.where(delayed < 0, delayed, 1.5 * (delayed > 2)))]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "options", [{"method": "rk4", "step": 0.05}, INSIDE], ids=["rk4", "dop853"]
+)
+def test_an_effect_moves_a_delay_over_breaking_points(options):
+    # The delayed time jumps back over the end of the history, and later ahead over the first event.
+    # The extra stages of the dense output of "dop853" must read the history as the step has done.
+    times = np.linspace(0.0, 5.0, 101)
+    found = ergode.trajectories.integrate(
+        OWN_LAG, times=times, initial={"lag": 0.0, "sum": 0.0}, history=rise, device="cpu",
+        events=[CHANGES], **options,
+    )  # fmt: skip
+    exact = sum_of_jumping_past()
     assert found["status"] == Status.DONE
     np.testing.assert_allclose(found["state"][:, 1], exact[::500], atol=1e-8)
     if "dense_output" in options:
@@ -545,18 +549,26 @@ def _as_python(free, method, run_as_python, times=TIMES):
         powers = METHODS[method].powers
         options |= {"events": [ZeroCrossing(level, -1)], "recorded": 1, "step_log": 500,
                     "powers": powers}  # fmt: skip
-    control = control_of(options)
+    found = _text_run(
+        FIELD, METHODS[method], control_of(options), known, times, (initial, parameters),
+        run_as_python,
+    )  # fmt: skip
+    assert found[-1].shared == (not free)
+    return found
+
+
+def _text_run(field, method, control, known, times, given, run_as_python):
+    initial, parameters = given
+    size, count = initial.shape
     runner = Runner(
-        FIELD, METHODS[method], control, times=times, device=resolve("cpu:1"),
-        precision="float64", history=known,
+        field, method, control, times=times, device=resolve("cpu:1"), precision="float64",
+        history=known,
     )  # fmt: skip
     plan = runner.plan(parameters, 1 / 20)
-    assert plan.shared == (not free)
     kernel = kernels.cuda_kernel(
-        integrate_cuda,
-        bindings=bindings_of(FIELD, METHODS[method], control, "float64", known, plan.shared),
+        integrate_cuda, bindings=bindings_of(field, method, control, "float64", known, plan.shared)
     )
-    outcome = Outcome.empty(times.size, 1, control, count, "float64")
+    outcome = Outcome.empty(times.size, size, control, count, "float64")
     storage = Storage(
         *(np.full(shape, -1 if number == 2 else np.nan, int if number == 2 else float)
           for number, shape in enumerate(runner.storage_shapes(plan, count)))
@@ -564,6 +576,19 @@ def _as_python(free, method, run_as_python, times=TIMES):
     run = runner.arguments(initial, parameters, plan, np.inf, np.arange(count))
     run_as_python(kernel, count + 1, run, outcome.arrays(), storage)
     return kernel, run, outcome, storage, runner, plan
+
+
+def test_an_effect_moves_a_delay_in_the_kernel_run_as_python(run_as_python):
+    """As `test_an_effect_moves_a_delay_over_breaking_points`, without a compiler."""
+    initial, times = np.zeros((2, 1)), np.linspace(0.0, 5.0, 11)
+    rows = dict(zip(OWN_LAG.variables, initial, strict=True))
+    known = initial_history(OWN_LAG, rise, 0.0, rows, 1)
+    control = control_of({"step": 0.05, "events": [CHANGES]})
+    outcome = _text_run(
+        OWN_LAG, METHODS["rk4"], control, known, times, (initial, np.zeros((0, 1))), run_as_python
+    )[2]
+    np.testing.assert_array_equal(outcome.status, Status.DONE)
+    np.testing.assert_allclose(outcome.states[:, 1, 0], sum_of_jumping_past()[::5_000], atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["tsit5", "rodas5p"])

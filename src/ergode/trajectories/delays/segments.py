@@ -529,16 +529,15 @@ def pass_edge(edge, t, y, f, history, p):
     following = whole[row, me]
     level = find_pieces(t, y, f, p, history)
     if whole[row, me] == following:  # the time of an event has an error
-        lags = lags_of(t, y, p)
-        s, nearest = t, real(INFINITY)
+        lags, s = lags_of(t, y, p), t
         for d in unroll(range(len(PLACES))):
             s = t - real(lags[d]) if d == edge else s
-        if following > 0:
-            nearest = abs(s - breakpoints[(following - 1) % size, 0, me])
-        if following < whole[MADE, me] and breakpoints[following % size, 0, me] - s <= nearest:
-            level = min(level, _step_forward(edge, history))
+        before = abs(s - breakpoints[(following - 1) % size, 0, me])
+        after = breakpoints[following % size, 0, me] - s
+        if following < whole[MADE, me] and (following == 0 or after <= before):
+            level = min(level, _next_piece(edge, 1, history))
         elif following > 0:
-            level = min(level, _step_back(edge, history))
+            level = min(level, _next_piece(edge, -1, history))
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     if level <= _SMOOTH:
         make_breakpoint(t, level, y, f, y, f1, history)
@@ -564,31 +563,25 @@ def find_pieces(t, y, f, p, stored):
         ahead = real(lags[d]) - real(later[d]) + apart >= 0.0
         s = t - real(lags[d]) + (near if ahead else -near)
         while whole[row, me] < made and breakpoints[whole[row, me] % size, 0, me] <= s:
-            level = min(level, _step_forward(d, stored))
+            level = min(level, _next_piece(d, 1, stored))
         while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s:
-            level = min(level, _step_back(d, stored))
+            level = min(level, _next_piece(d, -1, stored))
     return level
 
 
-def _step_forward(d, stored):
-    """Let delay `d` read the next piece; returns the order of the derivative that jumps."""
-    whole, me = stored.whole, stored.me
-    row = READ + len(PLACES) + d
-    k = whole[row, me] % stored.breakpoints.shape[0]
-    whole[row, me] += 1
-    return int(stored.breakpoints[k, 1, me]) + 1
+def _next_piece(d, way, stored):
+    """Let delay `d` read the next piece of the history, or the one before if `way` is -1.
 
-
-def _step_back(d, stored):
-    """`_step_forward` to the piece before the present one."""
-    whole, me = stored.whole, stored.me
+    Returns the order of the derivative that jumps between both.
+    """
+    whole, me, size = stored.whole, stored.me, stored.breakpoints.shape[0]
     row = READ + len(PLACES) + d
-    whole[row, me] -= 1
-    k = whole[row, me] % stored.breakpoints.shape[0]
-    # The breakpoint before this piece may have been overwritten.
-    if 0 < whole[row, me] <= whole[MADE, me] - stored.breakpoints.shape[0]:
+    passed = min(whole[row, me], whole[row, me] + way)
+    whole[row, me] += way
+    # The breakpoint before the piece may have been overwritten.
+    if 0 < whole[row, me] <= whole[MADE, me] - size:
         whole[LOST, me] = 1
-    return int(stored.breakpoints[k, 1, me]) + 1
+    return int(stored.breakpoints[passed % size, 1, me]) + 1
 
 
 def outside(t, y, p, frame, me):
