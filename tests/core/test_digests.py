@@ -70,6 +70,15 @@ def test_every_argument_travels(monkeypatch):
     assert changed == {"field", "history", "matter", "function"}
 
 
+def test_a_name_inside_and_outside_of_a_comprehension(monkeypatch):
+    def position(y, t, p):
+        return (sum([2.0 * SHIFT for SHIFT in (0.1, 0.2)]) + SHIFT,)
+
+    before = digest_of(position)
+    monkeypatch.setitem(globals(), "SHIFT", 0.5)
+    assert digest_of(position) != before
+
+
 def test_names_of_parameters_and_locals_are_not_those_outside(monkeypatch):
     """As in a notebook, where ``y`` or ``t`` is whatever was computed last."""
 

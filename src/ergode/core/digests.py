@@ -112,8 +112,9 @@ class _Digest:
         else:
             tree.name = "formula"
             # A parameter or a local variable is not the value outside that has its name.
-            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            names -= {*function.__code__.co_varnames}
+            # From Python 3.12 on, a name in a comprehension is a local variable beside one outside.
+            local = {*function.__code__.co_varnames} - names
+            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - local
             body = ast.unparse(tree)
         outside = {name: outer_value(function, name) for name in sorted(names)}
         used = {name: one[0] for name, one in outside.items() if one}
