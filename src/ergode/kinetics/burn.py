@@ -102,7 +102,8 @@ def burn(
     Raises
     ------
     ModelError
-        Shapes do not fit, the duration or a limit is negative, or molecules have neutrinos.
+        Shapes do not fit, values are masked, the duration or a limit is negative, or molecules have
+        neutrinos.
     PlanError
         An option is unknown, or device arrays are not contiguous or not float64.
 
@@ -149,6 +150,9 @@ def burn(
     choice("heating", heating, HEATING, error=ModelError)
     chosen, _ = choose(method, auto=False)
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
+    for name, value in given.items():
+        if np.ma.is_masked(value):
+            raise ModelError(f"{name} has masked values; expected the cells to burn, without masks")
     there = [name for name, a in given.items() if foreign.is_on_cuda(a)]
     cells = _shape_of(temperature)
     # Tolerances of cells on a device stay there.
