@@ -218,9 +218,11 @@ def integrate(
         sizes, divided by ``2^order - 1``. Trajectories that do not reach the bound have the status
         ``INACCURATE``.
     atol : float, array_like, shape [variable_count], or mapping of str to float, optional
-        Absolute tolerance; default 1e-9. A list gives one to each variable, ``[1e-9, 1e-3]``; a
-        mapping to some, ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array
-        it is a number or an array of its shape.
+        Absolute tolerance [unit of the variable]; default 1e-9 in any unit. A variable that stays
+        below 1e-3 needs a smaller one for a relative error of 1e-6; one below 1e-9 is not resolved
+        by the default. A list gives one to each variable, ``[1e-9, 1e-3]``; a mapping to some,
+        ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array it is a number or
+        an array of its shape.
     events : sequence of ZeroCrossing
         Events to count, record, act on or stop at. Two crossings within one step are found if the
         event function is nearly polynomial there, as for thresholds of variables. If the function
