@@ -59,14 +59,18 @@ def trajectories(large: bool) -> Callable[..., Any]:
     )
     size = 10_000_000 if large else 100_000
     return partial(
-        ergode.trajectories.integrate, field, times=[0.0, 100.0 if large else 20.0], method="tsit5", rtol=1e-6,
-        initial={"x": 1.0, "y": 1.0, "z": 20.0}, parameters={"r": np.linspace(20, 30, size)},
+        ergode.trajectories.integrate, field, method="tsit5", rtol=1e-6,
+        times=[0.0, 100.0 if large else 20.0], initial={"x": 1.0, "y": 1.0, "z": 20.0},
+        parameters={"r": np.linspace(20, 30, size)},
     )  # fmt: skip
 
 
 def kinetics(large: bool) -> Callable[..., Any]:
     """Zones of a Type Ia supernova that heat themselves; of 13 nuclei on a CPU."""
-    nuclei = "he4 c12 o16 ne20 mg24 si28 s32 ar36 ca40 ti44 cr48 fe52 ni56".split()
+    nuclei = [
+        "he4", "c12", "o16", "ne20", "mg24", "si28", "s32", "ar36", "ca40", "ti44", "cr48", "fe52",
+        "ni56",
+    ]  # fmt: skip
     network = ergode.balanced(ergode.read_reaclib(nuclei))
     size = 300_000 if large else 500
     return partial(

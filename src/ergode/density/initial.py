@@ -54,7 +54,7 @@ _ASKEW = (
     "rotated to the axes of the noise"
 )
 _UNLIKE = (
-    "process_noise is correlated between variables of so different units that a grid cannot be "
+    "process_noise is correlated between variables whose units differ so much that no grid can be "
     "rotated to its axes; use units in which its variances are alike"
 )
 

@@ -55,5 +55,5 @@ def _fits(network: ReactionNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 def _values(sets: np.ndarray, temperature: float) -> np.ndarray:
     t9 = 1e-9 * temperature
     powers = [1.0, 1 / t9, t9 ** (-1 / 3), t9 ** (1 / 3), t9, t9 ** (5 / 3), np.log(t9)]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.exp(sets @ powers))
