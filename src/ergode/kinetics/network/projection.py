@@ -59,7 +59,7 @@ def project(invariants, y, gram, reduced):
     for i in no_unroll(range(first, species_count, stride)):
         y[i] = max(y[i], 0.0)
     _fill(invariants, y, y, gram, reduced, True)
-    worst = _solve(count, gram, True)
+    worst = _solve(count, gram)
     for i in no_unroll(range(first, species_count, stride)):
         y[i] *= max(1.0 + _combination(invariants, gram, i), 0.0)
     barrier()
@@ -69,7 +69,7 @@ def project(invariants, y, gram, reduced):
 def keep_sums(invariants, y, change, gram, reduced):
     """Take from a change of amounts near `y` what it does to conserved sums.
 
-    Returns the largest such change, relative to the sum. Ends in a barrier.
+    Returns the largest such change, relative to the terms of the sum. Ends in a barrier.
 
     Where huge rates cancel, the sums are all but free in the linear system of a step. The
     correction goes along `y` times the weights, as in `project`. In an equilibrium these are the
@@ -77,7 +77,7 @@ def keep_sums(invariants, y, change, gram, reduced):
     """
     barrier()
     _fill(invariants, y, change, gram, reduced, False)
-    worst = _solve(invariants.shape[0], gram, False)
+    worst = _solve(invariants.shape[0], gram)
     for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
         change[i] += y[i] * _combination(invariants, gram, i)
     barrier()
@@ -85,7 +85,7 @@ def keep_sums(invariants, y, change, gram, reduced):
 
 
 def _fill(invariants, y, change, gram, reduced, restores):
-    """Fill the rows of `gram`: weights by `y`, sums of `change`; ends in a barrier."""
+    """Fill the rows of `gram`: weights and scales by `y`, sums of `change`; ends in a barrier."""
     first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape
     width = count + 2
@@ -97,9 +97,11 @@ def _fill(invariants, y, change, gram, reduced, restores):
             for i in no_unroll(range(first, species_count, stride)):
                 if other < count:
                     term = invariants[k, i] * y[i] * invariants[other, i]
-                else:
+                elif other == count:
                     term = invariants[k, i] * change[i]
-                part += abs(term) if other > count else term
+                else:
+                    term = abs(invariants[k, i] * y[i])
+                part += term
             part = total_of(part, reduced, turn & 1)
             turn += 1
             if first == 0:
@@ -111,14 +113,14 @@ def _fill(invariants, y, change, gram, reduced, restores):
     barrier()
 
 
-def _solve(count, gram, restores):
+def _solve(count, gram):
     """Replace the defects in `gram` by the multipliers of the weights; ends in a barrier.
 
-    Returns the largest defect, relative to its scale or to the sum to keep.
+    Returns the largest defect, relative to its scale.
     """
     width, worst = count + 2, 0.0
     for k in no_unroll(range(count)):
-        scale = gram[k * width + count + 1] if restores else abs(gram[count * width + k])
+        scale = gram[k * width + count + 1]
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
     barrier()
