@@ -65,7 +65,7 @@ def test_what_cannot_burn(fern, cells):
 
     assert "mass_fraction has shape (2, 3, 149)" in message(mass_fraction=x[..., 1:])
     assert "duration is -1" in message(duration=-1)
-    masked = np.ma.masked_greater(hot, hot.min())
+    masked = np.ma.masked_inside(hot, hot.min(), hot.min())
     assert "temperature has masked values" in message(temperature=masked)
     assert "'bdf' is unknown" in message(ergode.PlanError, method="bdf")
     assert "cannot integrate" in message(

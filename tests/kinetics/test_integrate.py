@@ -48,6 +48,7 @@ def test_a_temperature_in_the_wrong_unit_is_told(carbon):
         ({"density": [[1.0]]}, ["density has shape (1, 1)"]),
         ({"density": [1e7, 1e8], "temperature": [1e9] * 3}, ["density has 2", "temperature has 3"]),
         ({"initial": {"12C": -0.1}}, ["'12C' is -0.1 in zone 0"]),
+        ({"initial": {"12C": np.ma.masked_equal([1.0, 0.5], 0.5)}}, ["'12C' is nan in zone 1"]),
         ({"initial": {"c21": 1.0}}, ["'c21'", "did you mean 'c12'?"]),
         ({"initial": {"c12": 1.0, "12C": 1.0}}, ["'c12' twice"]),
         ({"initial": {}}, ["empty in zone 0"]),

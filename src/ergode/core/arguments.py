@@ -125,12 +125,10 @@ def replicate_numbers(value: Any, most: int) -> range:
 def as_numbers(value: Any) -> np.ndarray | None:
     """Real numbers as float64 in their shape; None if `value` is anything else.
 
-    Arrays of a CUDA device are copied to the host. Masked values are NaN.
+    Arrays of a CUDA device are copied to the host.
     NumPy by itself would accept None as NaN, and text and dates as numbers.
     """
     try:
-        if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
-            value = value.astype(np.float64).filled(np.nan)
         found = on_host(value)
         if found.dtype.kind == "O" and all(isinstance(one, Number) for one in found.flat):
             found = found.astype(np.float64)

@@ -49,5 +49,10 @@ def fetched(array: Any) -> np.ndarray:
 
 
 def on_host(array: Any) -> np.ndarray:
-    """The array in host memory: a copy of one on a CUDA device (see `fetched`)."""
+    """The array in host memory: a copy of one on a CUDA device (see `fetched`).
+
+    Masked numbers become NaN.
+    """
+    if np.ma.is_masked(array) and np.asarray(array).dtype.kind in "biuf":
+        array = np.ma.filled(array.astype(np.float64), np.nan)
     return np.asarray(fetched(array) if is_on_cuda(array) else array)

@@ -25,6 +25,7 @@ from ergode.core.compiler.language import option
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve, spans
 from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.foreign import on_host
 from ergode.core.math.random import (
     SEED_CHOICE,
     SEEDING,
@@ -93,7 +94,7 @@ def seeding_of(
             value, age = value.nodes, np.asarray(value.age)
             _check_age(model, name, float(age.max(initial=0.0)))
         if np.ndim(value):
-            ids = _node_ids(name, np.asarray(value), node_count)
+            ids = _node_ids(name, on_host(value), node_count)
             nodes.append(ids)
             ages.append(np.broadcast_to(age, ids.shape))
             places.append(np.full(ids.size, model.index[name], np.int32))

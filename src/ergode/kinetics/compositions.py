@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.core.foreign import on_host
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
 
@@ -28,7 +29,7 @@ def by_zone(name: str, given: Any, more: str = "") -> np.ndarray:
     Raises a ModelError if it is neither.
     """
     try:
-        rows = np.atleast_1d(np.asarray(given, np.float64))
+        rows = np.atleast_1d(np.asarray(on_host(given), np.float64))
     except (TypeError, ValueError, OverflowError):
         expected = (
             f"a number, one for each zone{more}" if more else "a number, or one for each zone"

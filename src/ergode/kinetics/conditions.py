@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import choice
 from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.foreign import on_host
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
@@ -52,8 +53,8 @@ class Trajectory:
     values: np.ndarray
 
     def __init__(self, times: ArrayLike, values: ArrayLike) -> None:
-        grid = np.asarray(times, np.float64)
-        rows = np.asarray(values, np.float64)
+        grid = np.asarray(on_host(times), np.float64)
+        rows = np.asarray(on_host(values), np.float64)
         ascends = grid.ndim == 1 and grid.size > 1 and (np.diff(grid) > 0).all()
         if not ascends or not np.isfinite(grid).all():
             raise ModelError("times of a Trajectory must be two or more finite, ascending numbers")
