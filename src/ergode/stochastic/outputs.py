@@ -435,7 +435,7 @@ def kind(output: str) -> Kind:
 
     Raises a PlanError if the name is unknown.
     """
-    if output in _OF_PARTS:
+    if isinstance(output, str) and output in _OF_PARTS:
         return _OF_PARTS[output]
     choice("output", output, OUTPUTS)
     return OUTPUTS[output]
