@@ -209,8 +209,8 @@ def integrate(
     Warns
     -----
     AccuracyWarning
-        In some zone conserved sums, or the energy with `heating`, are off by more than
-        `conservation_tolerance`; ``error_estimate`` is above ``10 * rtol``; ``"asymptotic"`` steps
+        In some zone conserved sums are off by more than `conservation_tolerance`;
+        ``error_estimate`` is above ``10 * rtol``; ``"asymptotic"`` steps
         have no conserved sum for step-size control; ``"degenerate"`` matter would contain
         electron-positron pairs; or fits of REACLIB grow without bound below 1e7 K.
     FailureWarning

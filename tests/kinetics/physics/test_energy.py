@@ -139,3 +139,31 @@ def test_pairs_that_matter_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         integrate(CARBON, temperature=2e9, density=1e9, **(options | {"times": [0, 1e-15]}))
+
+
+@pytest.mark.parametrize("mode", ["constant-volume", "constant-pressure"])
+@pytest.mark.parametrize(
+    ("heat", "of_a", "of_b"),
+    [(1500, 300, 300), (1500, -300, -300), (1500, 0, 200), (1500, 0, -200), (-1500, 150, -150)],
+)
+def test_enthalpies_that_jump_where_ranges_meet(mode, heat, of_a, of_b):
+    """No heat takes a zone over a jump, and beyond it reactions release what molecules have there.
+
+    The temperature depended on where steps ended, by up to the whole jump at any tolerance.
+    """
+    capacity, sign = 2.5 if mode == "constant-volume" else 3.5, np.sign(heat)
+    species = []
+    for name, start, jump in (("A", 0.0, of_a), ("B", -heat, of_b)):
+        low, high = ((3.5, 0, 0, 0, 0, e, 4.0) for e in (start, start + jump)[::sign])
+        gas = ergode.NasaPolynomials(low, high, 1000.0, {"H": 1})
+        species.append(ergode.Species(name, thermochemistry=gas))
+    network = ergode.ReactionNetwork(species, [ergode.Reaction("A -> B", rate_constant=1.0)])
+    reached = 200.0 * capacity / abs(heat)  # how much has reacted where the ranges meet
+    last = 1000.0 + (1.0 - reached) * (heat + of_a - of_b) / capacity
+    for rtol in (1e-2, 1e-4, 1e-7):
+        found = integrate(
+            network, times=[0, 40.0], temperature=1000.0 - 200.0 * sign, pressure=1e6,
+            initial={"A": 1.0}, heating=mode, rtol=rtol, device="cpu",
+        )  # fmt: skip
+        assert found["temperature"][0, -1].item() == pytest.approx(last, rel=5 * rtol)
+        assert found["step_count"].item() < 500

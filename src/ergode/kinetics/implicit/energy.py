@@ -31,7 +31,7 @@ from ergode.kinetics.physics.equation_of_state import (
     response_at_pressure,
 )
 from ergode.kinetics.physics.neutrinos import neutrino_losses_of
-from ergode.kinetics.physics.rates import energy_of, heat_capacity
+from ergode.kinetics.physics.rates import energy_of, heat_capacity, jump_of
 from ergode.kinetics.tables import NONNEGATIVE, PRESSURE, STIRRED
 from ergode.models.constants import GAS_CONSTANT
 
@@ -79,10 +79,12 @@ def isobar_of(thermo, density, y, reduced):
     return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
 
 
-def energy_at(system, workspace, temperature, density, nuclei, electrons, y):
+def energy_at(system, workspace, start, temperature, density, nuclei, electrons, y):
     """The energy of nuclei without mass excesses [erg/g], and the heat capacity.
 
-    Of molecules, at constant pressure, the enthalpy. Those of formation are in it.
+    Of molecules, at constant pressure, the enthalpy. Those of formation are in it. It has no jump
+    where polynomials meet between the temperature `start` of the step and this one: no heat takes a
+    zone over a jump, however long its steps are.
     """
     thermo, t = system.thermo, temperature
     if not MOLECULES:
@@ -92,7 +94,8 @@ def energy_at(system, workspace, temperature, density, nuclei, electrons, y):
     work = GAS_CONSTANT if HEATING == PRESSURE else 0.0
     energy, capacity = 0.0, 0.0
     for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
-        energy += y[i] * (energy_of(thermo, t, inverse, logarithm, i) + work * t)
+        one = energy_of(thermo, t, inverse, logarithm, i) - jump_of(thermo, start, t, i)
+        energy += y[i] * (one + work * t)
         capacity += y[i] * (heat_capacity(thermo, t, i) + work)
     barrier()
     return total_of(energy, workspace.reduced, 0), total_of(capacity, workspace.reduced, 1)
@@ -122,7 +125,9 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
             return t
     t, low, high = heat.temperature, 0.0, math.inf
     for _ in no_unroll(range(_MOST_ITERATIONS)):
-        energy, capacity = energy_at(system, workspace, t, density, nuclei, electrons, new)
+        energy, capacity = energy_at(
+            system, workspace, heat.temperature, t, density, nuclei, electrons, new
+        )
         step = (target - energy) / (capacity * t)
         if not (capacity > 0.0 and abs(step) < math.inf):
             return math.nan
@@ -130,7 +135,7 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
             low = t
         else:
             high = t
-        # Where polynomials meet, the energy may have a jump, within which no temperature is.
+        # An equation of state of the user may have a jump, within which no temperature is.
         if high - low <= _ROUNDING * t:
             return t
         t *= exp(min(max(step, -1.0), 1.0))
@@ -170,7 +175,7 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     thermo, t = system.thermo, temperature
     energy, capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
     if MOLECULES:
-        energy, capacity = energy_at(system, workspace, t, density, 0.0, 0.0, y)
+        energy, capacity = energy_at(system, workspace, t, t, density, 0.0, 0.0, y)
     else:
         barrier()
         nuclei, electrons = matter(thermo, y, workspace.reduced)

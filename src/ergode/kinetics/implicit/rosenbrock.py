@@ -418,15 +418,9 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     keep_coefficients(workspace)
                 if SELF_HEATING:
                     put_energy_row(
-                        system,
-                        workspace,
-                        vectors,
-                        dense,
-                        y,
-                        heat,
-                        renewal,
+                        system, workspace, vectors, dense, y, heat, renewal,
                         1.0 / (h * method.gamma),
-                    )
+                    )  # fmt: skip
                 if HEATING != FIXED:
                     dilution = dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:
@@ -441,7 +435,9 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     keeps,
                 )  # fmt: skip
                 blur = max(blur, lost)
-        part = finish_step(method, absolute, rtol, workspace, vectors, species_count, heat.capacity)
+        part = finish_step(
+            method, absolute, rtol, system.thermo, workspace, vectors, species_count, heat
+        )
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
         if not finite or error > 1.0 or blur > LOST:

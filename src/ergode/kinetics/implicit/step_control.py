@@ -8,7 +8,8 @@ from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.implicit.energy import gain_of, temperature_at
-from ergode.kinetics.kernel_options import POWERS, SELF_HEATING, TIMED
+from ergode.kinetics.kernel_options import MOLECULES, POWERS, SELF_HEATING, TIMED
+from ergode.kinetics.physics.rates import jump_of
 from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
@@ -57,11 +58,12 @@ def fastest_heating(rise, before, after, duration, begin, since, steepest, peak)
     return steepest, peak
 
 
-def finish_step(method, absolute, rtol, workspace, vectors, species_count, capacity):
+def finish_step(method, absolute, rtol, thermo, workspace, vectors, species_count, heat):
     """Compute the end of a step, into `vectors.new`; returns this thread's squared errors.
 
     The temperature of a zone that heats itself, and its error, are here the linear parts of those
-    that follow from energy and amounts.
+    that follow from energy and amounts. Where polynomials of molecules meet within the step, the
+    heat of reactions has a jump, of which the stages know nothing: it is an error of the step.
 
     The error of an amount below zero is at least its size: both formulas may agree to go on along
     the slope of a species that is used up within the step. Such errors add up, for what is below
@@ -103,11 +105,17 @@ def finish_step(method, absolute, rtol, workspace, vectors, species_count, capac
         taken = total_of(taken, workspace.reduced, 0)
         missed = total_of(missed, workspace.reduced, 1)
         barrier()
+        total, jump = new[species_count] - taken / heat.capacity, 0.0
+        if MOLECULES:
+            for i in no_unroll(range(thread_rank(), species_count, thread_count())):
+                jump += jump_of(thermo, heat.temperature, total, i) * (new[i] - y[i])
+            jump = total_of(jump, workspace.reduced, 0)
+            barrier()
         if thread_rank() == 0:
             i = species_count
-            total = new[i] - taken / capacity
-            error = gain_of(method.e, U, count, i) - missed / capacity
-            ratio = abs(error) / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
+            error = gain_of(method.e, U, count, i) - missed / heat.capacity
+            error = abs(error) + abs(jump) / heat.capacity
+            ratio = error / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
             part += ratio * ratio if total > 0.0 else math.inf
     return part
 

@@ -147,6 +147,25 @@ def energy_of(thermo, t, inverse, logarithm, i):
     return (enthalpy - 1.0) * GAS_CONSTANT * t
 
 
+def jump_of(thermo, start, temperature, i):
+    """By how much the energy of a molecule jumps where ranges meet between two temperatures.
+
+    [erg/mol]; on the way from `start`.
+    """
+    a = thermo.polynomials
+    o, last, sign = range_at(a, i, start), range_at(a, i, temperature), GAS_CONSTANT
+    if o > last:
+        o, last, sign = last, o, -GAS_CONSTANT
+    total = 0.0
+    while o < last:
+        t = a[o - 1, i]
+        inverse, logarithm = 1.0 / t, log(t)
+        above = reduced_enthalpy(a, o + 10, i, t, inverse, logarithm)
+        total += (above - reduced_enthalpy(a, o, i, t, inverse, logarithm)) * t
+        o += 10
+    return sign * total
+
+
 def heat_capacity(thermo, temperature, i):
     """Heat capacity of a molecule at constant volume [erg/(mol K)]."""
     a = thermo.polynomials
