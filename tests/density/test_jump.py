@@ -110,7 +110,7 @@ def test_each_density_its_own_change_and_cells_where_they_are():
     [
         (lambda: ergode.Maneuver("noon", [1, 0]), "time of a maneuver"),
         (lambda: ergode.Maneuver(0.5, [np.nan, 0]), "finite"),
-        (lambda: ergode.Maneuver(0.5, [1, 0], [1, 1, 1]), "as many"),
+        (lambda: ergode.Maneuver(0.5, [1, 0], [1, 1, 1]), "is of 3 variables and its change of 2"),
         (lambda: ergode.Maneuver(0.5, [1, 0], [[1, 2], [2, 1]]), "positive semi-definite"),
         (lambda: ergode.Maneuver(0.5, {"x": 1}, {"x": -1}), "not negative"),
         (lambda: filtered([ergode.Maneuver(0.5, {"z": 1})]), "changes 'z'"),
