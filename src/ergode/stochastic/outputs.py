@@ -261,7 +261,7 @@ class Statistics(Collector):
 
 
 class Sums(Statistics):
-    """Exact sums over realizations, of which statistics of parts are made (see `merge`)."""
+    """Exact sums over realizations. `merge` makes the statistics of a divided call from them."""
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         shape = (*self.layout.shape, self.grid.size)

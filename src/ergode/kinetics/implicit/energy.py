@@ -80,11 +80,12 @@ def isobar_of(thermo, density, y, reduced):
 
 
 def energy_at(system, workspace, start, temperature, density, nuclei, electrons, y):
-    """The energy of nuclei without mass excesses [erg/g], and the heat capacity.
+    """The energy that the temperature sets, and the heat capacity.
 
-    Of molecules, at constant pressure, the enthalpy. Those of formation are in it. It has no jump
-    where polynomials meet between the temperature `start` of the step and this one: no heat takes a
-    zone over a jump, however long its steps are.
+    Of nuclei it is the internal energy without mass excesses [erg/g], at constant density. Of
+    molecules it is the internal energy, or the enthalpy at constant pressure, and includes that of
+    formation. Between the temperature `start` of the step and this one it has no jump where
+    polynomials meet: a zone crosses a jump without heat, whether its steps are long or short.
     """
     thermo, t = system.thermo, temperature
     if not MOLECULES:
@@ -102,9 +103,10 @@ def energy_at(system, workspace, start, temperature, density, nuclei, electrons,
 
 
 def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
-    """The temperature of the amounts `new` where the energy has `gained` since `y` [K].
+    """The temperature [K] of the amounts `new`, by Newton's method; NaN if there is none.
 
-    `gained` is over the heat capacity [K], and `heat` is that at the start. NaN if there is none.
+    The step began with the amounts `y` and with `heat`. `gained` is the change of the energy since
+    then, divided by the heat capacity at the start [K].
     """
     thermo = system.thermo
     target = heat.energy + heat.capacity * gained
@@ -227,7 +229,7 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, diagon
 def put_gain(workspace, x, capacity):
     """Replace the temperature in the solution `x` of a stage by the change of the energy.
 
-    It is over the heat capacity. Ends in a barrier.
+    The change is divided by the heat capacity [K]. Ends in a barrier.
     """
     gained, count = 0.0, workspace.energies.size
     # Without any exchange the energy is kept; all else is rounding.
@@ -244,7 +246,7 @@ def put_gain(workspace, x, capacity):
 
 
 def gain_of(weights, stages, count, place):
-    """A sum of the stages of the variable at `place`, of `count`."""
+    """Weighted sum of the stages of one of `count` variables, that at `place`."""
     total = 0.0
     for j in no_unroll(range(weights.size)):
         total += weights[j] * stages[((j & NONNEGATIVE) * count + place) & NONNEGATIVE]

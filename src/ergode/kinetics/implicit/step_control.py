@@ -63,7 +63,7 @@ def finish_step(method, absolute, rtol, thermo, workspace, vectors, species_coun
 
     The temperature of a zone that heats itself, and its error, are here the linear parts of those
     that follow from energy and amounts. Where polynomials of molecules meet within the step, the
-    heat of reactions has a jump, of which the stages know nothing: it is an error of the step.
+    heat of reactions jumps. The stages do not see this jump, so it is counted as an error.
 
     The error of an amount below zero is at least its size: both formulas may agree to go on along
     the slope of a species that is used up within the step. Such errors add up, for what is below

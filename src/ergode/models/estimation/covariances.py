@@ -14,7 +14,7 @@ from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 
 _ROUNDING = 1e-10
-_TINY = 1e-150  # stands for a deviation of zero, of which no covariance is left
+_TINY = 1e-150  # replaces a deviation of zero as a divisor
 _NOTHING = 1e-14  # of an eigenvalue below, rounding leaves no more than one digit
 
 
@@ -72,7 +72,8 @@ def _correlations(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     deviations = np.sqrt(np.abs(np.diagonal(covariance, axis1=-2, axis2=-1)))
     scales = np.where(deviations > 0.0, deviations, _TINY)
     found = covariance / scales[..., None, :] / scales[..., :, None]
-    return deviations, np.clip(found, -2.0, 2.0)  # beyond one, there is none
+    # Above one, no correlation is valid; huge ones would overflow.
+    return deviations, np.clip(found, -2.0, 2.0)
 
 
 def _least_eigenvalue(covariance: np.ndarray) -> np.ndarray:

@@ -202,7 +202,7 @@ def next_due(w, space, waiting, kept):
 
 
 def due_voxel(w, t, after, space, kept):
-    """A voxel where something is due by this time; -1 if there is none."""
+    """The voxel of an event or delayed firing that is due by this time; -1 if there is none."""
     v = np.int64(-1)
     if kept.wakes.shape[1] > 0:
         v = earliest(w, space.levels, kept.wakes)

@@ -399,7 +399,7 @@ def commit(run, lanes, out):
 
 
 def _note_break(lane, run, lanes):
-    """Make a breakpoint where an event truncated the step of a lane, all of which has been seen."""
+    """Add a breakpoint where an event cut the step of a lane short, once it was observed."""
     which = int(lanes.acted[lane])
     if which >= 0:
         stored = stored_in(lane, run, lanes)

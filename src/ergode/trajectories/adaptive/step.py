@@ -55,7 +55,7 @@ LOGS_STEPS = option(False)  # whether the end of every accepted step is stored
 LOGS_INSIDE = option(False)  # whether the polynomial of every accepted step is stored
 
 LATE = option(False)  # whether observing begins after the first time
-PARTS = option(1)  # observables see a cubic in each of so many parts of a step
+PARTS = option(1)  # parts of a step for observables; each has a cubic of its own
 BY_PARTS = option(False)  # whether either asks for the dense output
 
 DONE = np.uint8(Status.DONE)

@@ -76,7 +76,7 @@ WHOLES = 5
 # variable value and slope before, value and slope after.
 
 _SMOOTH = 5  # jumps of derivatives above this order are ignored
-_REACH = 8.0  # beyond so many lengths of a piece, its polynomial is not extrapolated
+_REACH = 8.0  # lengths of its piece, beyond which a polynomial goes on as a line
 _FAR = 2.0  # position of the next point, in the coordinate of the cell before
 # Largest error of a polynomial within a cell, relative to its error at the next point.
 _PART = 1.0 / 243.0
