@@ -57,6 +57,15 @@ def test_run_writes_what_simulate_returns(run_file, tmp_path, counts):
     assert names == ["seir.nc", "seir.png", "seir.toml"]
 
 
+def test_a_run_with_reinfection_has_cases_per_node(run_file):
+    text = RUN_FILE.replace('"seir"', '"sis"')
+    kept = [line for line in text.splitlines() if not line.startswith("latent")]
+    run_file.write_text("\n".join(kept))
+    done = invoke("run", run_file)
+    assert done.exit_code == 0, done.output
+    assert "cases per node" in done.output and "nan" not in done.output
+
+
 def test_run_prints_json_alone(run_file, counts):
     done = invoke("run", run_file, "--json")
     said = json.loads(done.stdout)

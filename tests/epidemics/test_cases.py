@@ -139,6 +139,26 @@ def test_importations_meet_the_susceptibility_of_their_guests():
         assert abs((found == each).sum() - expected) < SIGMAS * np.sqrt(expected) + 20
 
 
+def test_importations_do_not_depend_on_compartments_that_nobody_is_in():
+    """Nobody is in V, which is infected faster, and four times as susceptible."""
+    one = ergode.Infection("S", "I", {"I": 1e-6})
+    four = ergode.ByAttribute("group", [4.0, 4.0], groups=[0, 1])
+    model = ergode.CompartmentModel(
+        ["S", "V", "I"],
+        [one, ergode.Infection("V", "I", {"I": 3e-6}, susceptibility=four)],
+        [ergode.Progression("V", "S", LASTING)],
+    )  # fmt: skip
+    contacts = PAIRS.with_attributes(group=np.zeros(NODES, int))
+    alone = ergode.CompartmentModel.si(transmission_rate=1e-6)
+    expected = run(alone, contacts, initial={}, importations=visits(60, "I"))["cases"].values
+    for initial in ({}, {"V": 0}, {"V": []}):
+        found = run(model, contacts, initial=initial, importations=visits(60, "I"))
+        np.testing.assert_array_equal(found["cases"], expected)
+    # Where somebody is in V, all is relative to the largest there.
+    some = run(model, contacts, initial={"V": [0]}, importations=visits(60, "I"))
+    assert abs(some["cases"].values[:, -1].mean() - 60 / 12) < 1.5
+
+
 @pytest.mark.parametrize("leaky", [True, False])
 def test_importations_do_not_infect_who_is_protected(leaky):
     shot = ergode.Vaccination(fraction=1.0, efficacy=1.0, leaky=leaky)

@@ -65,6 +65,35 @@ def test_nobody_passes_on_at_the_moment_of_infection(device):
     assert counts["cases"].values.tolist() == [[1, 2, 2, 2]]
 
 
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20, 2.0**20])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_meeting_before_the_start_infects_nobody(device, unit, precision):
+    """Also within a unit of time before it; and of one in progress the rest counts."""
+    count = 20_000
+    ids = 2 * np.arange(count)
+    si = ergode.CompartmentModel.si(transmission_rate=1.0 / unit)
+
+    def infected(begin, end=None):
+        given = {"contact_time": unit} if end is None else {"end": np.full(count, end * unit)}
+        contacts = ergode.TemporalContacts.from_meetings(
+            ids, ids + 1, np.full(count, begin * unit), node_count=2 * count, **given
+        )
+        found = simulate(
+            si, contacts, initial={"I": ids}, times=np.array([5.0, 9.0]) * unit, method="sellke",
+            device=device, precision=precision,
+        )  # fmt: skip
+        return int(found["cases"][0, -1]) - count
+
+    for before in ((4.5,), (4.999,), (4.0, 5.0)):
+        assert infected(*before) == 0
+    for meeting, amount in (((5.0,), 1.0), ((4.5, 5.5), 0.5), ((3.0, 5.25), 0.25)):
+        chance = -np.expm1(-amount)
+        error = np.sqrt(count * chance * (1 - chance))
+        assert abs(infected(*meeting) - count * chance) < SIGMAS * error
+
+
 # ---- sums of times that round: 1.1 + 2.2 is a little more than 3.3
 
 ROUND = ergode.CompartmentModel.seir(

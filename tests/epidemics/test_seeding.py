@@ -2,6 +2,7 @@
 
 import math
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,7 +12,8 @@ from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.devices import resolve
 from ergode.core.errors import ModelError
-from ergode.epidemics import seeding
+from ergode.epidemics import seeding, simulate
+from ergode.epidemics.methods import METHODS
 from ergode.epidemics.seeding import initial_compartment, seed_node, seeding_of
 
 MODEL = ergode.CompartmentModel.seir(
@@ -330,3 +332,82 @@ def test_ages_that_cannot_be_are_refused(contacts):
         ergode.Seeds([1, 2], age=[1.0, 2.0, 3.0])
     with pytest.raises(ModelError, match="but nodes has node ids"):
         ergode.Seeds([1, 2], weight="child")
+
+
+# ---- names of nodes, of which integers may be positions too
+
+SI = ergode.CompartmentModel.si(transmission_rate=0.1)
+NUMBERED = ergode.ContactNetwork.from_networkx(nx.Graph([(2, 0), (0, 1)]))  # names 2, 0, 1
+TEXT = ergode.ContactNetwork.from_networkx(nx.Graph([("ann", "bob"), ("bob", "eve")]))
+
+
+def first_cases(contacts, initial, method="first-passage"):
+    """Positions of the nodes that are infected at first."""
+    contacts = contacts.with_attributes(place=np.arange(3))
+    counts = simulate(
+        SI, contacts, initial=initial, times=[0, 1], device="cpu", method=method, strata="place"
+    )
+    return np.flatnonzero(counts["cases"].isel(replicate=0, time=0)).tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nodes_are_given_by_name_in_every_method(method):
+    for names, places in ((["bob"], [1]), (["eve", "ann"], [0, 2])):
+        assert first_cases(TEXT, {"I": names}, method) == places
+        assert first_cases(TEXT, {"I": ergode.Seeds(names)}, method) == places
+        assert first_cases(TEXT, {"I": TEXT.nodes_named(names)}, method) == places
+    assert first_cases(TEXT, {"I": [1]}, method) == [1]  # text is no position
+    by = ergode.Seeds
+    assert first_cases(NUMBERED, {"I": by([2], by="name")}, method) == [0]
+    assert first_cases(NUMBERED, {"I": by([2], by="position")}, method) == [2]
+    assert first_cases(NUMBERED, {"I": NUMBERED.nodes_named([2])}, method) == [0]
+
+
+@pytest.mark.parametrize(
+    ("contacts", "initial", "message"),
+    [
+        (NUMBERED, {"I": [0]}, r"the node named 0 is at position 1, and the node at position 0 is "
+         r"named 2. Write Seeds\(\[0\], by='name'\) or Seeds\(\[0\], by='position'\)"),
+        (NUMBERED, {"I": np.array([7])}, "no node is named 7, and no node is at position 7"),
+        (TEXT, {"I": ["bib"]}, "names 'bib', but the network has no node named so"),
+        (TEXT, {"I": ergode.Seeds([0], by="name")}, "names 0, but the network has no node"),
+        (ergode.ContactNetwork.from_edges([0], [1], 3), {"I": ergode.Seeds([0], by="name")},
+         "but the network has no node names"),
+    ],
+)  # fmt: skip
+def test_a_node_that_is_not_told_is_refused(contacts, initial, message):
+    with pytest.raises(ergode.ModelError, match=message):
+        first_cases(contacts, initial)
+
+
+def test_names_that_are_positions_are_both():
+    contacts = ergode.ContactNetwork.from_networkx(nx.Graph([(0, 1), (1, 7)]))
+    assert first_cases(contacts, {"I": [1]}) == [1]
+    with pytest.raises(ergode.ModelError, match="the node named 7 is at position 2"):
+        first_cases(contacts, {"I": [7]})
+
+
+def test_states_take_names_and_have_them():
+    model = ergode.CompartmentModel.sir(transmission_rate=0.1, infectious=ergode.Deterministic(9.0))
+    cases = simulate(
+        model, NUMBERED, times=[0, 1.0], device="cpu", output="line_list",
+        initial={"I": ergode.Seeds([0], by="name"), "R": NUMBERED.nodes_named([2])},
+    )  # fmt: skip
+    names = NUMBERED.node_names
+    for others in (ergode.Seeds([2], by="name"), ergode.Seeds([0], by="position")):
+        found = ergode.epidemics.states(cases, [0.0], others={"R": others}, node_names=names)
+        assert found.values.tolist() == [[[2, 1, 0]]]
+        assert found["node_name"].values.tolist() == [2, 0, 1]
+    with pytest.raises(ergode.ModelError, match="which may be names or positions"):
+        ergode.epidemics.states(cases, [0.0], others={"R": [0]})
+
+
+def test_text_of_a_graph_is_a_stratum():
+    graph = nx.Graph([("ann", "bob"), ("bob", "eve")])
+    nx.set_node_attributes(graph, {"ann": "nurse", "bob": "patient", "eve": "nurse"}, "role")
+    contacts = ergode.ContactNetwork.from_networkx(graph)
+    counts = simulate(
+        SI, contacts, initial={"I": ["eve"]}, times=[0, 1], device="cpu", strata="role"
+    )
+    assert counts["cases"].isel(replicate=0, time=0).sel(stratum="nurse") == 1
+    assert counts["stratum"].values.tolist() == ["nurse", "patient"]

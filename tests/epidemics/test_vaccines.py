@@ -62,6 +62,39 @@ def test_two_vaccines_act_one_after_the_other():
     assert abs(hospital / cases - 0.1) < 6 * np.sqrt(0.09 / cases)
 
 
+def test_a_vaccination_without_effect_changes_no_other():
+    """Of nobody, waned, not begun, or over: who is spared H still dies with 1 in 6."""
+    spared = ergode.Vaccination(efficacy=0.0, severity={"H": 1.0})
+    alone = run(spared)
+    without_effect = [
+        ergode.Vaccination(fraction=0.0, severity={"D": 0.5}),
+        ergode.Vaccination(efficacy=0.0, severity={"D": 0.9}, duration=0.0),
+        ergode.Vaccination(efficacy=0.0, severity={"D": 0.9}, delay=1e6),
+        ergode.Vaccination(
+            efficacy=0.0, severity={"D": 0.9}, waning=ergode.Calendar([0, 1e-6], [1.0, 0.0])
+        ),
+    ]
+    for idle in without_effect:
+        np.testing.assert_array_equal(run(spared, idle)["count"], alone["count"])
+
+
+def test_averted_cases_meet_the_other_vaccinations_of_a_node():
+    """Who is spared H goes to D or R as the other vaccine leaves them."""
+    both = [
+        ergode.Vaccination(efficacy=0.0, severity={"H": 0.5}),
+        ergode.Vaccination(efficacy=0.0, severity={"D": 0.5}),
+    ]
+    # D keeps 0.1 x 0.5; of 0.4 x 0.5 averted from H, 0.05 of 0.05 + 0.5 die. Those averted from
+    # D enter H, of which 0.2 is left, or R.
+    spared = 0.2 * 0.05 / 0.55
+    expected = {"H": 0.2 + 0.05 * 0.2 / 0.7, "D": 0.05 + spared}
+    counts = {name: final(run(*both), name)[0] for name in ("H", "D", "R")}
+    cases = sum(counts.values())
+    for name, chance in expected.items():
+        error = np.sqrt(chance * (1 - chance) / cases)
+        assert abs(counts[name] / cases - chance) < 6 * error
+
+
 def test_a_table_of_waning_that_ends_is_a_duration():
     common = {"fraction": 0.8, "efficacy": 0.9, "infectivity_reduction": 0.5, "rollout": 5.0}
     ends = run(ergode.Vaccination(**common, severity={"D": 0.9}, duration=3.0))

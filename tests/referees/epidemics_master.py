@@ -146,7 +146,7 @@ class _System:
             left = rate / world.nodes
             into = world.factor("susceptibility")
             if into is not None:
-                left *= into[node] / max(1.0, into.max())
+                left *= into[node]
             for j, (s, _, _) in enumerate(world.infections):
                 wanted = left * chance[j] * (self.at[:, node] == self.index[s])
                 total = total + self._moves(node, wanted, int(to[j]))

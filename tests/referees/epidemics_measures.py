@@ -266,6 +266,18 @@ def _add_effects(rng: np.random.Generator, world: World) -> None:
         to = list(branching[0])
         for one in (first, second):
             one["severity"] = {to[0]: float(rng.choice([0.6, 1.0]))}
+        other = rng.spawn(1)[0]
+        shared = [c for to in branching for c in to if c != to[0]]
+        if shared and other.random() < 0.5:
+            # Another branch is named by one that few or none receive, or that wanes.
+            idle = {
+                "kind": "vaccination", "fraction": float(other.choice([0.0, 0.5, 1.0])),
+                "efficacy": 0.0, "leaky": True, "infectivity_reduction": 0.0, "rollout": 0.0,
+                "delay": float(other.choice([0.0, 50.0])), "duration": np.inf,
+                "severity": {str(other.choice(shared)): float(other.choice([0.5, 1.0]))},
+                "waning": 0.2,
+            }  # fmt: skip
+            world.measures.insert(-1, idle)
 
 
 _MEASURES = {

@@ -142,7 +142,7 @@ class _Run:
         base = self.index[world.infections[0][0]]
         self.at[:] = base
         self.next_contact = np.full(count, np.inf)
-        self.next_moment = np.zeros(count, int)
+        self.next_moment = np.full(count, np.searchsorted(self.moments, self.begin))
         begins: list[tuple[str, np.ndarray, float]] = []
         for name, value in world.initial.items():
             if not isinstance(value, int):
@@ -379,22 +379,35 @@ class _Run:
         self, rows: np.ndarray, node: np.ndarray, mine: np.ndarray, to: np.ndarray,
         branches: dict[str, float], time: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """Where nodes go after vaccinations; those who escape a branch take one that is not named.
+        """Where nodes go after vaccinations, which act one after the other on who was not helped.
 
-        Vaccines act one after the other: whom the first does not help, the second may.
+        The one that helps leaves the branches that it does not name, each with what the other
+        vaccinations leave of its chance.
         """
-        named = {c for one in self.world.measures for c in one.get("severity", {})}
-        others = {c: share for c, share in branches.items() if c not in named}
-        if not sum(others.values()):
-            return to
-        for k, one in enumerate(self.world.measures):
-            for c, reduction in one.get("severity", {}).items():
+        came, done = to, np.zeros(rows.size, bool)
+        given = [(k, one["severity"]) for k, one in enumerate(self.world.measures)
+                 if one.get("severity")]  # fmt: skip
+        places = np.array([self.index[c] for c in branches])
+        for k, named in given:
+            for c, reduction in named.items():
                 share = self._protected(rows, k, node, time, reduction)
-                saved = mine & (to == self.index[c]) & (self.rng.random(rows.size) < share)
-                if saved.any():
-                    chance = np.array(list(others.values())) / sum(others.values())
-                    places = np.array([self.index[other] for other in others])
-                    to = np.where(saved, self.rng.choice(places, rows.size, p=chance), to)
+                saved = mine & ~done & (came == self.index[c])
+                saved &= self.rng.random(rows.size) < share
+                if c not in branches or not saved.any():
+                    continue
+                chance = np.zeros((rows.size, len(branches)))
+                for b, (other, weight) in enumerate(branches.items()):
+                    if other not in named:
+                        chance[:, b] = weight
+                    for number, also in given:
+                        if other in also and number != k:
+                            safe = self._protected(rows, number, node, time, also[other])
+                            chance[:, b] *= 1.0 - safe
+                ends = np.cumsum(chance, axis=1)
+                pick = self.rng.random(rows.size) * ends[:, -1]
+                which = np.minimum((pick[:, None] >= ends).sum(axis=1), len(branches) - 1)
+                to = np.where(saved, places[which], to)
+                done = done | saved
         return to
 
     def _sensitivity(self, one: dict[str, Any], at: np.ndarray) -> np.ndarray:
@@ -557,7 +570,6 @@ class _Run:
             into_node = self.own_into
             if self.world.factor("susceptibility") is not None:
                 into_node = into_node * self.world.factor("susceptibility")
-            into_node = into_node / max(1.0, float(into_node.max()))
             left *= self.infected_at[mine, node] < when
             u, reached = self.rng.random(mine.size), np.zeros(mine.size)
             into = np.full(mine.size, -1)

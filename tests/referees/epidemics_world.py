@@ -312,6 +312,7 @@ def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
         # Moments at which stays of a fixed length begin and end are among them.
         moments = tidy(begin + np.arange(0, end - begin, UNIT))
         instantaneous = bool(rng.random() < 0.5)
+        earlier = rng.spawn(1)[0]
         world.arcs, world.meetings, world.layers = [], [], []
         for i in range(world.nodes):
             for j in range(i + 1, world.nodes):
@@ -321,6 +322,11 @@ def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
                         amount = round(float(rng.uniform(0.3, 1.0)), 2) if instantaneous else 0.3
                         for a, b in ((i, j), (j, i)):
                             world.meetings.append((a, b, float(moment), float(last), amount))
+                    if earlier.random() < 0.5:  # before the start, or in progress
+                        first = tidy(begin - earlier.choice([0.1, 0.25, 0.9, 1.5]))
+                        last = first if instantaneous else tidy(first + 0.3)
+                        for a, b in ((i, j), (j, i)):
+                            world.meetings.append((a, b, float(first), float(last), 0.3))
         for i, j in sorted({m[:2] for m in world.meetings}):
             world.arcs.append((i, j, 1.0, 0))
     if family not in _BARE:
@@ -456,10 +462,30 @@ def imports(world: World, compartment: str) -> tuple[np.ndarray, np.ndarray]:
         chance[j] = max((rates.get(c, 0.0) for c in sources), default=0.0)
         to[j] = index[compartment] if direct[j] else index[x]
     by_place: dict[str, float] = {}
+    people = world.factor("susceptibility")
+    people = np.ones(world.nodes) if people is None else people
+    most, inhabited = 1.0, _inhabited(world)
     for j, (s, _, _) in enumerate(world.infections):
-        by_place[s] = by_place.get(s, 0.0) + chance[j]
+        if s in inhabited:
+            by_place[s] = by_place.get(s, 0.0) + chance[j]
+            if chance[j] > 0:
+                most = max(most, float((people * world.own_factor("susceptibility", j)).max()))
     largest = max(by_place.values())
-    return (chance / largest if largest > 0 else chance), to
+    return (chance / largest / most if largest > 0 else chance), to
+
+
+def _inhabited(world: World) -> set[str]:
+    """Where somebody can be: where nodes begin, and what follows."""
+    begun = {name for name, given in world.initial.items() if given}
+    here = begun | {world.infections[0][0]} | {one["compartment"] for one in world.importations}
+    while True:
+        more = here | {x for s, x, _ in world.infections if s in here}
+        for name in here & set(world.progressions):
+            to = [world.progressions[name][0], *world.splits.get(name, ("", []))[1]]
+            more |= {other for each in to for other in _with_instead(world, each)}
+        if more == here:
+            return here
+        here = more
 
 
 # ---- handing it to ergode

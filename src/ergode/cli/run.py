@@ -269,16 +269,18 @@ def _results(summary: dict[str, Any]) -> Table:
     if spread:
         table.add_column("middle 95 %", justify="right")
     for name, value in summary.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not math.isnan(value["median"]):
             table.add_row(
                 name, _short(value["median"]), f"{_short(value['low'])} - {_short(value['high'])}"
             )
         else:
-            table.add_row(name, _short(value))
+            table.add_row(name, _short(math.nan if isinstance(value, dict) else value))
     return table
 
 
 def _short(value: float) -> str:
+    if math.isnan(value):
+        return "missing"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

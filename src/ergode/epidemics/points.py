@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -20,7 +20,13 @@ import numpy as np
 from ergode.core.columns import Column, PointsDifferError
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
-from ergode.epidemics.seeding import Initial, has_ages, least_survival, seeds_without_case
+from ergode.epidemics.seeding import (
+    Initial,
+    has_ages,
+    least_survival,
+    located,
+    seeds_without_case,
+)
 from ergode.epidemics.shared.sweep import ModelsTogether, PointGroup, numbers_of, rates_of
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -49,6 +55,11 @@ class Points:
     layout: Layout
     models: Sequence[CompartmentModel]
     initials: list[Initial]
+
+    def located(self, names: np.ndarray | None) -> Points:
+        """These points with positions in place of names of nodes in their initial conditions."""
+        made = {id(one): located(one, names) for one in self.initials}
+        return replace(self, initials=[made[id(one)] for one in self.initials])
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ one node after another with probability proportional to w (Efraimidis, Spirakis,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
+from ergode.models.networks.node_names import positions_of
 
 Initial = Mapping[str, Any]
 
@@ -143,6 +145,22 @@ def seeding_of(
         0,
         np.array([name in infected for name in model.compartments], np.uint8),
     )
+
+
+def located(initial: Initial, names: np.ndarray | None) -> Initial:
+    """`initial` with positions in place of the names of nodes, of which a network has some."""
+    if not isinstance(initial, Mapping) or not (
+        names is not None or any(isinstance(v, Seeds) and v.by for v in initial.values())
+    ):
+        return initial
+    found: dict[str, Any] = {}
+    for name, value in initial.items():
+        nodes, by = (value.nodes, value.by) if isinstance(value, Seeds) else (value, None)
+        if np.ndim(nodes) and (names is not None or by is not None):
+            nodes = positions_of(nodes, names, f"initial['{name}']", by)
+            value = replace(value, nodes=nodes, by=None) if isinstance(value, Seeds) else nodes
+        found[name] = value
+    return found
 
 
 def seeds_without_case(
@@ -379,16 +397,15 @@ _TIMES_AT_ONCE = 2**22
 def _node_ids(name: str, ids: np.ndarray, node_count: int) -> np.ndarray:
     if ids.size and ids.dtype.kind not in "iu":
         raise ModelError(
-            f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids (for "
-            "names, see ContactNetwork.nodes_named)"
+            f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids, or names of "
+            "nodes where the network has node_names"
         )
     ids = ids.ravel()
     outside = np.flatnonzero((ids < 0) | (ids >= node_count))
     if outside.size:
         raise ModelError(
             f"initial['{name}'][{outside[0]}] is node {ids[outside[0]]}, but node ids are 0 to "
-            f"{node_count - 1} (positions in the network's node_names, where it has names: see "
-            "ContactNetwork.nodes_named)"
+            f'{node_count - 1} (for names: Seeds(..., by="name") or ContactNetwork.nodes_named)'
         )
     return ids.astype(np.int64)
 

@@ -96,7 +96,8 @@ def simulate(
     initial : mapping of str to int, float, array or Seeds, or function
         Seeds at ``times[0]`` for each compartment but the susceptible one: an integer (number of
         nodes, drawn anew in every replicate), a float below one (fraction of nodes, rounded), or
-        an array of node ids (identical in all replicates). All other nodes are susceptible. Seeds
+        an array of names or positions of nodes (identical in all replicates; see `Seeds` where
+        names are integers). All other nodes are susceptible. Seeds
         in infected compartments (`CompartmentModel.infected`) are cases; seeds in R, for example,
         are not. Seeds have just entered their compartment, unless `Seeds` gives an age; `Seeds`
         can also draw nodes by an attribute.
@@ -242,6 +243,7 @@ def simulate(
     points = points_of(model, initial, parameters, results.names("epidemics", output))
     zero = origin_of(origin, times)
     scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
+    points = points.located(scenario.contacts.node_names)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
     scenario.warn_of_idle(grid[0], grid[-1])
     numbers = replicate_numbers(replicates, REPLICATES_MOST)

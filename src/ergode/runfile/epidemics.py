@@ -135,22 +135,25 @@ def _initial(table: Table) -> dict[str, Any]:
     for name, value in table.values.items():
         if isinstance(value, dict):
             seeds = table.table(name)
-            seeds.only(["nodes", "weight", "age"])
+            seeds.only(["nodes", "weight", "age", "by"])
             weight = seeds.text("weight") if "weight" in seeds else None
             age = seeds.one_or_more("age") if "age" in seeds else 0.0
+            by = seeds.text("by") if "by" in seeds else None
             with seeds.explaining():
-                initial[name] = Seeds(_nodes(seeds, "nodes"), weight=weight, age=age)
+                initial[name] = Seeds(_nodes(seeds, "nodes"), weight=weight, age=age, by=by)
         else:
             initial[name] = _nodes(table, name)
     return initial
 
 
 def _nodes(table: Table, name: str) -> Any:
-    """A number of nodes, a fraction of them, or their ids."""
+    """A number of nodes, a fraction of them, or their ids or names."""
     value = table.value(name)
     if isinstance(value, list):
+        if value and all(isinstance(node, str) for node in value):
+            return np.array(value)
         if not all(isinstance(node, int) for node in value):
-            raise table.error(f"{table.place} {name} is {value!r}; expected node ids")
+            raise table.error(f"{table.place} {name} is {value!r}; expected node ids or names")
         return np.array(value, np.int64)
     return table.integer(name) if isinstance(value, int) else table.number(name)
 
@@ -160,8 +163,13 @@ def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:
     if not dataset.sizes["replicate"]:
         return {}
     summary = epidemics.summary(dataset)
+    attack, name = summary["attack_rate"], "attack rate"
+    if attack.isnull().all():  # nodes are infected again
+        last, first = dataset["cases"].isel(time=-1), dataset["count"].isel(time=0)
+        within = [dim for dim in ("stratum",) if dim in last.dims]
+        attack, name = last.sum(within) / first.sum(["compartment", *within]), "cases per node"
     found = {
-        "attack rate": spread(summary["attack_rate"]),
+        name: spread(attack),
         "peak infectious": spread(summary["peak_count"]),
         "time of the peak": spread(summary["peak_time"]),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +14,20 @@ from ergode.core.errors import ModelError
 from ergode.core.launch import check_room
 from ergode.epidemics.analysis.line_list import check_cases
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of
+from ergode.models.epidemic.seeds import Seeds
+from ergode.models.networks.checks import names_of_nodes
+from ergode.models.networks.node_names import Positions, positions_of
 
 if TYPE_CHECKING:
     import xarray
 
 
 def states(
-    cases: xarray.Dataset, times: ArrayLike, *, others: Mapping[str, ArrayLike] | None = None
+    cases: xarray.Dataset,
+    times: ArrayLike,
+    *,
+    others: Mapping[str, ArrayLike] | None = None,
+    node_names: ArrayLike | None = None,
 ) -> xarray.DataArray:
     """The compartment of every node at some times.
 
@@ -30,10 +37,13 @@ def states(
         From ``simulate(..., output="line_list")``.
     times : array_like, shape [time_count]
         Ascending times within those of the simulation [time], or dates.
-    others : mapping of str to array_like of int, optional
-        Ids of nodes that began in another compartment than the susceptible one without being
-        cases, such as ``{"R": immune}``: line lists do not have them. Name them in `initial` by
-        their ids too, as the ids of drawn nodes are not known.
+    others : mapping of str to array_like or Seeds, optional
+        Names or positions of nodes that began in another compartment than the susceptible one
+        without being cases, such as ``{"R": immune}``: line lists do not have them. List
+        them in `initial` too, as it is not known which nodes are drawn.
+    node_names : array_like, shape [node_count], optional
+        The `node_names` of the network. Then `others` may have names, and the result has the
+        coordinate ``node_name(node)``.
 
     Returns
     -------
@@ -74,13 +84,25 @@ def states(
             f"times has {outside[0]:g}; the simulation is from {span[0]:g} to {span[-1]:g}"
         )
     node_count, replicates = int(cases.attrs["node_count"]), int(cases.attrs["replicates"])
+    all_names = names_of_nodes(node_names, node_count)
     start = np.full(node_count, names.index(susceptible), np.uint8)
     for name, nodes in (others or {}).items():
-        ids = np.atleast_1d(np.asarray(nodes))
+        given, by = (nodes.nodes, nodes.by) if isinstance(nodes, Seeds) else (nodes, None)
+        told = all_names is not None or by is not None or isinstance(given, Positions)
+        if not told and _named_by_integers(cases):
+            raise ModelError(
+                f"others['{name}'] has integers, which may be names or positions of nodes. Write "
+                "Seeds(..., by='name') and node_names=network.node_names, or "
+                "Seeds(..., by='position')"
+            )
+        ids = np.atleast_1d(positions_of(given, all_names, f"others['{name}']", by))
         if name not in names:
             raise ModelError(f"others names '{name}'; the compartments are {', '.join(names)}")
         if ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= node_count)).any():
-            raise ModelError(f"others: {name} has {nodes!r:.60}; expected ids below {node_count}")
+            raise ModelError(
+                f"others: {name} has {nodes!r:.60}; expected ids below {node_count}, or "
+                "names of nodes with node_names=network.node_names"
+            )
         start[ids] = names.index(name)
     _check_others(cases, start, names)
     _check_determined(str(cases.attrs["model"]), {susceptible, *(others or {})})
@@ -100,11 +122,13 @@ def states(
         past = np.where(entered[happened] <= time, entered[happened], -np.inf)
         # Cases of a node follow each other, and the last assignment holds.
         state[replicate[happened], k, node[happened]] = past.argmax(1)
-    coords = {
+    coords: dict[str, Any] = {
         "replicate": first + np.arange(replicates),
         "time": grid,
         "node": np.arange(node_count),
     }
+    if all_names is not None:
+        coords["node_name"] = ("node", all_names)
     found = xarray.DataArray(
         state, dims=("replicate", "time", "node"), coords=coords, name="state",
         attrs={"units": "1", "long_name": "number of the compartment", "compartments": names},
@@ -112,6 +136,14 @@ def states(
     if origin is not None:
         found = found.assign_coords(date=("time", dates_since(origin, grid)))
     return found
+
+
+def _named_by_integers(cases: xarray.Dataset) -> bool:
+    """Whether nodes of a line list have names that are integers in another order."""
+    if "node_name" not in cases:
+        return False
+    names = cases["node_name"].values
+    return names.dtype.kind in "iuf" and bool((names != cases["node"].values).any())
 
 
 def _check_others(cases: xarray.Dataset, start: np.ndarray, names: list[str]) -> None:

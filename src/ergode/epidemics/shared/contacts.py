@@ -107,9 +107,13 @@ def _gap_64(seed, replicate, entity, cell, number):
 gap = ByPrecision(float32=_gap_32, float64=_gap_64)
 
 
+# No meeting ends or begins between this and zero: normal numbers are no smaller.
+_BEFORE_ZERO = ByPrecision(float32=-(2.0**-126), float64=-(2.0**-1022))
+
+
 def just_before(time):
-    """The largest number below a positive `time`; -1 at time zero."""
-    return next_down(time) if time > 0.0 else real(-1.0)
+    """The largest number below a positive `time`; the largest below zero at time zero."""
+    return next_down(time) if time > 0.0 else real(_BEFORE_ZERO)
 
 
 def contact_entity(arc, source, target, layer, node_count, layer_count):

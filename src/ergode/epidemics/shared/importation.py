@@ -3,13 +3,15 @@
 The n-th importation of a plan is a function of (seed, replicate, plan, n).  It consists of a random
 node, a moment after that of the previous importation, and a mark.  It acts as a contact with an
 outside case.  It infects if the mark is below the rate of infection from the node's compartment,
-relative to the largest rate, times the node's susceptibility.  The event-driven method draws one
+relative to the largest rate from a compartment that a node can be in, times the node's
+susceptibility.  The event-driven method draws one
 importation after the other.  The method by windows takes a list of all importations, ordered by
 node.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -34,6 +36,7 @@ from ergode.epidemics.shared.sweep import (
 )
 from ergode.models.epidemic.attributes import Network, factor_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.interventions import Importation
 
 _NEVER = float("inf")
 
@@ -46,11 +49,11 @@ class Importations(NamedTuple):
     stop: Any
     first: Any  # its times are first[i] : first[i + 1], int32 [plan_count + 1]
     time: Any  # real
-    # Probability that a contact makes an infection happen, real [plan_count, infection_count]; for
-    # several points with a leading axis of points.
+    # Probability that a contact makes an infection happen to a node of susceptibility one, real
+    # [plan_count, infection_count]; for several points with a leading axis of points.
     probability: Any
     into: Any  # where the node then begins, int32 [plan_count, infection_count]
-    susceptibility: Any  # one at most, real [infection_count or 1 for all, node_count or 1 for all]
+    susceptibility: Any  # real [infection_count or 1 for all, node_count or 1 for all]
 
 
 class ImportedCases(NamedTuple):
@@ -66,6 +69,7 @@ class ImportedCases(NamedTuple):
 def importations_of(
     scenario: Scenario,
     model: CompartmentModel,
+    initial: Mapping[str, Any],
     begin: float,
     precision: Precision,
     group: PointGroup | None = None,
@@ -77,11 +81,16 @@ def importations_of(
     """
     plans = scenario.importations
     models = [model] if group is None else group.models
+    initials = [initial] if group is None else group.initials
+    susceptibility = _susceptibility(scenario, model)
+    largest = susceptibility.max(axis=1, initial=0.0)
     probability = np.zeros((len(models), max(1, len(plans)), len(model.infections)))
     into = np.zeros(probability.shape[1:], np.int32)
     for row, plan in enumerate(plans):
-        for point, one in enumerate(models):
-            probability[point, row], into[row] = _outcomes(one, plan.compartment)
+        for point, (one, seeds) in enumerate(zip(models, initials, strict=True)):
+            rates, into[row] = _outcomes(one, plan.compartment)
+            inhabited = _inhabited(one, seeds, plans)
+            probability[point, row] = _relative(one, rates, largest, inhabited)
     first, moments = [0], [0.0]
     for plan in plans:
         times = [t - begin for t in plan.moments if t >= begin]
@@ -95,12 +104,12 @@ def importations_of(
         np.array(moments[1:] or [0.0], precision),
         (probability[0] if group is None else probability).astype(precision),
         into,
-        _susceptibility(scenario, model).astype(precision),
+        susceptibility.astype(precision),
     )  # fmt: skip
 
 
 def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """For each infection: the probability that a contact with an outside case makes it happen.
+    """For each infection: its rate by contact with an outside case, and where nodes then begin.
 
     The outside case is in the compartment `name`, or about to enter it.  A node whose infection
     leads to `name`, at once or later, begins there; others begin where their infection leads.
@@ -123,14 +132,54 @@ def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarra
     begins_as_such = {i.susceptible for i, r, d in zip(model.infections, rates, leads, strict=True)
                       if d and r > 0}  # fmt: skip
     into = np.empty(rates.size, np.int32)
-    total: dict[str, float] = {}
     for k, infection in enumerate(model.infections):
         into[k] = index if leads[k] else model.index[infection.infected]
         own = infection.susceptible in begins_as_such
         if not leads[k] and (own or name not in model.infectious):
             rates[k] = 0.0
-        total[infection.susceptible] = total.get(infection.susceptible, 0.0) + rates[k]
-    return rates / max(total.values()), into
+    return rates, into
+
+
+def _inhabited(
+    model: CompartmentModel, initial: Mapping[str, Any], plans: Sequence[Importation]
+) -> set[str]:
+    """The compartments that a node can be in at some time of the run."""
+    nodes = {name: getattr(value, "nodes", value) for name, value in initial.items()}
+    ahead = [name for name, some in nodes.items() if (np.size(some) if np.ndim(some) else some)]
+    ahead += [model.infections[0].susceptible, *(plan.compartment for plan in plans)]
+    leads: dict[str, set[str]] = {name: set() for name in model.compartments}
+    for progression in model.progressions:
+        leads[progression.compartment] |= set(progression.branches)
+    for infection in model.infections:
+        leads[infection.susceptible].add(infection.infected)
+    found: set[str] = set()
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += leads.get(name, ())
+    return found
+
+
+def _relative(
+    model: CompartmentModel, rates: np.ndarray, largest: np.ndarray, inhabited: set[str]
+) -> np.ndarray:
+    """Rates relative to the largest total rate from an inhabited compartment.
+
+    And to the largest susceptibility there to one of these infections, if that is above one.
+    """
+    total: dict[str, float] = {}
+    most = 1.0
+    for k, infection in enumerate(model.infections):
+        if infection.susceptible in inhabited:
+            total[infection.susceptible] = total.get(infection.susceptible, 0.0) + rates[k]
+            if rates[k] > 0.0:
+                most = max(most, float(largest[k if largest.size > 1 else 0]))
+    peak = max(total.values())
+    if peak == 0.0:  # nobody can be infected so
+        return np.zeros(rates.size)
+    here = np.array([infection.susceptible in inhabited for infection in model.infections])
+    return np.where(here, rates / (peak * most), 0.0)
 
 
 def factor_of(model: CompartmentModel, contacts: Network, name: str) -> np.ndarray | None:
@@ -149,10 +198,7 @@ def own_factor_of(model: CompartmentModel, contacts: Network, name: str) -> np.n
 
 
 def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
-    """Susceptibility of each node, divided by the largest one if that is above one.
-
-    Shape [infection_count or 1, node_count or 1].
-    """
+    """Susceptibility of each node, shape [infection_count or 1, node_count or 1]."""
     values = np.ones((1, 1))
     if scenario.importations:
         given = factor_of(model, scenario.contacts, "susceptibility")
@@ -160,7 +206,7 @@ def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
             values = np.asarray(given, float)[None, :]
         if model.own_factors("susceptibility"):
             values = values * own_factor_of(model, scenario.contacts, "susceptibility")
-    return values / max(1.0, float(values.max(initial=0.0)))
+    return values
 
 
 def imported_cases_of(

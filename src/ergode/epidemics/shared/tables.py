@@ -177,7 +177,7 @@ def tables_of(
         calendars,
         plan,
         scenario.meetings_table(begin, precision),
-        importations_of(scenario, model, begin, precision, group),
+        importations_of(scenario, model, initial, begin, precision, group),
         None if weights is None else weights.astype(precision, copy=False),
         scenario.stratum,
         moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),

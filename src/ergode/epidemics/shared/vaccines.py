@@ -323,39 +323,72 @@ def unaverted(tables, starts, compartment, index, time, seed, replicate, node):
         plan = tables.interventions
         left = real(1.0)
         for row in range(plan.kind.size):
-            if _reduces(plan.vaccines, row, into):
-                safe, dose = protection(plan, row, starts[row], later(time), node, seed, replicate)
-                left *= fma(-plan.vaccines.severity[row, dose, into], safe, real(1.0))
+            left *= _left_of(plan, starts, row, into, later(time), seed, replicate, node)
         if left < 1.0:
             w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
             u = uniform(w2, w3)
             if u > left:
                 into = _other_branch(
-                    stages, plan, row_of(stages, compartment, node), (u - left) / (1.0 - left), into
-                )
+                    stages, plan, starts, row_of(stages, compartment, node), u, into, later(time),
+                    seed, replicate, node,
+                )  # fmt: skip
     return into
 
 
-def _other_branch(stages, plan, row, part, into):
-    """A branch whose severity no vaccination reduces; `part` is uniform on (0, 1]."""
+def _other_branch(stages, plan, starts, row, u, into, time, seed, replicate, node):
+    """A branch in place of `into`, which vaccinations avert as `u` is above what they leave.
+
+    The first vaccination that averts it excludes all branches that it reduces.  The others are
+    taken in proportion to the probabilities that the other vaccinations of the node leave.
+    """
+    left = real(1.0)
+    before = real(1.0)
+    averting = np.int64(0)
+    while averting < plan.kind.size:
+        before = left
+        left *= _left_of(plan, starts, averting, into, time, seed, replicate, node)
+        if u > left:
+            break
+        averting += 1
+    part = (u - left) / (before - left)
     total = real(0.0)
-    before = real(0.0)
     for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
-        if not _is_reduced(plan, stages.branch_to[branch]):
-            total += stages.branch_cdf[branch] - before
-        before = stages.branch_cdf[branch]
+        total += _share_left(
+            stages, plan, starts, averting, row, branch, time, seed, replicate, node
+        )
     reached = real(0.0)
-    before = real(0.0)
     found = False
     for branch in range(stages.branch_start[row], stages.branch_start[row + 1]):
-        if not _is_reduced(plan, stages.branch_to[branch]):
-            # The last one of them is taken if rounding leaves the sum below the part.
-            if not found:
-                into = np.int64(stages.branch_to[branch])
-            reached += stages.branch_cdf[branch] - before
-            found = found or fma(part, total, real(0.0)) <= reached
-        before = stages.branch_cdf[branch]
+        share = _share_left(
+            stages, plan, starts, averting, row, branch, time, seed, replicate, node
+        )
+        # The last one of them is taken if rounding leaves the sum below the part.
+        if share > 0.0 and not found:
+            into = np.int64(stages.branch_to[branch])
+        reached += share
+        found = found or fma(part, total, real(0.0)) <= reached
     return into
+
+
+def _share_left(stages, plan, starts, averting, row, branch, time, seed, replicate, node):
+    """Probability of a branch after all vaccinations; 0 if the averting one reduces it."""
+    into = np.int64(stages.branch_to[branch])
+    if _reduces(plan.vaccines, averting, into):
+        return real(0.0)
+    share = stages.branch_cdf[branch]
+    if branch > stages.branch_start[row]:
+        share -= stages.branch_cdf[branch - 1]
+    for other in range(plan.kind.size):
+        share *= _left_of(plan, starts, other, into, time, seed, replicate, node)
+    return share
+
+
+def _left_of(plan, starts, row, into, time, seed, replicate, node):
+    """Fraction of the nodes that would enter a compartment and do after a vaccination."""
+    if _reduces(plan.vaccines, row, into):
+        safe, dose = protection(plan, row, starts[row], time, node, seed, replicate)
+        return fma(-plan.vaccines.severity[row, dose, into], safe, real(1.0))
+    return real(1.0)
 
 
 def _reduces(vaccines, row, compartment):
@@ -364,14 +397,6 @@ def _reduces(vaccines, row, compartment):
     for dose in range(vaccines.severity.shape[1]):
         reduces = reduces or vaccines.severity[row, dose, compartment] > 0.0
     return reduces
-
-
-def _is_reduced(plan, compartment):
-    """Whether a vaccination reduces the severity of a compartment."""
-    reduced = False
-    for row in range(plan.kind.size):
-        reduced = reduced or _reduces(plan.vaccines, row, compartment)
-    return reduced
 
 
 def reduced_infectivity(interventions, row, start, time, node, seed, replicate):

@@ -489,9 +489,9 @@ class Importation:
     that infection leads.  No other nodes are infected.
 
     The probability of infection is the infection's rate relative to the largest total rate from
-    any compartment, times the node's susceptibility (relative to the largest if that exceeds one),
-    times the fractions that remain under vaccination and the node's quarantine.  Closures and
-    calendars do not act on it.
+    any compartment that a node can be in during the run, times the node's susceptibility (relative
+    to the largest for such infections if that exceeds one), times the fractions that remain under
+    vaccination and the node's quarantine.  Closures and calendars do not act on it.
     """
 
     compartment: str

@@ -19,13 +19,16 @@ class Seeds:
     Parameters
     ----------
     nodes : int, float or array_like
-        A number of nodes, a fraction of all nodes, or node ids, as in `initial`.
+        A number of nodes, a fraction of all nodes, or names or positions of nodes, as in `initial`.
     weight : str, optional
         Name of a node attribute, zero or more: nodes are drawn without replacement, one after
         another in proportion to it. An attribute of zeros and ones draws within a group.
     age : float or array_like
         Time already spent in the compartment at the first time [time]; one number, or one for each
         node id. The remaining holding time is drawn conditional on it.
+    by : {"name", "position"}, optional
+        What `nodes` lists. It is needed if names of the network are integers that differ from the
+        positions of the nodes.
 
     Examples
     --------
@@ -50,12 +53,18 @@ class Seeds:
     nodes: Any
     weight: str | None = None
     age: ArrayLike = 0.0
+    by: str | None = None
 
     def __post_init__(self) -> None:
         if is_on_cuda(self.nodes):
             object.__setattr__(self, "nodes", on_host(self.nodes))
         if self.weight is not None and np.ndim(self.nodes):
             raise ModelError("Seeds: weight selects random nodes, but nodes has node ids")
+        if self.by is not None:
+            if self.by not in ("name", "position"):
+                raise ModelError(f"Seeds: by is {self.by!r}; expected 'name' or 'position'")
+            if not np.ndim(self.nodes):
+                raise ModelError("Seeds: by goes with a list of nodes, but nodes is a number")
         age = on_host(self.age)
         if age.dtype.kind not in "iuf" or not (np.isfinite(age) & (age >= 0)).all():
             raise ModelError(f"Seeds: age is {self.age!r}; expected a time of zero or more")

@@ -44,8 +44,9 @@ class Vaccination(Intervention):
     severity : mapping of str to float or sequence of float
         For compartments of a branching: the fraction of the nodes that would enter it, and do not
         if they are protected at that moment, such as ``{"H": 0.8}``; after each dose, or after
-        every dose. They enter one of the branches without such a fraction, in proportion to its
-        probability.
+        every dose. They enter one of the branches that this vaccination does not reduce, in
+        proportion to the probabilities that their other vaccinations leave. If several
+        vaccinations reduce one branch, they act in the order in which they are listed.
     rollout : float
         Period of vaccination; each vaccinated node has a uniformly random time in it [time].
     delay : float

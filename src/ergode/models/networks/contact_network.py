@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import check_switch, did_you_mean
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.core.notebook import bytes_text, card
 from ergode.core.words import counted
@@ -215,7 +215,7 @@ class ContactNetwork:
         """Network of a networkx graph; see `ergode.models.networks.convert.from_networkx`.
 
         `weight` names the edge attribute that holds weights.  Node names are kept, and so are node
-        attributes with a number on every node.
+        attributes with a number, or with text, on every node.
         """
         from ergode.models.networks import convert
 
@@ -226,7 +226,8 @@ class ContactNetwork:
         """Network of an igraph graph; see `ergode.models.networks.convert.from_igraph`.
 
         `weight` names the edge attribute that holds weights.  The vertex attribute ``"name"`` is
-        kept as node names, and so are vertex attributes with a number on every vertex.
+        kept as node names, and so are vertex attributes with a number, or with text, on every
+        vertex.
         """
         from ergode.models.networks import convert
 
@@ -413,7 +414,7 @@ class ContactNetwork:
         Returns
         -------
         ndarray of int64
-            Their positions.
+            Their positions. They are marked as such, and never taken for names.
 
         Raises
         ------
@@ -427,16 +428,12 @@ class ContactNetwork:
         >>> net.nodes_named(["bob"]).tolist()
         [1]
         """
+        from ergode.models.networks.node_names import Positions, positions_of
+
         if self.node_names is None:
             raise ModelError("the network has no node names; its nodes are 0 to node_count - 1")
-        position = {name: node for node, name in enumerate(self.node_names.tolist())}
-        wanted = np.atleast_1d(np.asarray(names)).tolist()
-        unknown = [name for name in wanted if name not in position]
-        if unknown:
-            raise ModelError(
-                f"the network has no node named {unknown[0]!r}{did_you_mean(unknown[0], position)}"
-            )
-        return np.array([position[name] for name in wanted], np.int64)
+        wanted = np.atleast_1d(np.asarray(names)) if np.ndim(names) == 0 else names
+        return positions_of(wanted, self.node_names, "names", "name").view(Positions)
 
     def with_attributes(self, **arrays: ArrayLike) -> ContactNetwork:
         """The same contacts, with node attributes added or replaced.

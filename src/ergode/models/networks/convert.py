@@ -92,7 +92,8 @@ def from_networkx(graph: networkx.Graph, weight: str | None = None) -> ContactNe
     """Network of a networkx graph.
 
     Node names are kept as `node_names`, unless they are 0 ... n - 1 in order. Node attributes are
-    kept where every node has a number under that name. Parallel edges of a multigraph are one
+    kept where every node has a number, or every node text, under that name; text is a category, as
+    for `strata`. Parallel edges of a multigraph are one
     contact; their weights are added. Self-loops are dropped.
 
     Parameters
@@ -141,8 +142,8 @@ def from_igraph(graph: Any, weight: str | None = None) -> ContactNetwork:
     """Network of an igraph graph.
 
     The vertex attribute ``"name"``, if there, is kept as `node_names`; vertex attributes are kept
-    where every vertex has a number under that name. Parallel edges are one contact; their weights
-    are added. Self-loops are dropped.
+    where every vertex has a number, or every vertex text, under that name. Parallel edges are one
+    contact; their weights are added. Self-loops are dropped.
 
     Parameters
     ----------
@@ -243,9 +244,9 @@ def _network(
     attributes = {}
     for name, values in columns.items():
         if len(values) == len(names):
-            array = np.array(values, object)
-            if all(isinstance(value, int | float | np.number | np.bool_) for value in array.flat):
-                attributes[name] = np.array(values)
+            for kind in ((int, float, np.number, np.bool_), str):
+                if all(isinstance(value, kind) for value in values):
+                    attributes[name] = np.array(values)
     node_names = None if names == list(range(len(names))) else checks.name_array(names)
     return network._with(attributes=attributes, node_names=node_names)
 

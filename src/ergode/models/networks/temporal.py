@@ -320,8 +320,9 @@ def _joined(
     base = np.cumsum(~same) * ends.size
     latest = ends[np.maximum.accumulate(number + base) - base]
     begins = np.ones(source.size, bool)
-    # Times that differ only by rounding touch.
-    near = 1e-9 * (float(stop.max() - start.min()) + 1.0)
+    # Times that differ only by rounding touch, in any unit and from any origin.
+    low, high = float(start.min()), float(stop.max())
+    near = 1e-9 * (high - low) + 1e-15 * max(abs(low), abs(high))
     begins[1:] = ~(same[1:] & (start[1:] <= latest[:-1] + near))
     heads = np.flatnonzero(begins)
     return source[heads], target[heads], start[heads], np.maximum.reduceat(stop, heads)
