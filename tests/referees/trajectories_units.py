@@ -13,7 +13,7 @@ import ergode
 from ergode.core.status import Status
 from ergode.trajectories import ZeroCrossing, integrate
 
-GRID = np.array([0.0, 0.11, 0.3, 0.5])
+GRID = np.array([0.0, 0.11, 0.3, 0.4])
 HEIGHTS = np.array([0.0, 0.0, 0.3, 1.0, 0.5, 0.0])
 SPEEDS = np.array([-1.0, 1.0, 0.0, -2.0, 0.0, 3.0])
 
@@ -70,7 +70,7 @@ def fly(form, unit, device, options):
     else:
         options = {**options, "atol": atol}
     found = integrate(
-        field, times=origin + duration * GRID, initial=initial, device=device, record=9,
+        field, times=origin + duration * GRID, initial=initial, device=device, record=30,
         parameters={"length": length, "duration": duration, "origin": origin},
         events=[
             ZeroCrossing(ground, -1, rebound_in_place if form == "array" else rebound),

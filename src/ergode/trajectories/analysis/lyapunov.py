@@ -153,7 +153,7 @@ def lyapunov_spectrum(
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
     if field.diffusion is not None:
         raise PlanError("a Lyapunov spectrum is for fields without noise; this field has diffusion")
-    refuse_idle(max_steps=(field.delays and max_steps != _MAX_STEPS, "steps have one size"))
+    refuse_idle(max_steps=(bool(field.delays) and max_steps != _MAX_STEPS, "steps have one size"))
     limit = integer("max_steps", max_steps, 1, 2**53)
     most = _MOST if field.delays else field.size
     usual = 1 if field.delays else most

@@ -52,6 +52,7 @@ from ergode.trajectories.steppers.inside_step import (
     on_surface,
     side_after,
     side_at_begin,
+    soon_after,
     touched,
 )
 from ergode.trajectories.steppers.observing import (
@@ -310,7 +311,7 @@ def _crossings(me, inside, is_first, hit_counts, hits):
     is_number = True
     for e in range(EVENTS):
         if on_surface(g[e, 0, 0]):
-            soon = value_at(e, real(SOON), inside)
+            soon = value_at(e, soon_after(is_first), inside)
             if group.rank == 0:
                 for known in unroll(range(EVENTS)):
                     if e == known:

@@ -328,6 +328,9 @@ def begin_free(t, y, p, given, jumps, column, stored):
                 whole[READ + len(PLACES) + d, me] = after
     goal = read_all(p, stored)
     f = slope(t, y, delayed(t, y, history_here(stored), p), p)
+    if LOOKS_UP and HISTORY_JUMPS > 0:  # a delayed time that begins on a jump may move back
+        find_pieces(t, y, f, p, stored)
+        f = slope(t, y, looked_up(t, y, stored, p), p)
     if len(PLACES) > 0:
         for v in unroll(range(len(DELAYED))):
             breakpoints[HISTORY_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]

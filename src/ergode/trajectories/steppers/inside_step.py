@@ -27,7 +27,7 @@ from ergode.core.compiler.language import ByPrecision, fma, option, real, unroll
 from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, is_finite, slope
 from ergode.trajectories.steppers.linear import solved
 from ergode.trajectories.steppers.noise import SCHEME
-from ergode.trajectories.steppers.stepper import DENSE, PROBES
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBES
 
 EVENTS = option(0)
 DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
@@ -183,8 +183,16 @@ def begins_on_surface(g):
 
 def gaps_after_begin(g0, is_first, inside):
     """Event functions at the beginning of a step; those that are zero, with a side."""
-    soon = gaps_at(real(SOON), inside)
+    soon = gaps_at(soon_after(is_first), inside)
     return tuple(side_at_begin(e, g0[e], soon[e], is_first) for e in range(EVENTS))
+
+
+def soon_after(is_first):
+    """Fraction of a step that is shortly after its beginning.
+
+    The first adaptive step is short; less of it could change a state at rest by less than rounding.
+    """
+    return real(NODES[1]) if is_first and ADAPTS else real(SOON)
 
 
 def side_at_begin(e, g, soon, is_first):
@@ -196,7 +204,7 @@ def side_at_begin(e, g, soon, is_first):
     if not on_surface(g):
         return g
     watches = e < EVENTS - EDGES and (is_first or (ACTS[e] and SCHEME == 0))
-    if watches and soon != 0.0 and DIRECTIONS[e] * soon >= 0.0:
+    if watches and soon != 0.0 and real(DIRECTIONS[e]) * soon >= 0.0:
         return -math.copysign(real(KEPT) if g == 0.0 else real(LEFT), soon)
     return soon
 
@@ -228,7 +236,7 @@ def side_after(e, g0, approach, leaving, has_acted):
         return math.copysign(real(KEPT), g0)
     if abs(leaving) <= real(_RESTS) * abs(approach) or leaving == 0.0:
         return real(REST) if has_acted else real(0.0)
-    if is_passive and DIRECTIONS[e] * leaving >= 0.0:
+    if is_passive and real(DIRECTIONS[e]) * leaving >= 0.0:
         return -math.copysign(real(KEPT), leaving)
     return math.copysign(real(LEFT) if has_acted else real(KEPT), leaving)
 
