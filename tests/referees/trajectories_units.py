@@ -14,7 +14,7 @@ from ergode.core.status import Status
 from ergode.trajectories import ZeroCrossing, integrate
 
 GRID = np.array([0.0, 0.11, 0.3, 0.4])
-HEIGHTS = np.array([0.0, 0.0, 0.3, 1.0, 0.5, 0.0])
+HEIGHTS = np.array([0.0, 0.0, 0.3, 1.0, 0.6, 0.0])
 SPEEDS = np.array([-1.0, 1.0, 0.0, -2.0, 0.0, 3.0])
 
 
