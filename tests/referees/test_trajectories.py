@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import trajectories_plain as plain
 import trajectories_round as round_numbers
+import trajectories_units as units
 from fresh import fresh_seeds
 from trajectories_models import (
     END,
@@ -400,6 +401,14 @@ def test_round_numbers_for_long(device):
     wrong = []
     for seed in fresh_seeds(0.2):
         wrong += round_numbers.compare(seed, device, *ROUND[seed % len(ROUND)])
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("options", [{}, {"method": "rk4", "step": 1 / 256}])
+def test_units_and_origins_of_time(options, device):
+    wrong = units.compare("named", device, options)
     assert not wrong, "\n".join(wrong)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import trajectories_arrays as array_fields
+import trajectories_units as units
 from fresh import fresh_seeds
 from trajectories_options import DEVICES, ORDINARY, falls_and_touches
 
@@ -26,6 +27,13 @@ ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0
 def test_random_fields_of_arrays(device):
     """A component with data."""
     wrong = array_fields.compare(11, 0, {"tsit5": ARRAYS["tsit5"]}, device)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_units_and_origins_of_time_of_arrays(device):
+    wrong = units.compare("array", device, {})
     assert not wrong, "\n".join(wrong)
 
 

@@ -75,10 +75,10 @@ def exact(t, start, row, delayed):
     slope, moment, dose, tau = (row[name] for name in ("slope", "moment", "dose", "tau"))
 
     def area(s):
-        late = max(s - moment, 0.0) if moment > 0.0 else 0.0
+        late = max(s - moment, 0.0) if moment >= 0.0 else 0.0
         return start * s + 0.5 * slope * max(s, 0.0) ** 2 + dose * late
 
-    x = start + slope * t + (dose if 0.0 < moment < t - 1e-12 else 0.0)
+    x = start + slope * t + (dose if 0.0 <= moment < t - 1e-12 else 0.0)
     third = start * tau + area(t - tau) if delayed else 0.5 * slope * t**2
     return [x, area(t), third]
 
@@ -87,13 +87,19 @@ def crossings(start, row):
     """How often the level is crossed, and about how many more or less rounding decides."""
     moment = row["moment"]
     x, t, count, unsure = start, 0.0, 0, 0
-    for end in ([moment] if 0.0 < moment < END else []) + [END]:
+    if start == row["level"]:  # a start on the level is a crossing
+        count, unsure = 1, int(moment == 0.0)
+    for end in ([moment] if 0.0 <= moment <= END else []) + [END]:
         last = x + row["slope"] * (end - t)
         before, after = x - row["level"], last - row["level"]
         count += before * after < 0.0
-        # A level is not left where it is met exactly, and a dose leaps over it without a crossing.
+        # A level is not left where it is met exactly, and a dose that leaps over it crosses it.
         unsure += abs(after) < 1e-12 and before != 0.0
         unsure += t > 0.0 and abs(before) < 1e-12
+        if end == moment:
+            leap = after * (after + row["dose"])
+            count += leap < 0.0
+            unsure += abs(leap) < 1e-12
         x, t = last + row["dose"], end
     return count, unsure
 
@@ -123,7 +129,7 @@ def compare(seed, device, delayed, options, allowed=1e-6):
         number, unsure = crossings(float(start[i]), row)
         if abs(hits - number) > unsure:
             wrong.append(f"{here}: {hits:.0f} of {number} crossings")
-        if doses != (0.0 < row["moment"] <= END):
+        if doses != (0.0 <= row["moment"] <= END):
             wrong.append(f"{here}: {doses:.0f} doses")
             continue
         states = np.array([exact(t, float(start[i]), row, delayed) for t in GRID])

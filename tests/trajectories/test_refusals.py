@@ -50,11 +50,27 @@ def test_steps_and_tolerances_that_cannot_be(options, said):
         ({"rtol": 1e-17}, "rtol is 1e-17"),
         ({"duration": 0.0}, "duration is 0.0"),
         ({"transient": -1.0}, "transient is -1.0"),
+        ({"max_steps": 0}, "max_steps is 0"),
     ],
 )
 def test_exponents_that_cannot_be(options, said):
     with pytest.raises(ergode.PlanError, match=said):
         lyapunov_spectrum(DECAY, initial={"y": 1.0}, device="cpu", **{"duration": 5.0, **options})
+
+
+def test_exponents_with_noise_are_refused():
+    """The noise was ignored: dx = x/2 dt + 2 x dW has the exponent -1.5, and +0.5 came out."""
+    noisy = ergode.field_from_equations({"x": "x / 2"}, diffusion={"x": "2 * x"})
+    with pytest.raises(ergode.PlanError, match="without noise"):
+        lyapunov_spectrum(noisy, initial={"x": 1.0}, duration=5.0, device="cpu")
+
+
+def test_exponents_need_the_steps_that_they_are_given():
+    with pytest.warns(ergode.FailureWarning, match="max_steps"):
+        found = lyapunov_spectrum(
+            DECAY, initial={"y": 1.0}, duration=50.0, max_steps=40, device="cpu"
+        )
+    assert int(found["status"]) == Status.TOO_MANY_STEPS
 
 
 def half_root(t, y, p):

@@ -125,6 +125,10 @@ def lay_out(
         side_by_side(name, along, size)
     for argument, names in expected.items():
         mapping = given[argument]
+        if argument == "parameters" and isinstance(mapping, Mapping):
+            fixed = {name: np.float64(name) for name in names if is_number(name)}
+            values |= {name: np.asarray(fixed[name]) for name in fixed if name not in mapping}
+            names = [name for name in names if name in mapping or name not in fixed]
         _check_names(argument, names, mapping, owner)
         refuse_reserved(mapping, {along, *reserved})
         # Crossed dimensions are in the order that the user gave.
@@ -153,6 +157,11 @@ def lay_out(
 def _check_room(dims: Sequence[str], shape: Sequence[int], row_count: int) -> None:
     sizes = " x ".join(f"{size:,} of '{dim}'" for dim, size in zip(dims, shape, strict=True))
     check_room(8 * math.prod(shape) * (row_count + 1), f"a sweep of {sizes}", "sweep fewer values")
+
+
+def is_number(name: str) -> bool:
+    """Whether a parameter is a number of an equation, which is its name and value: a delay."""
+    return name[:1] in {"-", *"0123456789"}
 
 
 def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) -> None:

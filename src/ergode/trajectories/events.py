@@ -33,17 +33,29 @@ class ZeroCrossing(HoldsFunctions):
         returns a number and is compiled like the field. If it returns NaN, the trajectory ends with
         the status ``NOT_FINITE``, and likewise if it is infinite throughout.
     direction : {0, 1, -1}
-        Count all crossings, only rising ones, or only falling ones.
+        Count all crossings, only rising ones, or only falling ones. If the event function is zero
+        at the first time, leaving zero in this direction is a crossing at the first time.
     effect : function, optional
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``. It returns the state after the
         event, a tuple like the field's. Where variables are arrays it changes elements of `y` in
         place and returns nothing. Simultaneous events act in the order in which they are
-        given. A result at the moment of an event is the state before it.
+        given. If an effect carries the state across the surface of another event, this is a
+        crossing: the other event occurs next, once. A result at the moment of an event is the state
+        before it.
     terminal : bool
         Whether the event ends the trajectory. Its status is then ``STOPPED``, and later values are
         NaN.
     name : str, optional
         Name in results. The default is the name of `function`, or "event" if it has none.
+
+    Notes
+    -----
+    After an effect, the slope of the event function decides the side of the surface on which the
+    state goes on. A rebound occurs again later. An effect that lets the state pass acts once. If an
+    effect leaves the state at rest on the surface and the equations push it across, as for a ball
+    that lands without rebound, the event would occur for ever at one time. The trajectory then ends
+    with the status ``STEP_TOO_SMALL``. An effect that ends the push, such as a variable that
+    switches gravity off, lets the state rest. With noise, the path decides the side.
 
     Raises
     ------
@@ -142,7 +154,6 @@ def bindings_of_events(
         inside_step.EVENTS: len(events) + edges,
         inside_step.DIRECTIONS: tuple(int(event.direction) for event in events) + (-1,) * edges,
         inside_step.ACTS: own + (True,) * edges,
-        inside_step.ACTING: any(own) or edges > 0,
         inside_step.RECORDED: recorded if events else 0,
         inside_step.act: UserFunction(act),
     }

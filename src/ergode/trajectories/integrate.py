@@ -158,14 +158,15 @@ def integrate(
         constant history.
     method : str
         Without `step`, ``"auto"`` chooses ``"tsit5"``; trajectories that need more than 100,000
-        steps are repeated with ``"rodas5p"``. With `step` it chooses ``"rk4"``. With noise it
-        chooses the method of highest order, and `step` is required. ``attrs["method_reason"]``
-        gives the reason. For up to 16 variables SymPy derives the Jacobian of a method for stiff
-        equations; if it cannot, finite differences approximate it. For more variables, and for
-        variables that are arrays, the Rosenbrock methods use finite differences, and do not support
-        delays. Several trajectories of up to 256 unknowns, or one with events or observables, then
-        run in a compiled kernel on every device. Others run on a CPU in float64, one after the
-        other, without events and observables.
+        steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
+        they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
+        `step` it chooses ``"rk4"``. With noise it chooses the method of highest order, and `step`
+        is required. ``attrs["method_reason"]`` gives the reason. For up to 16 variables SymPy
+        derives the Jacobian of a method for stiff equations; if it cannot, finite differences
+        approximate it. For more variables, and for variables that are arrays, the Rosenbrock
+        methods use finite differences, and do not support delays. Several trajectories of up to 256
+        unknowns, or one with events or observables, then run in a compiled kernel on every device.
+        Others run on a CPU in float64, one after the other, without events and observables.
         Symplectic methods take fixed steps and need a separable system: derivatives of positions
         depend on momenta alone, those of momenta on positions and time. The positions are
         identified from the field. Between two steps the state is a cubic polynomial.

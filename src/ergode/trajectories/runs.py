@@ -33,9 +33,11 @@ from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, Method
 from ergode.trajectories.steppers.noise import Paths
 
-# A trajectory that needs more adaptive explicit steps than this counts as stiff.  Steps that the
-# cells of a history take are not counted: every method takes them.
+# A trajectory that needs more adaptive explicit steps than this may be stiff, or only long.  Steps
+# that the cells of a history take are not counted: every method takes them.
 EXPLICIT_STEPS = 100_000
+# A trajectory that needs more implicit steps than this is long rather than stiff.
+_STIFF_STEPS = EXPLICIT_STEPS // 4
 
 
 class Problem(NamedTuple):
@@ -149,9 +151,18 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
             slow = np.flatnonzero(_is_stiff(outcome))
             some = initial[:, slow], parameters[:, slow]
             method = suited(field, control, *some, grid, problem.device.target)
+            number = slow.size
             if slow.size:
-                outcome.put(slow, _follow_stiff(problem, method, control, *some))
-            work.update(stiff_method=method.name, stiff_trajectories=slow.size)
+                number = _repeat(
+                    outcome, slow, control,
+                    lambda who, limits: _follow_stiff(
+                        problem, method, limits, initial[:, who], parameters[:, who]
+                    ),
+                    lambda who, limits: ArrayRunner(field, chosen.method, limits, **options).run(
+                        initial[:, who], parameters[:, who]
+                    ),
+                )  # fmt: skip
+            work.update(stiff_method=method.name, stiff_trajectories=number)
         return outcome
 
     found = _found(_logged(run, control, problem, every_step), control, layout)
@@ -191,6 +202,31 @@ def _logged(
 def _is_stiff(outcome: Outcome) -> np.ndarray:
     """Trajectories that an explicit method did not end."""
     return np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
+
+
+def _repeat(
+    outcome: Outcome,
+    slow: np.ndarray,  # numbers of the trajectories to repeat
+    control: Control,
+    implicit: Callable[[np.ndarray, Control], Outcome],
+    explicit: Callable[[np.ndarray, Control], Outcome],
+) -> int:
+    """Repeat trajectories by an implicit method, and long ones by the explicit method.
+
+    A step of an implicit method costs several explicit ones.  Where it does not save most of the
+    steps, accuracy limits the steps, not stability.  Returns how many trajectories the implicit
+    method has integrated.
+    """
+    brief = replace(control, max_steps=min(control.max_steps, _STIFF_STEPS))
+    outcome.put(slow, implicit(slow, brief))
+    long = slow[outcome.status[slow] == Status.TOO_MANY_STEPS]
+    if not long.size or control.max_steps <= _STIFF_STEPS:
+        return slow.size
+    outcome.put(long, explicit(long, control))
+    left = long[_is_stiff(outcome)[long]]
+    if left.size:
+        outcome.put(left, implicit(left, control))
+    return slow.size - long.size + left.size
 
 
 def _follow_stiff(
@@ -244,6 +280,23 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     used: list[Formulation] = []
     work: dict[str, Any] = {}
 
+    def implicit(who: np.ndarray, limits: Control) -> Outcome:
+        assert otherwise is not None
+        if otherwise.is_wide(field):
+            some = initial[:, who], parameters[:, who]
+            return _follow_stiff(problem, otherwise, limits, *some)
+        return repeated(otherwise, who, limits)
+
+    def explicit(who: np.ndarray, limits: Control) -> Outcome:
+        return repeated(chosen.method, who, limits)
+
+    def repeated(method: Method, who: np.ndarray, limits: Control) -> Outcome:
+        whole = replace(limits, max_steps=control.max_steps)  # with the cells of a history
+        runner = Runner(field, method, whole, **options, patience=limits.max_steps)
+        outcome = runner.integrate(initial[:, who], parameters[:, who], who)
+        used.append(runner.formulation)
+        return outcome
+
     def run(control: Control) -> Outcome:
         runner = Runner(field, chosen.method, control, **options, patience=patience)
         outcome = runner.integrate(initial, parameters, show=problem.show)
@@ -253,16 +306,12 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
         if otherwise is not None:
             failed = _is_stiff(outcome)
             slow = np.flatnonzero(failed)
-            some = initial[:, slow], parameters[:, slow]
+            number = slow.size
             if runner.interrupted:
                 outcome.leave_out(failed)
-            elif slow.size and otherwise.is_wide(field):
-                outcome.put(slow, _follow_stiff(problem, otherwise, control, *some))
             elif slow.size:
-                runner = Runner(field, otherwise, control, **options)
-                outcome.put(slow, runner.integrate(*some, slow))
-                used.append(runner.formulation)
-            work.update(stiff_method=otherwise.name, stiff_trajectories=slow.size)
+                number = _repeat(outcome, slow, control, implicit, explicit)
+            work.update(stiff_method=otherwise.name, stiff_trajectories=number)
         return outcome
 
     outcome = _logged(run, control, problem, every_step)

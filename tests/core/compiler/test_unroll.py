@@ -125,3 +125,19 @@ def test_single_precision_formula_has_no_double():
     x, out = np.zeros(2, np.float32), np.zeros(1, np.float32)
     text = cuda.ptx(kernel.compiled("cuda"), (0, 1, x, out))
     assert ".f64" not in text
+
+
+def long_sums(index, x, out):
+    y = tuple(x[i] for i in range(TERMS))
+    out[0] = sum(y[i] * y[i] for i in range(TERMS))
+    out[1] = sum(y[i] for i in range(TERMS))
+
+
+TERMS = 400
+
+
+def test_long_sums_of_products_are_not_nested_too_deeply():
+    """Python's parser allows 200 parentheses: 200 variables ended in a SyntaxError."""
+    x, out = np.linspace(0.0, 1.0, TERMS), np.zeros(2)
+    ergode.Device("cpu:1").run(kernels.for_each(long_sums), 1, x, out)
+    np.testing.assert_allclose(out, [(x * x).sum(), x.sum()], rtol=1e-13)

@@ -42,6 +42,27 @@ def test_noise():
     assert field.diffusion(0.0, (1.0, 2.0), (3.0, 4.0)) == (4.0, 0.0)
 
 
+def test_a_number_is_a_delay():
+    """Only parameters were delays in equations given as text."""
+    field = field_from_equations({"x": "-rate * x(t - 1)", "y": "x(t - 3 / 2) - x(t - pi / 2)"})
+    assert field.parameters == ("rate", "1.0", "1.5", "1.5707963267948966")
+    found = ergode.trajectories.integrate(
+        field, times=[0.0, 1.0, 2.0], initial={"x": 1.0, "y": 0.0}, device="cpu",
+        parameters={"rate": [1.0, 2.0]},
+    )  # fmt: skip
+    # x = 1 - rate t in the first delay, and a parabola in the second.
+    np.testing.assert_allclose(found["state"].sel(variable="x")[0], [1.0, 0.0, -0.5], atol=1e-6)
+    np.testing.assert_allclose(found["state"].sel(variable="x")[1], [1.0, -1.0, -1.0], atol=1e-6)
+    t = np.pi / 2
+    np.testing.assert_allclose(
+        found["state"].sel(variable="y")[0, 2], 0.5 * (2 - t) ** 2 - 0.5 * 0.5**2, atol=1e-6
+    )
+    with pytest.raises(ergode.ModelError, match=r"delay '-1.0'"):
+        ergode.trajectories.integrate(
+            field_from_equations({"x": "x(t - (-1))"}), times=[0, 1], initial={"x": 1.0}
+        )
+
+
 @pytest.mark.parametrize(
     ("equations", "parameters", "message"),
     [

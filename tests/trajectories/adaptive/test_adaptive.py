@@ -211,3 +211,18 @@ def test_cuda_agrees_with_cpu(method):
         np.testing.assert_allclose(results[1][name], results[0][name], rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(results[1]["event_count"], results[0]["event_count"])
     np.testing.assert_array_equal(results[1]["status"], results[0]["status"])
+
+
+def test_a_long_smooth_oscillation_is_not_stiff():
+    """It took 100,000 steps of tsit5, and then more of rodas5p than tsit5 needs."""
+    circle = ergode.VectorField(lambda t, y, p: (y[1], -p[0] * y[0]), ["x", "v"], ["stiffness"])
+    options = {
+        "times": [0.0, 9000.0], "initial": {"x": 1.0, "v": 0.0}, "parameters": {"stiffness": 1.0},
+        "rtol": 1e-9, "atol": 1e-9, "device": "cpu",
+    }  # fmt: skip
+    plain = ergode.trajectories.integrate(circle, method="tsit5", **options)
+    found = ergode.trajectories.integrate(circle, **options)
+    assert int(plain["step_count"]) > 100_000
+    assert found.attrs["stiff_trajectories"] == 0
+    np.testing.assert_array_equal(found["state"], plain["state"])
+    np.testing.assert_array_equal(found["step_count"], plain["step_count"])

@@ -79,6 +79,59 @@ def test_continuation_shows_hysteresis():
     np.testing.assert_array_equal(down > 0, values > -0.39)
 
 
+def duffing(t, y, p):
+    return y[1], 0.5 * math.cos(p[0] * t) - 0.1 * y[1] - y[0] - y[0] ** 3
+
+
+def test_a_frequency_sweep_keeps_the_phase_and_its_branch():
+    """The phase of the forcing jumped from value to value, and the branches were lost."""
+    field = ergode.VectorField(duffing, ["x", "v"], ["omega"])
+    values = np.arange(1.3, 2.15, 0.1)
+    options = {
+        "parameter": "omega", "values": values, "section": "x", "record": 1, "transient": 90.0,
+        "duration": 10.0, "device": "cpu", "initial": {"x": 0.0, "v": 0.0}, "frequency": "omega",
+    }  # fmt: skip
+    up = bifurcation_diagram(field, continuation="up", **options)["section"].values[:, 0, 0]
+    down = bifurcation_diagram(field, continuation="down", **options)["section"].values[:, 0, 0]
+    # Harmonic balance: two stable amplitudes between 1.45 and 2.20.
+    for omega, high, low in zip(values, up, down, strict=True):
+        square = [9 / 16, 1.5 * (1 - omega**2), (1 - omega**2) ** 2 + 0.01 * omega**2, -0.25]
+        roots = np.roots(square)
+        amplitudes = np.sqrt(np.sort(roots[np.abs(roots.imag) < 1e-9].real))
+        assert (len(amplitudes) == 3) == (1.45 < omega < 2.2)
+        assert high == pytest.approx(amplitudes[-1], rel=0.05)
+        assert low == pytest.approx(amplitudes[0], rel=0.05)
+
+
+def test_continuation_goes_on_as_one_run_does():
+    """Time restarted at zero, and so did the forcing."""
+    field = ergode.VectorField(lambda t, y, p: (math.cos(0.37 * t) - p[0] * y[0],), ["x"], ["rate"])
+    options = {"section": ZeroCrossing(lambda t, y, p: y[0]), "device": "cpu", "rtol": 1e-9}
+    parts = bifurcation_diagram(
+        field, parameter="rate", values=[0.1, 0.1, 0.1], continuation="up", initial={"x": 1.0},
+        duration=20.0, start_time=3.0, **options,
+    )  # fmt: skip
+    whole = bifurcation.poincare_section(
+        field, initial={"x": 1.0}, duration=60.0, start_time=3.0, parameters={"rate": 0.1},
+        **options,
+    )  # fmt: skip
+    times, exact = (one["section_time"].values for one in (parts, whole))
+    np.testing.assert_allclose(
+        np.sort(times[np.isfinite(times)]), exact[np.isfinite(exact)], rtol=1e-6
+    )
+
+
+def test_basins_at_a_phase_of_a_forcing():
+    """x' = cos t: the end depends on when the state began."""
+    field = ergode.VectorField(lambda t, y, p: (math.cos(t),), ["x"])
+    found = basins(
+        field, initial={"x": [0.0, 1.0]}, duration=1.0, start_time=2.0, device="cpu",
+        attractors=[[math.sin(3.0) - math.sin(2.0)], [1.0 + math.sin(3.0) - math.sin(2.0)]],
+        tolerance=1e-4,
+    )  # fmt: skip
+    assert found["basin"].values.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_exponents_of_variables_that_do_not_couple(count):
     """A direction that the equations leave to itself does not hide one that grows more."""

@@ -704,3 +704,31 @@ def test_cuda_agrees_with_cpu(case, method):
     )
     np.testing.assert_array_equal(gpu["status"], cpu["status"])
     np.testing.assert_allclose(gpu["state"], cpu["state"], rtol=1e-7, atol=1e-7)
+
+
+def read_back(t, y, yd, p):
+    return yd[0], 0.0
+
+
+def quick_lag(t, y, p):
+    return 1.0 + 0.9 * math.sin(p[0] * t)
+
+
+def step_of_the_past(t):
+    return 0.0, 1.0 if t >= -1.0 else -1.0
+
+
+def test_a_delayed_time_that_begins_on_a_jump_reads_the_side_to_which_it_moves():
+    """It read the side after the jump for ever."""
+    field = ergode.VectorField(
+        read_back, ["y", "z"], ["rate"], [("z", ergode.Delay(quick_lag, 0.05, 2.0))]
+    )
+    rates = np.array([0.5, 5.0, 25.0])
+    found = ergode.trajectories.integrate(
+        field, times=[0, 1], initial={"y": 0.0, "z": 1.0}, parameters={"rate": rates},
+        history=History(step_of_the_past, jumps=[-1.0]), device="cpu",
+    )  # fmt: skip
+    t = (np.arange(2_000_000) + 0.5) / 2_000_000
+    delayed = t - 1.0 - 0.9 * np.sin(rates[:, None] * t)
+    exact = np.where(delayed >= -1.0, 1.0, -1.0).mean(axis=1)
+    np.testing.assert_allclose(found["state"][:, -1, 0], exact, atol=1e-5)

@@ -160,9 +160,14 @@ class _WriteOut(ast.NodeTransformer):
         return eval(compile(expression, "<constant>", "eval"), known)
 
 
+_LONGEST = 180  # terms of a chain; Python's parser allows 200 nested parentheses
+
+
 def _sum(items: list[ast.expr]) -> ast.expr:
     if not items:
         return ast.Constant(0.0)
+    if len(items) > _LONGEST:  # chains, and their sum
+        items = [_sum(items[i : i + _LONGEST // 2]) for i in range(0, len(items), _LONGEST // 2)]
     total = items[0]
     for item in items[1:]:
         if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult):

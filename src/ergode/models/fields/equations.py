@@ -13,6 +13,7 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.core.parsing import parse
 from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import is_number
 
 _FUNCTIONS = (
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
@@ -40,7 +41,8 @@ def field_from_equations(
     equations : mapping of str to str or sympy.Expr
         The derivative of each variable, in Python's arithmetic: names of variables and parameters,
         the time ``t``, ``pi``, and functions such as exp, log, sin, cos, tan, sqrt, tanh, abs, min
-        and max. A delayed value is ``x(t - tau)``, with a parameter tau.
+        and max. A delayed value is ``x(t - tau)``, with a parameter tau, or ``x(t - 1.5)``. The
+        number is then a parameter that has its value without being given, and the name "1.5".
     parameters : sequence of str, optional
         Names of the parameters; by default all other names, in alphabetical order. A parameter
         called I, E, oo, zoo, inf or nan must be listed.
@@ -90,7 +92,9 @@ def field_from_equations(
                 f"the equations use '{name}', which may mean {AMBIGUOUS[name]}; if it is a "
                 "parameter, list it in parameters="
             )
-    known = sorted(names) if parameters is None else list(parameters)
+    numbers = sorted(name for name in names if is_number(name))
+    known = sorted(names - {*numbers}) if parameters is None else list(parameters)
+    known += numbers
     for name in sorted(names):
         if name not in known:
             raise ModelError(
@@ -196,6 +200,8 @@ def _constant(tree: ast.expr) -> float | None:
     match tree:
         case ast.Constant(int() | float() as number):
             return float(number)
+        case ast.Name(name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
         case ast.UnaryOp(ast.USub(), operand):
             value = _constant(operand)
             return None if value is None else -value
@@ -303,6 +309,7 @@ def _gather(
             called = part.func.id if isinstance(part.func, ast.Name) else ast.unparse(part.func)
             if called in variables:
                 pair = called, _delay_of(name, part)
+                names.add(pair[1])
                 if pair not in delays:
                     delays.append(pair)
             elif called not in (*_FUNCTIONS, *_OWN):
@@ -338,9 +345,12 @@ def _delay_of(name: str, call: ast.Call) -> str:
         and isinstance(value.op, ast.Sub)
         and isinstance(value.left, ast.Name)
         and value.left.id == "t"
-        and isinstance(value.right, ast.Name)
     ):
-        return value.right.id
+        length = _constant(value.right)
+        if length is not None:
+            return repr(length)
+        if isinstance(value.right, ast.Name):
+            return value.right.id
     if (  # the form that SymPy writes
         isinstance(value, ast.BinOp)
         and isinstance(value.op, ast.Add)
@@ -352,7 +362,7 @@ def _delay_of(name: str, call: ast.Call) -> str:
         return value.left.operand.id
     raise ModelError(
         f"the equation of '{name}' has '{ast.unparse(call)}'; expected a delayed value such as "
-        f"'{ast.unparse(call.func)}(t - tau)', with a parameter tau"
+        f"'{ast.unparse(call.func)}(t - tau)', with a parameter or a number tau"
     )
 
 

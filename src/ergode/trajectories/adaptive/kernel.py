@@ -100,7 +100,7 @@ from ergode.trajectories.steppers.inside_step import (
     DenseStep,
     all_met,
     are_numbers,
-    gaps_at_begin,
+    begins_on_surface,
     gaps_at_nodes,
     gaps_here,
     gaps_past_goal,
@@ -336,16 +336,15 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         looked = cursor < run.times.size and t1 >= run.times[cursor]
         if EVENTS > 0:
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
-            g = gaps_at_begin(g, inside)
-            looked = looked or may_happen(gaps_at_nodes(g, g1, inside))
+            looked = looked or may_happen(gaps_at_nodes(g, g1, inside)) or begins_on_surface(g)
         if LOGS_INSIDE:
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
         t2, y2, f2 = t1, y1, f1
-        ended, which = False, np.int64(-1)
+        outcome, which = DONE, np.int64(-1)
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
-            t2, y2, f2, y1, f1, g1, cursor, which, ended = settle(
+            t2, y2, f2, y1, f1, g1, cursor, which, outcome = settle(
                 inside, (t1, y1, f1), g, g1, me, cursor, run, out
             )
         if SEEN > 0:
@@ -356,7 +355,6 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         way = t2 - t
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1
-        outcome = STOPPED if ended else DONE
         if EVENTS > 0:
             outcome = outcome if are_numbers(g) else NOT_FINITE
             met = met_here(met, g)

@@ -20,6 +20,7 @@ from ergode.trajectories.adaptive.step import (
     LOGS_STEPS,
     NOT_FINITE,
     OUTSIDE,
+    STEP_TOO_SMALL,
     STOPPED,
     attempt,
     is_interpolated_badly,
@@ -75,7 +76,7 @@ from ergode.trajectories.steppers.inside_step import (
     DenseStep,
     all_met,
     are_numbers,
-    gaps_at_begin,
+    begins_on_surface,
     gaps_at_nodes,
     gaps_here,
     gaps_past_goal,
@@ -115,7 +116,7 @@ class Lanes(NamedTuple):
     looked: Any  # whether the step contains a save time or perhaps an event
     acted: Any  # the event that truncated a step that was looked into, or -1
     last_step_rejected: Any  # whether the last step was rejected
-    working: Any  # 0 idle lane, 1 active, 2 ended, 3 stopped by an event
+    working: Any  # 0 idle lane, 1 active, 2 ended, 3 stopped by an event, 5 events without end
     tried: Any  # attempted steps
     kept_count: Any  # accepted steps
     goal: Any  # time that no step crosses
@@ -287,8 +288,8 @@ def try_steps(run, lanes):
             g_end = gaps_here(end, y_end, history, q)
             entire = completed(t[lane], step_size, y0, stages, history, q)
             inside = DenseStep(t[lane], step_size, y0, entire, history, q)
-            g0 = gaps_at_begin(tuple(lanes.g[e, lane] for e in range(EVENTS)), inside)
-            found = found | may_happen(gaps_at_nodes(g0, g_end, inside))
+            g0 = tuple(lanes.g[e, lane] for e in range(EVENTS))
+            found = found | may_happen(gaps_at_nodes(g0, g_end, inside)) | begins_on_surface(g0)
             for e in unroll(range(EVENTS)):
                 lanes.g1[e, lane] = g_end[e]
         put(lane, lanes.y1, y_end)
@@ -319,7 +320,7 @@ def look_into(lane, me, run, lanes, out):
     history = history_here(stored_in(lane, run, lanes))
     stages = stages_in(lane, lanes)
     inside = DenseStep(lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y), stages, history, q)
-    end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
+    end, y_end, f_end, y_next, f_next, g_next, next_time, which, outcome = settle(
         inside,
         (lanes.t1[lane], state_in(lane, lanes.y1), state_in(lane, lanes.f1)),
         tuple(lanes.g[e, lane] for e in range(EVENTS)),
@@ -336,8 +337,8 @@ def look_into(lane, me, run, lanes, out):
     lanes.t2[lane] = end
     lanes.cursor[lane] = next_time
     lanes.soonest[lane] = times[next_time] if next_time < times.size else 2.0 * abs(times[-1]) + 1.0
-    if ended:
-        lanes.working[lane] = 2
+    if outcome != DONE:
+        lanes.working[lane] = 2 if outcome == STOPPED else 4
 
 
 @no_refcount
@@ -541,7 +542,7 @@ def end_in(lane, me, run, lanes, out):
         outcome = NOT_FINITE
     if outcome != NOT_FINITE:
         if working[lane] > 2:
-            outcome = STOPPED
+            outcome = STOPPED if working[lane] < 4 else STEP_TOO_SMALL
         elif t[lane] >= run.last:
             outcome = DONE
         if is_interpolated_badly(lanes.interpolation_error[lane]) and (

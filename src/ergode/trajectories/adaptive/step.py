@@ -25,15 +25,20 @@ from ergode.trajectories.steppers.inside_step import (
     ENDS,
     EVENTS,
     RECORDED,
+    SOON,
     DenseStep,
     act,
     between,
     column,
     gaps_after_begin,
+    gaps_at,
     gaps_at_nodes,
     gaps_here,
+    is_endless,
+    jumps_across,
     next_crossing,
     numbers_throughout,
+    side_after,
     slopes_between,
     touched,
 )
@@ -123,16 +128,17 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     is the index of the next time to save.
 
     Returns time, state and slope at the end of the step before an event acts; state, slope and
-    event functions after it; the next `cursor`; the event that acts (or -1); and whether a terminal
-    event has ended the trajectory.
+    event functions after it; the next `cursor`; the event that acts (or -1); and the outcome, DONE
+    if the trajectory goes on.
     """
     t, h, y, history, p = inside.t, inside.h, inside.y, inside.history, inside.p
     k = completed(t, h, y, inside.k, history, p)
     inside = DenseStep(t, h, y, k, history, p)
     stop = real(1.0)
     which = -1
+    endless = False
     if EVENTS > 0:
-        g0 = gaps_after_begin(g0, inside)
+        g0 = gaps_after_begin(g0, t == run.origin, inside)
         nodes = gaps_at_nodes(g0, g1, inside)
         g1 = numbers_throughout(nodes)
         first = tuple(_first_of(e, nodes, inside) if ACTS[e] else real(2.0) for e in range(EVENTS))
@@ -140,6 +146,7 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
             if ACTS[e] and (first[e] < stop or (first[e] == 1.0 and which < 0)):
                 stop = first[e]
                 which = e
+                endless = is_endless(g0[e], stop, t, h)
         for e in unroll(range(EVENTS)):
             if not ACTS[e]:
                 g, slopes = column(nodes, e)
@@ -159,22 +166,52 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
             out.states[cursor, i, me] = y2[i] if times[cursor] >= t2 - near else state[i]
         cursor += 1
     y3, f3, g3 = y2, f2, g1
-    ended = False
+    outcome = DONE
     if EVENTS > 0 and which >= 0 and which < EVENTS - EDGES:
-        # Events at one time, up to rounding, all act, in the order in which they were given.
+        if endless:
+            return t2, y2, f2, y3, f3, g3, cursor, which, STEP_TOO_SMALL
+        # Events at one time, up to rounding, all act, in the order in which they were given.  Then
+        # follow those whose surface an effect has crossed; each occurs once.
         together = stop + _TOGETHER * EPSILON * max(real(1.0), abs(t2) / h)
-        for e in unroll(range(EVENTS - EDGES)):
-            if ACTS[e] and first[e] <= together:
-                _record(e, t2, y3, me, run, out)
-                ended = ended or ENDS[e]
-                changed = act(real(e), t2, y3, delayed(t2, y3, history, p), p)
-                y3 = tuple(real(changed[i]) for i in range(VARIABLES))
+        due = tuple(ACTS[e] and e < EVENTS - EDGES and first[e] <= together for e in range(EVENTS))
+        had = tuple(False for e in range(EVENTS))
+        before = gaps_here(t2, y2, history, p)
+        goes_on = True
+        while goes_on:
+            for e in unroll(range(EVENTS - EDGES)):
+                if due[e] and not had[e]:
+                    _record(e, t2, y3, me, run, out)
+                    if ACTS[e]:
+                        outcome = STOPPED if ENDS[e] else outcome
+                        changed = act(real(e), t2, y3, delayed(t2, y3, history, p), p)
+                        y3 = tuple(real(changed[i]) for i in range(VARIABLES))
+            had = due
+            g3 = gaps_here(t2, y3, history, p)
+            due = tuple(
+                had[e]
+                or (
+                    e < EVENTS - EDGES
+                    and jumps_across(
+                        e, touched(before[e], g0[e], g1[e]), touched(g3[e], g0[e], g1[e])
+                    )
+                )
+                for e in range(EVENTS)
+            )
+            goes_on = False
+            for e in unroll(range(EVENTS - EDGES)):
+                goes_on = goes_on or (due[e] and not had[e])
         f3 = slope(t2, y3, delayed(t2, y3, history, p), p)
-        g3 = gaps_here(t2, y3, history, p)
+        soon = real(SOON) * h
+        beyond = gaps_at(stop + real(SOON), inside)
+        ahead = tuple(fma(soon, f3[i], y3[i]) for i in range(VARIABLES))
+        leaving = gaps_here(t2 + soon, ahead, history, p)
         g3 = tuple(
-            touched(g3[e], g0[e], g1[e]) if first[e] <= together else g3[e] for e in range(EVENTS)
+            side_after(e, g0[e], beyond[e] - before[e], leaving[e] - g3[e], had[e])
+            if touched(g3[e], g0[e], g1[e]) == 0.0 and (e < EVENTS - EDGES or first[e] <= together)
+            else g3[e]
+            for e in range(EVENTS)
         )
-    return t2, y2, f2, y3, f3, g3, cursor, which, ended
+    return t2, y2, f2, y3, f3, g3, cursor, which, outcome
 
 
 def _first_of(e, nodes, inside):

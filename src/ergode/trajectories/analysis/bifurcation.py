@@ -60,6 +60,7 @@ def poincare_section(
     duration: float,
     parameters: Mapping[str, Any] | None = None,
     transient: float = 0.0,
+    start_time: float = 0.0,
     record: int = 256,
     **options: Any,
 ) -> xarray.Dataset:
@@ -76,6 +77,9 @@ def poincare_section(
         Duration of the recording, after the transient [time].
     transient : float
         Duration of the transient [time].
+    start_time : float
+        Time of the initial state [time]. A state of another run, with its time, continues that run:
+        a forcing keeps its phase.
     record : int
         Number of most recent crossings to store.
     **options
@@ -92,12 +96,16 @@ def poincare_section(
     ModelError
         The section is not a ZeroCrossing or the name of a variable.
     """
-    return _crossings(field, section, initial, duration, parameters, transient, record, options)[0]
+    begin = number("start_time", start_time)
+    return _crossings(
+        field, section, initial, begin, duration, parameters, transient, record, options
+    )[0]
 
 
 def _crossings(
-    field: VectorField, section: ZeroCrossing | str, initial: Mapping[str, Any], duration: float,
-    parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
+    field: VectorField, section: ZeroCrossing | str, initial: Mapping[str, Any], begin: float,
+    duration: float, parameters: Mapping[str, Any] | None, transient: float, record: int,
+    options: dict[str, Any],
 ) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
     """A Poincare section, and the final states of its trajectories."""
     check_field(field)
@@ -109,8 +117,9 @@ def _crossings(
     record = integer("record", record, 1, 2**31 - 1)
     event = _section(field, section)
     found = integrate(
-        field, times=[0.0, transient + duration], initial=initial, parameters=parameters,
-        events=[event], record=record, observe_from=transient, **options,
+        field, times=[begin, begin + transient + duration], initial=initial,
+        parameters=parameters, events=[event], record=record, observe_from=begin + transient,
+        **options,
     )  # fmt: skip
     values = {
         "section": found["event_state"].isel(event=0).values,
@@ -133,8 +142,10 @@ def bifurcation_diagram(
     duration: float,
     parameters: Mapping[str, Any] | None = None,
     transient: float = 0.0,
+    start_time: float = 0.0,
     record: int = 64,
     continuation: str | None = None,
+    frequency: str | None = None,
     **options: Any,
 ) -> xarray.Dataset:
     """Bifurcation diagram: Poincare sections over a range of one parameter.
@@ -146,25 +157,33 @@ def bifurcation_diagram(
         The parameter to vary.
     values : array_like
         Values of this parameter.
-    section, initial, duration, parameters, transient, record, **options
+    section, initial, duration, parameters, transient, start_time, record, **options
         As for `poincare_section`; `parameters` are the other parameters.
     continuation : {None, "up", "down"}
         None: all values start from `initial` and run concurrently. "up", "down": the values run
         one after another, in the order of `values` or in reverse order, and each starts from the
-        final state of the previous one. This shows hysteresis, as in an experiment. Continuation
-        does not support delays.
+        final state of the previous one. This shows hysteresis, as in an experiment. Time runs on
+        from value to value, so that a forcing keeps its phase. Continuation does not support
+        delays.
+    frequency : str, optional
+        With `continuation`: the parameter that multiplies time in the forcing, such as omega in
+        cos(omega t). Where its value changes, time is set so that frequency times time, the phase,
+        does not jump. Give it to sweep the frequency. If the phase is a variable of the field, it
+        is not needed.
 
     Returns
     -------
     xarray.Dataset
-        As from `poincare_section`, with the parameter as a dim.
+        As from `poincare_section`, with the parameter as a dim. In a continuation `section_time`
+        runs on.
 
     Raises
     ------
     ModelError
-        The parameter is unknown or given twice.
+        The parameter or the frequency is unknown, or the parameter is given twice.
     PlanError
         The continuation is not None, "up" or "down", or is combined with delays or another sweep.
+        A frequency is zero, or given without continuation.
 
     Examples
     --------
@@ -184,11 +203,17 @@ def bifurcation_diagram(
     if not isinstance(parameter, str) or parameter not in field.parameters or parameter in others:
         what = "given twice" if parameter in list(others) else "not of the field"
         raise ModelError(f"parameter '{parameter}' is {what}; it has {', '.join(field.parameters)}")
+    if frequency is not None and frequency not in field.parameters:
+        raise ModelError(
+            f"frequency '{frequency}' is not a parameter of the field; it has "
+            f"{', '.join(field.parameters)}"
+        )
     if continuation is None:
+        refuse_idle(frequency=(frequency is not None, "there is no continuation"))
         crossed = Grid({parameter: values, **others})
         return poincare_section(
             field, section=section, initial=initial, duration=duration, parameters=crossed,
-            transient=transient, record=record, **options,
+            transient=transient, start_time=start_time, record=record, **options,
         )  # fmt: skip
     choice("continuation", continuation, (None, "up", "down"))
     if field.delays:
@@ -201,13 +226,21 @@ def bifurcation_diagram(
     row = np.atleast_1d(np.asarray(values, float))
     order = range(row.size) if continuation == "up" else reversed(range(row.size))
     state, pieces = dict(initial), {}
+    time, rate = number("start_time", start_time), 0.0
     for i in order:
         here = {parameter: float(row[i]), **others}
+        if frequency is not None:
+            now = number("frequency", here.get(frequency))
+            if now == 0.0:
+                raise PlanError(f"frequency '{frequency}' is zero; the forcing then has no phase")
+            time *= rate / now if rate != 0.0 else 1.0
+            rate = now
         pieces[i], end = _crossings(
-            field, section, state, duration, here, transient, record, options
+            field, section, state, time, duration, here, transient, record, options
         )
         if np.isfinite(end).all():
             state = dict(zip(field.variables, map(float, end), strict=True))
+            time += transient + duration
     index = xarray.Variable(parameter, row)
     together: xarray.Dataset = xarray.concat(
         [pieces[i] for i in range(row.size)], index, combine_attrs="override"
@@ -226,6 +259,7 @@ def basins(
     tolerance: float = 1e-2,
     observables: Any = (),
     transient: float = 0.0,
+    start_time: float = 0.0,
     **options: Any,
 ) -> xarray.Dataset:
     """Basins of attraction: the attractor that each initial state leads to.
@@ -248,7 +282,9 @@ def basins(
         Features of a trajectory, accumulated after the transient, for attractors that are not
         points. The default feature is the final state.
     transient : float
-        Observables before this time are ignored [time].
+        Duration in which observables are ignored [time].
+    start_time : float
+        Time of the initial states [time]: the phase of a forcing at which the basins are cut.
     **options
         Options of `integrate`.
 
@@ -271,10 +307,12 @@ def basins(
         refuse_reserved(labels, results.names("trajectories", "basins"))
     duration = number("duration", duration, above=0)
     transient = number("transient", transient, least=0)
+    begin = number("start_time", start_time)
     refuse_idle(transient=(transient != 0 and not observables, "there are no observables"))
     found = integrate(
-        field, times=[0.0, duration], initial=initial, parameters=parameters,
-        observables=observables, observe_from=transient if observables else None, **options,
+        field, times=[begin, begin + duration], initial=initial, parameters=parameters,
+        observables=observables, observe_from=begin + transient if observables else None,
+        **options,
     )  # fmt: skip
     if observables:
         names = [str(name) for name in found["observable"].values]

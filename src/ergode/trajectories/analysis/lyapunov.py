@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import integer, number, time_grid
+from ergode.core.arguments import integer, number, refuse_idle, time_grid
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _MOST = 64  # most exponents of a delay equation, which has infinitely many
 _RTOL, _ATOL = 1e-8, 1e-10
+_MAX_STEPS = 1_000_000
 # An interval is shortened where tangent vectors become parallel in it, up to rounding.
 _SHORTER, _ATTEMPTS = 8, 7
 _SETTLING = 4  # shortest transient, in longest delays; tangent vectors begin after two
@@ -77,6 +78,7 @@ def lyapunov_spectrum(
     step: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    max_steps: int = _MAX_STEPS,
     device: str | devices.Device = "auto",
     history: Any = None,
 ) -> xarray.Dataset:
@@ -85,9 +87,10 @@ def lyapunov_spectrum(
     Parameters
     ----------
     field : VectorField
-        SymPy derives its Jacobian; if it cannot, finite differences along the tangent vectors
-        replace it. Where variables are arrays, of one to three dimensions, without delays and
-        noise, the functions are derived by rewriting them (see the theory of trajectories).
+        The equations, without noise. SymPy derives the Jacobian; if it cannot, finite differences
+        along the tangent vectors replace it. Where variables are arrays, of one to three
+        dimensions, without delays, the functions are derived by rewriting them (see the theory of
+        trajectories).
     initial, parameters : mapping
         As for `integrate`; sweeps become dims.
     duration : float
@@ -105,6 +108,9 @@ def lyapunov_spectrum(
         With delays only: the step of `integrate`, for ``"rk4"``.
     rtol, atol : float, optional
         Without delays only: tolerances, by default 1e-8 and 1e-10.
+    max_steps : int
+        Without delays only: largest number of steps of a trajectory, rejected ones included. A
+        trajectory that needs more has the status ``TOO_MANY_STEPS``.
     device : str or Device
     history : function, optional
         With delays only: as for `integrate`.
@@ -118,10 +124,10 @@ def lyapunov_spectrum(
     Raises
     ------
     PlanError
-        There are fewer exponents than `count`, a time is not positive, or a delay depends on the
-        state; with delays, `step` is missing or tolerances are given; without delays, `step` is
-        given. Arrays have delays, noise or four dimensions, or a function of them has a part
-        whose derivative is not known.
+        There are fewer exponents than `count`, a time is not positive, the field has noise, or a
+        delay depends on the state; with delays, `step` is missing or tolerances are given; without
+        delays, `step` is given. Arrays have delays or four dimensions, or a function of them has a
+        part whose derivative is not known.
 
     References
     ----------
@@ -145,6 +151,10 @@ def lyapunov_spectrum(
     check_field(field)
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
+    if field.diffusion is not None:
+        raise PlanError("a Lyapunov spectrum is for fields without noise; this field has diffusion")
+    refuse_idle(max_steps=(bool(field.delays) and max_steps != _MAX_STEPS, "steps have one size"))
+    limit = integer("max_steps", max_steps, 1, 2**53)
     most = _MOST if field.delays else field.size
     usual = 1 if field.delays else most
     wanted = usual if count is None else integer("count", count, 1, most)
@@ -188,7 +198,7 @@ def lyapunov_spectrum(
                 _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
             )
             options: dict[str, Any] = {"times": times, "device": place, "precision": "float64"}
-            control = {"rtol": rtol, "atol": absolute}
+            control = {"rtol": rtol, "atol": absolute, "max_steps": limit}
             first = 1.0 if interval is None else interval
             if field.arrays is None:
                 events = [_renewal(field, wanted)]

@@ -6,7 +6,8 @@ of the group; all threads then make the same decisions.  Events are searched as 
 Between two nodes an observable sees a cubic, with the slopes of the polynomial through all nodes.
 
 ``w.g[q, 0]`` holds function q at the nodes, ``w.g[q, 1]`` its slopes there (times the step), and
-``w.g[q, 2]`` the numbers named below.  An effect changes the state at the end of the step in place.
+``w.g[q, 2]`` the numbers named below.  Of the events that act, ``w.g[e, 1]`` holds other numbers.
+An effect changes the state at the end of the step in place.
 """
 
 from __future__ import annotations
@@ -44,8 +45,14 @@ from ergode.trajectories.steppers.inside_step import (
     SLOPES,
     SOON,
     dense_weights,
+    is_endless,
+    jumps_across,
     may_cross,
     next_crossing,
+    on_surface,
+    side_after,
+    side_at_begin,
+    soon_after,
     touched,
 )
 from ergode.trajectories.steppers.observing import (
@@ -58,6 +65,7 @@ from ergode.trajectories.steppers.observing import (
 )
 
 STOPPED = np.uint8(Status.STOPPED)
+STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
 
 watched = option()  # watched(q, t, y, p, c): function q
 act = option()  # act(event, t, y, p, c): changes the state in place
@@ -65,6 +73,10 @@ act = option()  # act(event, t, y, p, c): changes the state in place
 # Numbers of a function in ``w.g[q, 2]``: the fraction of the step at which an event that acts
 # first occurs; whether the function has been finite; and its value where it is searched.
 _FIRST, _MET, _FOUND = 0, 1, 2
+# Numbers of an event in ``w.g[e, 1]``, at a moment when events act: its function before they act;
+# the change of the function soon after, without their effects; and whether it has occurred.
+_BEFORE, _APPROACH, _HAD = 0, 1, 2
+_DUE = 0.5  # an event that occurs now
 
 
 class Inside(NamedTuple):
@@ -183,7 +195,10 @@ def settle(me, inside, t1, cursor, run, out, w):
     _end_node(t1, 0, inside)
     stop, which, is_number = real(1.0), -1, True
     if EVENTS > 0:
-        stop, which, is_number = _crossings(me, inside, out.hit_counts, out.hits)
+        stop, which, is_number = _crossings(me, inside, t == run.origin, out.hit_counts, out.hits)
+    endless = False
+    if ACTING and which >= 0:
+        endless = is_endless(w.g[which, 0, 0], stop, t, h)
     t2 = t + stop * h if which >= 0 and stop < 1.0 else t1
     # A time at which an event acts, up to rounding, is before it.
     near = TOGETHER * EPSILON * max(h, abs(t2)) if which >= 0 else real(0.0)
@@ -203,21 +218,28 @@ def settle(me, inside, t1, cursor, run, out, w):
     if SEEN > 0 and group.rank == 0:
         _observe(t, t2, run.since, p, w.g, w.s)
     barrier(group.size, w.words)
-    ended = False
+    outcome = DONE
     if group.rank == 0 and which < 0:
         for q in range(FUNCTIONS):
             w.g[q, 0, 0] = w.g[q, 0, INTERVALS]
             w.g[q, 2, _MET] = real(1.0) if is_finite(w.g[q, 0, 0]) else w.g[q, 2, _MET]
-    if ACTING and which >= 0:
-        ended, together = _act(me, inside, t2, stop, out.hit_counts, out.hits)
+    if ACTING and endless:
+        outcome = STEP_TOO_SMALL
+    elif ACTING and which >= 0:
+        ended = _act(me, inside, t2, stop, out.hit_counts, out.hits)
+        outcome = STOPPED if ended else DONE
         evaluate(group, t2, w.stage[END], p, run, w.k[len(C)])
+        barrier(group.size, w.words)
+        soon = real(SOON) * h
+        for i in share(group, inside.k.shape[1]):
+            w.stage[0, i] = fma(soon, w.k[len(C), i], w.stage[END, i])
+        barrier(group.size, w.words)
         if group.rank == 0:
-            _set_after(t2, together, inside)
+            _set_after(t2, soon, inside)
         barrier(group.size, w.words)
         is_number = True
         for e in range(EVENTS):
             is_number = is_number and w.g[e, 0, 0] == w.g[e, 0, 0]
-    outcome = STOPPED if ended else DONE
     return t2, cursor, outcome if is_number else NOT_FINITE
 
 
@@ -279,8 +301,8 @@ def _set_slopes(g):
 # ---- events
 
 
-def _crossings(me, inside, hit_counts, hits):
-    """Find the events of a step; record those that do not act.
+def _crossings(me, inside, is_first, hit_counts, hits):
+    """Find the events of a step, the first one or not; record those that do not act.
 
     Returns the fraction of the step at which an event acts; the event, or -1; and whether all event
     functions are numbers.
@@ -288,10 +310,12 @@ def _crossings(me, inside, hit_counts, hits):
     group, g = inside.group, inside.g
     is_number = True
     for e in range(EVENTS):
-        if g[e, 0, 0] == 0.0:  # an event that acts leaves its function at zero
-            soon = value_at(e, real(SOON), inside)
+        if on_surface(g[e, 0, 0]):
+            soon = value_at(e, soon_after(is_first), inside)
             if group.rank == 0:
-                g[e, 0, 0] = soon
+                for known in unroll(range(EVENTS)):
+                    if e == known:
+                        g[e, 0, 0] = side_at_begin(known, g[e, 0, 0], soon, is_first)
                 _set_slopes(g[e])
             barrier(group.size, inside.words)
         for j in range(INTERVALS + 1):
@@ -352,31 +376,70 @@ def _record(me, e, x, t, inside, hit_counts, hits):
 def _act(me, inside, t2, stop, hit_counts, hits):
     """Act on the state at the end of a step.
 
-    Events at one time, up to rounding, all act, in the order in which they were given.  Returns
-    whether the trajectory ends, and the fraction of the step up to which an event has acted.
+    Events at one time, up to rounding, all act, in the order in which they were given.  Then follow
+    those whose surface an effect has crossed; each occurs once.  Returns whether the trajectory
+    ends.
     """
-    group = inside.group
+    group, g = inside.group, inside.g
     together = stop + TOGETHER * EPSILON * max(real(1.0), abs(t2) / inside.h)
-    ended = False
     for e in range(EVENTS):
-        if ACTS[e] and inside.g[e, 2, _FIRST] <= together:
-            _record(me, e, real(1.0), t2, inside, hit_counts, hits)
-            ended = ended or ENDS[e]
-            if group.rank == 0:
-                y = arranged(inside.stage[END], inside.begins, inside.shapes)
-                act(e, t2, y, inside.p, inside.constants)
-            barrier(group.size, inside.words)
-    return ended, together
+        beyond = value_at(e, stop + real(SOON), inside)
+        if group.rank == 0:
+            before = function_at(e, t2, inside.stage[END], inside)
+            g[e, 1, _APPROACH] = beyond - before
+            g[e, 1, _BEFORE] = touched(before, g[e, 0, 0], g[e, 0, INTERVALS])
+            g[e, 1, _HAD] = real(0.0)
+    barrier(group.size, inside.words)
+    ended, goes_on, is_first = False, True, True
+    while goes_on:
+        goes_on = False
+        if group.rank == 0:
+            for e in range(EVENTS):
+                due = ACTS[e] and g[e, 2, _FIRST] <= together and is_first
+                if not is_first and g[e, 1, _HAD] == 0.0:
+                    due = _jumps(e, function_at(e, t2, inside.stage[END], inside), g[e])
+                if due:
+                    g[e, 1, _HAD] = real(_DUE)
+        barrier(group.size, inside.words)
+        for e in range(EVENTS):
+            if g[e, 1, _HAD] == _DUE:
+                goes_on = True
+                _record(me, e, real(1.0), t2, inside, hit_counts, hits)
+                if group.rank == 0:
+                    g[e, 1, _HAD] = real(1.0)
+                barrier(group.size, inside.words)
+                if ACTS[e]:
+                    ended = ended or ENDS[e]
+                    if group.rank == 0:
+                        y = arranged(inside.stage[END], inside.begins, inside.shapes)
+                        act(e, t2, y, inside.p, inside.constants)
+                barrier(group.size, inside.words)
+        is_first = False
+    return ended
+
+
+def _jumps(e, value, g):
+    """Whether effects have carried event function `e`, now `value`, across zero."""
+    found = False
+    for known in unroll(range(EVENTS)):
+        if e == known:
+            found = jumps_across(known, g[1, _BEFORE], touched(value, g[0, 0], g[0, INTERVALS]))
+    return found
 
 
 @noinline_cpu
-def _set_after(t2, together, inside):
-    """Functions after events up to the fraction `together` of a step have acted."""
+def _set_after(t2, soon, inside):
+    """Functions after events have acted; ``stage[0]`` has the state `soon` after them."""
     g = inside.g
     for q in range(FUNCTIONS):
         value = function_at(q, t2, inside.stage[END], inside)
-        if q < EVENTS and g[q, 2, _FIRST] <= together:
-            value = touched(value, g[q, 0, 0], g[q, 0, INTERVALS])
+        if q < EVENTS and touched(value, g[q, 0, 0], g[q, 0, INTERVALS]) == 0.0:
+            leaving = function_at(q, t2 + soon, inside.stage[0], inside) - value
+            for e in unroll(range(EVENTS)):
+                if q == e:
+                    value = side_after(
+                        e, g[e, 0, 0], g[e, 1, _APPROACH], leaving, g[e, 1, _HAD] > 0.0
+                    )
         g[q, 0, 0] = value
         g[q, 2, _MET] = real(1.0) if is_finite(value) else g[q, 2, _MET]
 

@@ -136,7 +136,8 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
             }
     degree = len(method.bindings[stepper.DENSE][0])
     nodes = bindings_of_nodes(2 if method.scheme else max(4, degree))
-    needed = (small.INTERVALS, small.SLOPES) + ((small.BERNSTEIN,) if events else ())
+    needed = (small.INTERVALS, small.SLOPES)
+    needed += (small.BERNSTEIN, small.NODES) if events else ()
     return bindings | {name: nodes[name] for name in needed}
 
 

@@ -56,7 +56,7 @@ from ergode.trajectories.steppers.equations import (
     polynomial,
     slope,
 )
-from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, gaps_here
+from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, KEPT, gaps_here
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import absolute
 
@@ -284,7 +284,8 @@ def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
             f1 = slope(t, y1, looked_up(t, y1, history, p), p)
             found = gaps_here(t, y1, history, p)
             g1 = tuple(
-                found[e] if g1[e] != 0.0 or e >= EVENTS - EDGES else g1[e] for e in range(EVENTS)
+                found[e] if abs(g1[e]) > 8.0 * KEPT or e >= EVENTS - EDGES else g1[e]
+                for e in range(EVENTS)
             )
         make_breakpoint(t, 0, y, f, y1, f1, stored)
     stored.whole[CUT, stored.me] += 1
@@ -327,6 +328,9 @@ def begin_free(t, y, p, given, jumps, column, stored):
                 whole[READ + len(PLACES) + d, me] = after
     goal = read_all(p, stored)
     f = slope(t, y, delayed(t, y, history_here(stored), p), p)
+    if LOOKS_UP and HISTORY_JUMPS > 0:  # a delayed time that begins on a jump may move back
+        find_pieces(t, y, f, p, stored)
+        f = slope(t, y, looked_up(t, y, stored, p), p)
     if len(PLACES) > 0:
         for v in unroll(range(len(DELAYED))):
             breakpoints[HISTORY_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]

@@ -9,6 +9,11 @@ and the Illinois variant of regula falsi finds a crossing.
 
 A g that oscillates faster than its polynomial can be missed; a smaller `max_step` prevents this.
 
+At an event, g is zero up to rounding.  Its value is then replaced by a tiny mark with the sign of
+the side to which the state leaves the surface g = 0.  If this side is the one that the event
+watches for, as for a state that begins on its surface, the mark has the other sign, and the event
+occurs at the beginning of the step.
+
 G. Farin, "Curves and Surfaces for CAGD", 5th ed. (2002), chapter 6 (Bernstein form); M. Dowell,
 P. Jarratt, BIT 11, 168 (1971).
 """
@@ -18,10 +23,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ergode.core.compiler.language import fma, option, real, unroll
-from ergode.trajectories.steppers.equations import VARIABLES, delayed, is_finite, slope
+from ergode.core.compiler.language import ByPrecision, fma, option, real, unroll
+from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, is_finite, slope
 from ergode.trajectories.steppers.linear import solved
-from ergode.trajectories.steppers.stepper import DENSE, PROBES
+from ergode.trajectories.steppers.noise import SCHEME
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBES
 
 EVENTS = option(0)
 DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
@@ -45,6 +51,12 @@ _GOLDEN = 0.3819660112501051
 _SLACK = 0.125  # margin for g outside the range of its polynomial, relative to this range
 _TOUCHING = 1e-9
 SOON = 1e-4  # fraction of a step
+_RESTS = 1e-7  # slope of an event function at rest, relative to its slope before the event
+
+# Marks in place of an event function that is zero, with the sign of a side.
+REST = ByPrecision(1e-37, 1e-300)  # the event has acted, and the state rests on the surface
+LEFT = ByPrecision(1e-35, 1e-296)  # the event has acted, and the state leaves to this side
+KEPT = ByPrecision(1e-33, 1e-290)  # the event has not acted; the state is on this side
 
 
 class DenseStep(NamedTuple):
@@ -156,20 +168,77 @@ def gaps_past_goal(g, t, y, history, p):
     return g
 
 
-def gaps_at_begin(g0, inside):
-    """Event functions at the beginning of a step; those that are zero, shortly after it.
+def on_surface(g):
+    """Whether an event function is zero and has no side."""
+    return abs(g) <= 8.0 * REST
 
-    An event that acts leaves its event function at zero, and may occur again in the next step.
+
+def begins_on_surface(g):
+    """Whether any event function is zero and has no side."""
+    found = False
+    for e in unroll(range(EVENTS)):
+        found = found | on_surface(g[e])
+    return found
+
+
+def gaps_after_begin(g0, is_first, inside):
+    """Event functions at the beginning of a step; those that are zero, with a side."""
+    soon = gaps_at(soon_after(is_first), inside)
+    return tuple(side_at_begin(e, g0[e], soon[e], is_first) for e in range(EVENTS))
+
+
+def soon_after(is_first):
+    """Fraction of a step that is shortly after its beginning.
+
+    The first adaptive step is short; less of it could change a state at rest by less than rounding.
     """
-    if ACTING:
-        return gaps_after_begin(g0, inside)
-    return g0
+    return real(NODES[1]) if is_first and ADAPTS else real(SOON)
 
 
-def gaps_after_begin(g0, inside):
-    """Event functions at the beginning of a step; those that are zero, shortly after it."""
-    soon = gaps_at(real(SOON), inside)
-    return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
+def side_at_begin(e, g, soon, is_first):
+    """Event function `e` at the beginning of a step, which is `soon` shortly after it.
+
+    A state that leaves the surface in the direction of the event crosses it at the beginning: at
+    the first time, and where the event acts.
+    """
+    if not on_surface(g):
+        return g
+    watches = e < EVENTS - EDGES and (is_first or (ACTS[e] and SCHEME == 0))
+    if watches and soon != 0.0 and real(DIRECTIONS[e]) * soon >= 0.0:
+        return -math.copysign(real(KEPT) if g == 0.0 else real(LEFT), soon)
+    return soon
+
+
+def is_endless(g, stop, t, h):
+    """Whether an event that has acted at time `t` acts there again, at fraction `stop` of a step.
+
+    `g` is its event function at the beginning of the step.
+    """
+    here = stop <= 64.0 * EPSILON or stop * h <= 16.0 * EPSILON * abs(t)
+    return here and abs(g) <= 8.0 * LEFT
+
+
+def jumps_across(e, before, after):
+    """Whether an effect carries event function `e` across zero."""
+    return before * after < 0.0 and crosses(before, after, DIRECTIONS[e])
+
+
+def side_after(e, g0, approach, leaving, has_acted):
+    """Event function `e`, zero up to rounding, after the events of a moment: its side.
+
+    `g0` is its value at the beginning of the step.  `approach` and `leaving` are its changes soon
+    after the events, without and with their effects.
+    """
+    if SCHEME > 0 or e >= EVENTS - EDGES:  # noise decides the side
+        return real(0.0)
+    is_passive = ACTS[e] and not has_acted
+    if is_passive and not on_surface(g0):
+        return math.copysign(real(KEPT), g0)
+    if abs(leaving) <= real(_RESTS) * abs(approach) or leaving == 0.0:
+        return real(REST) if has_acted else real(0.0)
+    if is_passive and real(DIRECTIONS[e]) * leaving >= 0.0:
+        return -math.copysign(real(KEPT), leaving)
+    return math.copysign(real(LEFT) if has_acted else real(KEPT), leaving)
 
 
 def crosses(before, after, direction):
@@ -322,6 +391,8 @@ def locate(e, a, ga, b, gb, inside):
     for _ in range(_LOCATING):
         x = (a * gb - b * ga) / (gb - ga)
         x = x if (x > a and x < b) else 0.5 * (a + b)
+        if abs(ga) <= 8.0 * KEPT:  # a mark: the value is zero
+            x = a + 0.0625 * (b - a)
         if x <= a or x >= b:
             break
         g = value_at(e, x, inside)

@@ -1,0 +1,177 @@
+"""Events whose function is zero where a step begins: starts, landings, and effects that jump."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core.status import Status
+from ergode.trajectories import ZeroCrossing
+
+GRAVITY = 9.81
+
+
+def falling(t, y, p):
+    return y[1], -9.81
+
+
+def falling_one(i, t, y, p):
+    return y[1] if i == 0 else -9.81
+
+
+def height(t, y, p):
+    return y[0]
+
+
+def above_two(t, y, p):
+    return y[0] - 2.0
+
+
+def land(t, y, p):
+    return 0.0, -p[0] * y[1]
+
+
+def land_in_place(t, y, p):
+    y[0] = 0.0
+    y[1] = -p[0] * y[1]
+
+
+def toggle(t, y, p):
+    return y[0], y[1] - 1.0
+
+
+def toggle_in_place(t, y, p):
+    y[1] = y[1] - 1.0
+
+
+def lower(t, y, p):
+    return y[0] - 3.0, y[1]
+
+
+def lower_in_place(t, y, p):
+    y[0] = y[0] - 3.0
+
+
+NAMED = ergode.VectorField(falling, ["height", "speed"], ["restitution"])
+ARRAY = ergode.VectorField(component=falling_one, variables=("y", 2), parameters=["restitution"])
+EFFECTS = {"land": (land, land_in_place), "toggle": (toggle, toggle_in_place),
+           "lower": (lower, lower_in_place)}  # fmt: skip
+FORMS = [
+    ("named", {}),
+    ("array", {}),
+    pytest.param("named", {"method": "rk4", "step": 0.01}, marks=pytest.mark.slow),
+    pytest.param("named", {"method": "rodas5p"}, marks=pytest.mark.exhaustive),
+    pytest.param("array", {"method": "rodas5p"}, marks=pytest.mark.exhaustive),
+    pytest.param("array", {"method": "rk4", "step": 0.01}, marks=pytest.mark.exhaustive),
+    pytest.param("named", {"precision": "float32", "rtol": 1e-5}, marks=pytest.mark.exhaustive),
+]
+
+
+def event(function, direction, effect=None, form="named", **options):
+    if effect is not None:
+        options["effect"] = EFFECTS[effect][form == "array"]
+    return ZeroCrossing(function, direction, **options)
+
+
+def fly(form, starts, events, restitution=0.5, end=0.3, **options):
+    """Final height and speed [trajectory, 2], and the result."""
+    starts = np.array(starts, float)
+    if form == "array":
+        field, initial = ARRAY, {"y": starts}
+    else:
+        field, initial = NAMED, {"height": starts[:, 0], "speed": starts[:, 1]}
+    options.setdefault("device", "cpu")
+    found = ergode.trajectories.integrate(
+        field, times=[0.0, end], initial=initial, parameters={"restitution": restitution},
+        events=events, record=4, **options,
+    )  # fmt: skip
+    return found["y" if form == "array" else "state"].values[:, -1], found
+
+
+STARTS = [(0.0, -1.0), (0.0, 1.0), (0.0, 0.0), (0.1, 0.0)]
+
+
+def check_starts(form, options):
+    """A terminal ground stops a fall that begins on it, and no throw; the others are counted."""
+    events = [event(height, -1, form=form, terminal=True, name="ground"),
+              event(height, -1, form=form, name="falls"), event(height, 1, name="rises"),
+              event(height, 0, name="both")]  # fmt: skip
+    _, found = fly(form, STARTS, events, end=0.25, **options)
+    np.testing.assert_array_equal(found["status"], Status.STOPPED)
+    np.testing.assert_array_equal(
+        found["event_count"], [[1, 1, 0, 1], [1, 1, 1, 2], [1, 1, 0, 1], [1, 1, 0, 1]]
+    )
+    hits = found["event_time"].sel(event="ground").values[:, 0]
+    exact = [0.0, 2.0 / GRAVITY, 0.0, np.sqrt(0.2 / GRAVITY)]
+    np.testing.assert_allclose(hits, exact, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize(("form", "options"), FORMS)
+def test_a_start_on_a_surface(form, options):
+    """A start at zero that moves down missed the ground, and fell on."""
+    check_starts(form, options)
+
+
+def check_rebounds(form, options):
+    rebound = [event(height, -1, "land", form)]
+    # v = -1 at the ground, restitution 0.9: the first flight lasts 0.18.
+    states, found = fly(form, STARTS[:2], rebound, 0.9, 0.1, **options)
+    late = np.array([0.9, 1.0])
+    exact = np.array([0.1 * late - GRAVITY * 0.1**2 / 2, late - GRAVITY * 0.1]).T
+    np.testing.assert_allclose(states, exact, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found["event_count"].values[:, 0], [1, 0])
+
+
+@pytest.mark.parametrize(("form", "options"), FORMS)
+def test_landing_without_rebound_does_not_fall_through_the_floor(form, options):
+    """The ball fell through the floor, with the status DONE."""
+    check_rebounds(form, options)
+    for restitution in (0.0, 1e-12, 0.3):
+        with pytest.warns(ergode.FailureWarning):
+            states, found = fly(
+                form, [(0.1, 0.0)], [event(height, -1, "land", form)], restitution, 2.0,
+                max_steps=10_000, **options,
+            )  # fmt: skip
+        assert int(found["status"][0]) == Status.STEP_TOO_SMALL
+        assert np.isnan(states).all()
+        first = found["event_time"].values[0, 0, 0]
+        assert first == pytest.approx(np.sqrt(0.2 / GRAVITY), rel=1e-5) or restitution == 0.3
+
+
+@pytest.mark.parametrize(("form", "options"), FORMS[:3])
+def test_an_effect_that_goes_on_through_the_surface_acts_once(form, options):
+    states, found = fly(form, [(0.1, 0.0)], [event(height, -1, "toggle", form)], **options)
+    t = np.sqrt(0.2 / GRAVITY)
+    exact = [[0.1 - GRAVITY * 0.3**2 / 2 - (0.3 - t), -GRAVITY * 0.3 - 1.0]]
+    np.testing.assert_allclose(states, exact, rtol=1e-5)
+    assert int(found["event_count"][0, 0]) == 1
+
+
+def check_jumps(form, options):
+    events = [event(height, -1, name="before"), event(above_two, -1, "lower", form, name="lower"),
+              event(height, -1, "land", form, name="ground"), event(height, 1, name="rises"),
+              event(height, -1, form=form, name="after")]  # fmt: skip
+    states, found = fly(form, [(2.1, 0.0)], events, 0.5, 0.2, **options)
+    t = np.sqrt(0.2 / GRAVITY)
+    up, late = 0.5 * GRAVITY * t, 0.2 - t
+    exact = [[up * late - GRAVITY * late**2 / 2, up - GRAVITY * late]]
+    np.testing.assert_allclose(states, exact, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(found["event_count"], [[1, 1, 1, 0, 1]])
+    times = found["event_time"].values[0, [0, 1, 2, 4], 0]
+    np.testing.assert_allclose(times, t, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("form", "options"), FORMS)
+def test_an_effect_that_crosses_another_surface_is_a_crossing(form, options):
+    """An effect put the ball below the ground, and the ground did not act."""
+    check_jumps(form, options)
+    stop = [event(above_two, -1, "lower", form, name="lower"),
+            event(height, 0, terminal=True, name="ground")]  # fmt: skip
+    _, found = fly(form, [(2.1, 0.0)], stop, **options)
+    np.testing.assert_array_equal(found["status"], Status.STOPPED)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("form", ["named", "array"])
+@pytest.mark.parametrize("check", [check_starts, check_rebounds, check_jumps])
+def test_a_gpu_has_the_same_events_on_surfaces(form, check):
+    check(form, {"device": "cuda"})
