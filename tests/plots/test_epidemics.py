@@ -97,6 +97,16 @@ def test_unusual_compartments_have_colours_of_their_own(ax):
     assert len({line.get_color() for line in ax.lines}) == 6
 
 
+def test_no_two_of_many_compartments_look_alike(ax):
+    names = ["S", "E", "I", "R", *(f"X{k}" for k in range(26))]
+    dataset = xarray.Dataset(
+        {"count": (("replicate", "time", "compartment"), np.ones((2, 3, 30), "int32"))},
+        coords={"time": [0.0, 1.0, 2.0], "compartment": names},
+    )
+    plots.epidemic_curves(dataset, ax=ax)
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 30
+
+
 def test_unit_of_time_is_on_the_axis(counts, ax):
     plots.epidemic_curves(counts, ax=ax)
     assert ax.get_xlabel() == "time"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,13 +84,22 @@ def without_failures(dataset: xarray.Dataset) -> xarray.Dataset:
     return dataset.isel(replicate=~has_failed(dataset["status"].values))
 
 
+def curve_style(number: int, colours: Sequence[str] = COLOURS) -> dict[str, str]:
+    """Colour and line style of a curve; after the last colour, the next line style begins."""
+    again, which = divmod(number, len(colours))
+    return {"color": colours[which], "linestyle": _LINES[again % len(_LINES)]}
+
+
+_LINES = ("-", "--", "-.", ":")
+
+
 def draw_band(
     ax: Axes, x: Any, middle: Any, ends: tuple[Any, Any], number: int, label: str
 ) -> None:
     """Draw a curve with a band around it, in the colour of this number."""
-    color = COLOURS[number % len(COLOURS)]
-    ax.fill_between(x, *ends, color=color, alpha=0.2, lw=0)
-    ax.plot(x, middle, color=color, label=label)
+    style = curve_style(number)
+    ax.fill_between(x, *ends, color=style["color"], alpha=0.2, lw=0)
+    ax.plot(x, middle, label=label, **style)  # type: ignore[arg-type]
 
 
 def time_label(units: Any) -> str:

@@ -12,6 +12,7 @@ from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.plots.frame import (
     COLOURS,
+    curve_style,
     draw_band,
     new_axes,
     quiet,
@@ -90,8 +91,8 @@ def realizations(
         shown, fade = _few_of(rows)
         for k, row in enumerate(shown):
             ax.plot(
-                times, row, color=COLOURS[number % len(COLOURS)], lw=0.8, alpha=fade,
-                drawstyle="steps-post", label=name if k == 0 else None,
+                times, row, lw=0.8, alpha=fade, drawstyle="steps-post",
+                label=name if k == 0 else None, **curve_style(number),
             )  # fmt: skip
     _say_what_is_missing(dataset, ax)
     ax.set_xlabel("time")

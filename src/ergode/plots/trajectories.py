@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import has_failed
-from ergode.plots.frame import COLOURS, new_axes, quiet, time_label
+from ergode.plots.frame import COLOURS, curve_style, new_axes, quiet, time_label
 
 if TYPE_CHECKING:
     import xarray
@@ -93,7 +93,7 @@ def trajectories(
             for index, state in enumerate(states):
                 ax.plot(
                     time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
-                    color=COLOURS[number % len(COLOURS)], label=name if index == 0 else None,
+                    label=name if index == 0 else None, **curve_style(number),
                 )  # fmt: skip
     ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
     if len(chosen) > 1 or labels is not None:
