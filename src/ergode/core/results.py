@@ -206,13 +206,12 @@ def _indexed(coords: Mapping[str, Any]) -> Any:
     """Coordinates with pandas indexes: given a plain array, xarray would import CuPy."""
     import pandas
     import xarray
-    from xarray.indexes import PandasIndex
 
     variables, indexes = dict(coords), {}
     for name, given in coords.items():
         values = _labels_of(name, given)
         if values.ndim == 1:
-            index = PandasIndex(pandas.Index(values), name, values.dtype)
+            index = xarray.indexes.PandasIndex(pandas.Index(values), name, values.dtype)
             variables[name], indexes[name] = index.create_variables()[name], index
     return xarray.Coordinates(variables, indexes)
 
