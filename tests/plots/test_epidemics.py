@@ -107,6 +107,16 @@ def test_no_two_of_many_compartments_look_alike(ax):
     assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 30
 
 
+def test_a_selection_of_one_is_drawn(counts, ax):
+    plots.epidemic_curves(counts.isel(replicate=[0]).sel(compartment=["I"]), ax=ax)
+    one = counts.isel(replicate=0).sel(compartment="I")
+    other = plots.epidemic_curves(one, ax=Figure().subplots())
+    assert [line.get_label() for line in other.lines] == ["I"]
+    np.testing.assert_array_equal(other.lines[0].get_ydata(), ax.lines[0].get_ydata())
+    with pytest.raises(ergode.PlanError, match="a single time"):
+        plots.epidemic_curves(counts.isel(time=-1))
+
+
 def test_unit_of_time_is_on_the_axis(counts, ax):
     plots.epidemic_curves(counts, ax=ax)
     assert ax.get_xlabel() == "time"

@@ -21,6 +21,7 @@ from ergode.plots.frame import (
     quiet,
     save_figure,
     time_label,
+    with_dims,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def epidemic_curves(
             f"the dataset has no curves: expected the variable 'count' or 'mean', found {found}; "
             "simulate with output='counts' or 'statistics'"
         )
+    dataset = with_dims(dataset, "replicate", "time", "compartment")
     swept = set(dataset["count" if "count" in dataset else "mean"].dims)
     swept -= {"replicate", "time", "compartment", "stratum"}
     if swept:

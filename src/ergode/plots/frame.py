@@ -70,6 +70,24 @@ def time_index(dataset: xarray.Dataset, time: float | None) -> int:
     return nearest
 
 
+def with_dims(dataset: xarray.Dataset, *dims: str) -> xarray.Dataset:
+    """A dataset with the dims that a selection of one replicate, species, ... has dropped.
+
+    Raises a PlanError if a selection has left a single time.
+    """
+    dropped = [dim for dim in dims if dim in dataset.coords and dim not in dataset.dims]
+    if "time" in dropped:
+        raise PlanError("the dataset has a single time; expected all times, to draw them")
+    for dim in dropped:
+        having = [
+            name for name, one in dataset.data_vars.items()
+            if "time" in one.dims or (name, dim) == ("status", "replicate")
+        ]  # fmt: skip
+        expanded = {name: dataset[name].expand_dims(dim) for name in having}
+        dataset = dataset.drop_vars(dim).assign(expanded)
+    return dataset
+
+
 def refuse_sweep(array: xarray.DataArray, *known: str) -> None:
     """Refuse variables that have dims of a sweep besides the `known` ones.
 

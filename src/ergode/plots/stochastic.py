@@ -18,6 +18,7 @@ from ergode.plots.frame import (
     quiet,
     refuse_sweep,
     time_index,
+    with_dims,
     without_failures,
 )
 
@@ -68,6 +69,7 @@ def realizations(
     >>> len(ergode.plots.realizations(result).lines)
     3
     """
+    dataset = with_dims(dataset, "replicate", "time", "species")
     names = _species(dataset, species)
     kind = "amount" if "amount" in dataset.data_vars else "mean"
     if kind not in dataset or "time" not in dataset[kind].dims:
