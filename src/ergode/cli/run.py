@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import import_module
@@ -84,12 +84,13 @@ def check(asked: RunFile, show: Show, *, resume: bool = False) -> None:
     """
     facts: dict[str, str] = {}
     errors: list[ErgodeError] = []
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: facts.update(asked.plan()),
+        asked.check_outputs,
+        lambda: _check_store(asked, resume),
+    )
     with warnings_told():
-        for step in (
-            lambda: facts.update(asked.plan()),
-            asked.check_outputs,
-            lambda: _check_store(asked, resume),
-        ):
+        for step in steps:
             try:
                 step()
             except ErgodeError as error:

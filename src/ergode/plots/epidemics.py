@@ -160,7 +160,7 @@ def _label_of(array: xarray.DataArray) -> str:
 
 
 def _draw_observed(
-    ax: Axes, observed: Any, time: np.ndarray, styles: Mapping[str, Mapping[str, str]]
+    ax: Axes, observed: Any, time: np.ndarray, styles: Mapping[str, Mapping[str, Any]]
 ) -> np.ndarray:
     """Draw data as dots; the times of those shown."""
     if observed is None:
@@ -288,7 +288,7 @@ def _caption(levels: Sequence[float], line: str, replicates: int) -> str:
     return f"{what} of {replicates:,} replicates" if replicates else what
 
 
-def _styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
+def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour and line style of each compartment; no two are equal while 32 suffice."""
     usual = [name for name in names if name in _USUAL]
     colours = [_USUAL[name] for name in usual]

@@ -102,7 +102,7 @@ def without_failures(dataset: xarray.Dataset) -> xarray.Dataset:
     return dataset.isel(replicate=~has_failed(dataset["status"].values))
 
 
-def curve_style(number: int, colours: Sequence[str] = COLOURS) -> dict[str, str]:
+def curve_style(number: int, colours: Sequence[str] = COLOURS) -> dict[str, Any]:
     """Colour and line style of a curve; after the last colour, the next line style begins."""
     again, which = divmod(number, len(colours))
     return {"color": colours[which], "linestyle": _LINES[again % len(_LINES)]}
@@ -117,7 +117,7 @@ def draw_band(
     """Draw a curve with a band around it, in the colour of this number."""
     style = curve_style(number)
     ax.fill_between(x, *ends, color=style["color"], alpha=0.2, lw=0)
-    ax.plot(x, middle, label=label, **style)  # type: ignore[arg-type]
+    ax.plot(x, middle, label=label, **style)
 
 
 def time_label(units: Any) -> str:
