@@ -94,15 +94,16 @@ def ndlib_steps(kind, contacts, seeds=100, steps=100):
     from ndlib.models import ModelConfig
 
     graph = contacts.to_networkx()
+    nodes = list(graph)
+    model = getattr(epidemics, f"{kind}Model")(graph)
+    chosen = ModelConfig.Configuration()
+    chosen.add_model_parameter("beta", 1 - np.exp(-0.25))
+    chosen.add_model_parameter("gamma" if kind == "SIR" else "lambda", 1 - np.exp(-0.15))
+    chosen.add_model_initial_configuration("Infected", random.sample(nodes, seeds))
+    model.set_initial_status(chosen)
 
     def work():
-        model = getattr(epidemics, f"{kind}Model")(graph)
-        chosen = ModelConfig.Configuration()
-        chosen.add_model_parameter("beta", 1 - np.exp(-0.25))
-        chosen.add_model_parameter("gamma" if kind == "SIR" else "lambda", 1 - np.exp(-0.15))
-        infected = random.sample(list(graph), seeds)
-        chosen.add_model_initial_configuration("Infected", infected)
-        model.set_initial_status(chosen)
+        model.reset(random.sample(nodes, seeds))
         return model.iteration_bunch(steps, node_status=False)
 
     return work

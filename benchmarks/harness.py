@@ -1,7 +1,8 @@
 """What every benchmark shares: public calls timed in turn with peers, and rows of JSON.
 
 A row is ``{"engine", "case", "device", "metric", "value", "unit", "peer", "peer_value",
-"ratio"}``; `ratio` above one means that ergode is ahead.  Every value is a median.
+"ratio"}``; `ratio` above one means that ergode is ahead.  Every value is a median.  A peer is
+compared by the rules of PEERS.md.
 
 A case is made with public functions alone and has two rows in milliseconds: the whole call, warm,
 as its caller waits for it, and the kernels within it, by ``run_seconds`` of its result.  What is
@@ -216,7 +217,8 @@ class Rows:
                     "ratio": ratio,
                 }
             )
-            against = f"   {peer} {theirs:.4g} {unit}, {ratio:.1f}x" if ratio else ""
+            against = f"   {peer} {theirs:.4g} {unit}, {ratio:.2f}x" if ratio else ""
+            against += "   BEHIND" if ratio and ratio < 1 else ""
             print(f"{case:32s} {metric:24s} {value:10.4g} {unit}{against}", flush=True)
 
     def rate(

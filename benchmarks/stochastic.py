@@ -88,13 +88,18 @@ path, end, repeats = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 model = basico.load_model(path)
 basico.set_model_unit(quantity_unit="#", model=model)
 basico.set_task_settings("Time-Course", {"method": {"Max Internal Steps": 10**9}})
-for _ in range(repeats):
+def seconds(method):
     start = time.process_time()
     basico.run_time_course(
-        duration=end, intervals=100, method="directMethod", model=model, use_seed=True,
+        duration=end, intervals=100, method=method, model=model, use_seed=True,
         update_model=False, seed=1,
     )
-    print(time.process_time() - start)
+    return time.process_time() - start
+# Gibson and Bruck's method is the quicker one where reactions are weakly coupled.
+best = min(("directMethod", "stochastic"), key=seconds)
+for _ in range(repeats):
+    print(seconds(best))
+print(best, file=sys.stderr)
 """
 PATIENCE = 120
 
@@ -109,6 +114,7 @@ def copasi_of(path, network, end):
     except subprocess.TimeoutExpired:
         print(f"COPASI: {len(network.reactions):,} reactions not simulated in {PATIENCE} s")
         return None
+    print(f"COPASI takes its method {done.stderr.split()[-1]}")
     seconds = iter([Seconds(line) for line in done.stdout.split()])
     return lambda: next(seconds)
 

@@ -3,6 +3,8 @@
 import json
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,10 +95,49 @@ def test_a_check_tells_what_a_run_would_write(run_file, tmp_path):
 def test_a_check_finds_what_a_run_would_refuse(run_file, tmp_path, setting):
     check = invoke("run", run_file, "--set", setting, "--check")
     run = invoke("run", run_file, "--set", setting)
-    assert (check.exit_code, run.exit_code) == (2, 1)
+    assert (check.exit_code, run.exit_code) == (1, 1)
     assert check.stderr == run.stderr
     assert check.stderr.count("\n") == 1
     assert names(tmp_path) == ["decay.toml"]
+
+
+def test_an_output_in_the_way_hides_no_other_error(run_file, tmp_path):
+    assert invoke("run", run_file).exit_code == 0
+    check = ("run", run_file, "--check")
+    alone = invoke(*check)
+    assert alone.exit_code == 1 and "decay.nc': it exists" in alone.stderr
+    both = invoke(*check, "--set", "simulate.method=telepathy")
+    assert both.exit_code == 1 and both.stderr.count("\n") == 1
+    assert "telepathy" in both.stderr and "decay.nc': it exists" in both.stderr
+    # Of a run in parts as well, whose store is there.
+    parts = ("--set", "simulate.store=decay.zarr", "--set", "simulate.chunk=2")
+    assert invoke("run", run_file, "--overwrite", *parts).exit_code == 0
+    said = invoke(*check, *parts, "--set", "simulate.replicates=4000000000000").stderr
+    assert "replicates" in said and "decay.nc': it exists" in said and "pass --resume" in said
+
+
+def test_every_command_exits_1_for_a_missing_and_for_a_bad_file(run_file, tmp_path):
+    bad = tmp_path / "bad.toml"
+    bad.write_text("engine = ")
+    for file in (bad, tmp_path / "nowhere.toml"):
+        for command in (("run",), ("run", "--check"), ("plan",)):
+            done = invoke(*command, file)
+            assert done.exit_code == 1 and done.stderr.count("\n") == 1, command
+
+
+def test_a_byte_order_mark_is_skipped(run_file):
+    run_file.write_text(RUN_FILE, encoding="utf-8-sig")
+    assert invoke("run", run_file, "--check").exit_code == 0
+
+
+def test_a_terminal_without_the_characters_of_a_title(run_file):
+    run_file.write_text('title = "β → Ω"\n' + RUN_FILE, encoding="utf-8")
+    command = [sys.executable, "-m", "ergode", "run", str(run_file), "--check"]
+    done = subprocess.run(
+        command, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "cp1252"}
+    )
+    assert done.returncode == 0 and done.stderr == b""
+    assert done.stdout.startswith(b"? ? ?")
 
 
 def test_a_check_of_a_run_in_parts_and_of_one_to_be_resumed(run_file, tmp_path):
@@ -106,7 +147,7 @@ def test_a_check_of_a_run_in_parts_and_of_one_to_be_resumed(run_file, tmp_path):
     assert names(tmp_path) == ["decay.toml"]
     assert invoke("run", run_file, *parts).exit_code == 0
     refused = invoke("run", run_file, *parts, "--overwrite", "--check")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "pass --resume" in refused.stderr
     more = (*parts, "--overwrite", "--resume", "--set", "simulate.replicates=10")
     done = invoke("run", run_file, *more, "--check")
@@ -118,9 +159,9 @@ def test_a_check_of_a_run_in_parts_and_of_one_to_be_resumed(run_file, tmp_path):
         ("network.reactions.2.rate_constant=2.5", "network"),
         ("simulate.times=[0, 2]", "times"),
     ):
-        for options, code in ((("--check",), 2), ((), 1)):
+        for options in (("--check",), ()):
             done = invoke("run", run_file, *more, "--set", setting, *options)
-            assert done.exit_code == code
+            assert done.exit_code == 1
             assert f"belongs to a run with another '{name}'" in done.stderr
 
 

@@ -31,6 +31,13 @@ def test_the_last_time_of_a_run_is_within_its_last_step(end, precision):
     np.testing.assert_allclose(found.values.ravel(), [1.0, 1.5, 2.0], rtol=1e-6)
 
 
+def test_a_time_beyond_the_end_by_a_rounding_is_the_end():
+    found = solution(_one_step(0.6, "float64"), [-0.0, 0.1 + 0.2 + 0.3])
+    assert 0.1 + 0.2 + 0.3 > 0.6
+    assert found["time"].values.tolist() == [0.0, 0.6]
+    assert found.values.ravel().tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("t", [-0.1, 1.1, np.nan])
 def test_a_time_outside_of_the_run_is_refused(t):
     with pytest.raises(ErgodeError, match="expected times from 0 to 1"):

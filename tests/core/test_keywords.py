@@ -84,3 +84,26 @@ def test_public_functions_keep_their_signatures_and_can_be_pickled():
         assert pickle.loads(pickle.dumps(call)) is call
         assert inspect.signature(call) == inspect.signature(inspect.unwrap(call))
         assert call.__doc__
+
+
+@pytest.mark.parametrize(
+    ("engine", "call", "argument"),
+    [
+        ("epidemics", "simulate", "initial"),
+        ("trajectories", "integrate", "initial"),
+        ("density", "propagate", "prior"),
+        ("particles", "propagate", "prior"),
+        ("kinetics", "burn", "mass_fraction"),
+        ("stochastic", "simulate", "network"),
+    ],
+)
+def test_a_missing_argument_is_named_with_what_it_is(engine, call, argument):
+    with pytest.raises(ergode.ModelError, match=rf"{call}\(\) needs .*'{argument}' \(.+\)"):
+        getattr(getattr(ergode, engine), call)()
+
+
+def test_arguments_by_position_that_go_by_name():
+    with pytest.raises(TypeError, match=r"^Exponential\(\) takes no positional .*: rate, mean$"):
+        ergode.Exponential(5.0)
+    with pytest.raises(TypeError, match=r"'dataset' by position and by name"):
+        ergode.save(1, "x.nc", dataset=2)

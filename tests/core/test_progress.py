@@ -49,6 +49,12 @@ def test_an_error_passes_through(capsys):
     assert capsys.readouterr().err == "runs: 5 of 10 x\n"
 
 
+def test_a_notebook_without_widgets_gets_lines(capsys, monkeypatch):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    assert lines(capsys, 10, [5, 5]) == ["runs: 5 of 10 replicates", "runs: 10 of 10 replicates"]
+
+
 def test_a_terminal_gets_a_bar(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich's own word for "this is a terminal"
     with progress.track("runs", 4, unit="replicates") as report:

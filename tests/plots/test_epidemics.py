@@ -97,6 +97,26 @@ def test_unusual_compartments_have_colours_of_their_own(ax):
     assert len({line.get_color() for line in ax.lines}) == 6
 
 
+def test_no_two_of_many_compartments_look_alike(ax):
+    names = ["S", "E", "I", "R", *(f"X{k}" for k in range(26))]
+    dataset = xarray.Dataset(
+        {"count": (("replicate", "time", "compartment"), np.ones((2, 3, 30), "int32"))},
+        coords={"time": [0.0, 1.0, 2.0], "compartment": names},
+    )
+    plots.epidemic_curves(dataset, ax=ax)
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 30
+
+
+def test_a_selection_of_one_is_drawn(counts, ax):
+    plots.epidemic_curves(counts.isel(replicate=[0]).sel(compartment=["I"]), ax=ax)
+    one = counts.isel(replicate=0).sel(compartment="I")
+    other = plots.epidemic_curves(one, ax=Figure().subplots())
+    assert [line.get_label() for line in other.lines] == ["I"]
+    np.testing.assert_array_equal(other.lines[0].get_ydata(), ax.lines[0].get_ydata())
+    with pytest.raises(ergode.PlanError, match="a single time"):
+        plots.epidemic_curves(counts.isel(time=-1))
+
+
 def test_unit_of_time_is_on_the_axis(counts, ax):
     plots.epidemic_curves(counts, ax=ax)
     assert ax.get_xlabel() == "time"

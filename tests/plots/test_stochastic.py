@@ -93,6 +93,13 @@ def runs():
     )
 
 
+def test_a_selection_of_one_is_drawn(runs, ax):
+    runs = runs.assign_coords(replicate=np.arange(21))
+    plots.realizations(runs.isel(replicate=2).sel(species="Y"), ax=ax)
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), runs["amount"].values[2, :, 1])
+
+
 def test_a_mean_with_a_band_of_quantiles(runs, ax):
     plots.realizations(runs, species=["Y"], quantiles=(0.25, 0.75), ax=ax)
     rows = runs["amount"].values[:20, :, 1]

@@ -31,6 +31,14 @@ def test_time_series(result):
     assert one.lines[0].get_color() != one.lines[1].get_color()
 
 
+def test_a_selection_of_one_is_drawn(result):
+    one = trajectories(result.sel(variable="y"))
+    assert one.get_ylabel() == "y" and len(one.lines) == 2
+    np.testing.assert_array_equal(one.lines[1].get_ydata(), result["state"][1, :, 1])
+    with pytest.raises(ergode.PlanError, match="a single time"):
+        trajectories(result.isel(time=-1))
+
+
 def test_phase_portrait(result):
     ax = trajectories(result, phase=("y", "x"))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("y", "x")

@@ -1,12 +1,13 @@
 """Commands, their options and their exit codes.
 
-0: success. 1: the model, plan or file is invalid (one line says how). 2: the command line is
-invalid; or `--check` has found what would have been a 1. 130: interrupted; the results computed so
-far are written.
+0: success. 1: the model, plan or file is invalid or missing (one line says how), in every command.
+2: the command line is invalid. 130: interrupted; the results computed so far are written.
 """
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ import typer
 from ergode.core.errors import ErgodeError
 
 FAILURE = 1
-WRONG_FILE = 2  # of `--check`
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -53,22 +53,22 @@ _Folder = Annotated[
 
 
 @contextmanager
-def _exit_codes(failure: int = FAILURE) -> Iterator[None]:
+def _exit_codes() -> Iterator[None]:
     try:
         yield
     except ErgodeError as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(failure) from None
+        raise typer.Exit(FAILURE) from None
     except OSError as error:  # for example: the disk is full
         typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(failure) from None
+        raise typer.Exit(FAILURE) from None
     except MemoryError as error:
         typer.echo(
             f"error: the memory of this machine does not suffice: {error}; ask for fewer members, "
             "fewer times, or an output that is smaller, such as statistics",
             err=True,
         )
-        raise typer.Exit(failure) from None
+        raise typer.Exit(FAILURE) from None
     except KeyboardInterrupt as error:
         typer.echo(str(error) or "interrupted before anything was computed", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -88,7 +88,10 @@ def _common(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
     ] = False,
 ) -> None:
-    pass
+    # A terminal may lack the characters of a title: they become question marks.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 @app.command()
@@ -113,17 +116,18 @@ def run(
     json: _Json = False,
 ) -> None:
     """Run what a TOML file describes; write a dataset and a figure."""
-    with _exit_codes(failure=WRONG_FILE if check else FAILURE):
+    with _exit_codes():
         from ergode.cli import run as command
 
         given = {"device": device, "replicates": replicates, "seed": seed}
         options = {name: value for name, value in given.items() if value is not None}
         asked = command.ask(
-            file, options, output, overwrite=overwrite, resume=resume, settings=settings or ()
-        )
+            file, options, output, overwrite=overwrite, resume=resume, settings=settings or (),
+            outputs_too=not check,
+        )  # fmt: skip
         show: command.Show = "json" if json else "nothing" if quiet else "text"
         if check:
-            command.check(asked, show)
+            command.check(asked, show, resume=resume)
         elif command.run(asked, show, scheduler):
             raise typer.Exit(INTERRUPTED)
 
@@ -146,7 +150,7 @@ def plan(
     json: _Json = False,
 ) -> None:
     """Show what a run would take on a device, which need not be here; write nothing."""
-    with _exit_codes(failure=WRONG_FILE):
+    with _exit_codes():
         from ergode.cli import plan as command
         from ergode.runfile.read import read
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import import_module
@@ -45,17 +45,27 @@ def ask(
     overwrite: bool = False,
     resume: bool = False,
     settings: Sequence[str] = (),
+    outputs_too: bool = True,
 ) -> RunFile:
-    """Read a file, with what the command line replaces, and check its outputs.
+    """Read a file, with what the command line replaces, and check its outputs if `outputs_too`.
 
     With `resume`, finished parts are kept in a store, and those of an earlier run are not computed
     again; without it an existing store is refused. `settings` are texts ``key.path=value``.
     """
-    asked = read(file, options=options, output=output, overwrite=overwrite, settings=settings)
+    asked = read(
+        file, options=options, output=output, overwrite=overwrite, settings=settings,
+        outputs_too=outputs_too,
+    )  # fmt: skip
     if resume and asked.store is None:
         asked = asked.divided(store=asked.dataset.with_suffix(".parts.zarr"))
+    if outputs_too:
+        _check_store(asked, resume)
+    return asked
+
+
+def _check_store(asked: RunFile, resume: bool) -> None:
     if asked.store is None:
-        return asked
+        return
     if asked.store.resolve() == asked.dataset.resolve():
         raise PlanError(
             f"'{asked.store}' is named as the store and as the dataset; expected two names"
@@ -65,13 +75,29 @@ def ask(
             f"store '{asked.store}' exists; pass --resume to compute what is missing in it, or "
             "remove it"
         )
-    return asked
 
 
-def check(asked: RunFile, show: Show) -> None:
-    """Check a run, and print its plan; nothing is computed or written."""
+def check(asked: RunFile, show: Show, *, resume: bool = False) -> None:
+    """Check a run, and print its plan; nothing is computed or written.
+
+    An output that is in the way hides no other error: all are in the message.
+    """
+    facts: dict[str, str] = {}
+    errors: list[ErgodeError] = []
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: facts.update(asked.plan()),
+        asked.check_outputs,
+        lambda: _check_store(asked, resume),
+    )
     with warnings_told():
-        show_plan(asked, asked.plan(), show)
+        for step in steps:
+            try:
+                step()
+            except ErgodeError as error:
+                errors.append(error)
+        if errors:
+            raise type(errors[0])("; and ".join(map(str, errors)))
+        show_plan(asked, facts, show)
 
 
 def show_plan(asked: RunFile, facts: Mapping[str, str], show: Show) -> None:

@@ -72,6 +72,15 @@ def count_of(times: Any) -> int:
         return 1
 
 
+def within_rounding(values: Any, begin: float, end: float) -> np.ndarray:
+    """Times, where those outside of a run by no more than a few roundings are its ends."""
+    found = np.asarray(values, np.float64)
+    tiny = 4 * np.finfo(np.float64).eps * max(abs(begin), abs(end))
+    return np.where(
+        (found < begin - tiny) | (found > end + tiny), found, np.clip(found, begin, end)
+    )
+
+
 def check_apart(times: np.ndarray, precision: str) -> None:
     """Refuse consecutive times that are equal in this precision.
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import as_numbers
+from ergode.core.arguments import as_numbers, within_rounding
 from ergode.core.errors import ErgodeError
 
 _ALL = "step_coefficient"  # of named variables; that of an array x is step_coefficient_x
@@ -84,6 +84,7 @@ def _times_within(dataset: xarray.Dataset, t: ArrayLike) -> np.ndarray:
     if times is None or times.ndim > 1:
         raise ErgodeError(f"t is {t!r}; expected a number or a list of numbers")
     begin, end = np.sort(dataset["time"].values[[0, -1]])
+    times = within_rounding(times, begin, end)
     beyond = np.flatnonzero(~((begin <= np.atleast_1d(times)) & (np.atleast_1d(times) <= end)))
     if beyond.size:
         first = np.atleast_1d(times)[beyond[0]]

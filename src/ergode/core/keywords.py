@@ -1,8 +1,9 @@
 """Messages about arguments of public functions, classes and methods that Python explains badly.
 
-Where a keyword is misspelt, the message suggests the one that was meant. Where a result that stays
-on a device is given instead of a Dataset, it says how to get one. A call is only looked at after it
-has failed.
+Where a keyword is misspelt, the message suggests the one that was meant. Where an argument is
+missing, or given by position instead of by name, the message says what it is. Where a result that
+stays on a device is given instead of a Dataset, it says how to get one. A call is only looked at
+after it has failed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from ergode.core.arguments import did_you_mean
+from ergode.core.errors import ModelError
+from ergode.core.words import counted
 
 # What is given by mistake, by the name of its type.
 _NO_DATASETS = {
@@ -38,13 +41,18 @@ def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
                 raise
             known = [one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY]
             unknown = [name for name in named if name not in known]
-            if not unknown:
+            if not unknown and _fits(call, given, named):
                 raise
-            name = public_name or call.__qualname__
+            name, first = public_name or call.__qualname__, 0
             if known[:1] == ["cls"]:
-                known = known[1:]
+                first = 1
             if call.__name__ == "__init__":
-                name, known = type(given[0]).__name__, known[1:]
+                name, first = type(given[0]).__name__, 1
+            elif known[:1] == ["self"]:
+                first = 1
+            if not unknown:
+                _refuse(name, call, given, named, first)
+            known = known[first:]
             close = did_you_mean(unknown[0], known, 0.6) or f"; expected {', '.join(known)}"
             message = f"{name}() has no argument '{unknown[0]}'{close}"
         except (AttributeError, KeyError):
@@ -58,6 +66,50 @@ def suggesting(call: Callable[P, R], public_name: str = "") -> Callable[P, R]:
 
     public.__dict__["suggests"] = True
     return public
+
+
+def _fits(call: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Whether the arguments are those of the call, so that it failed later."""
+    try:
+        inspect.signature(call).bind(*given, **named)
+    except TypeError:
+        return False
+    return True
+
+
+def _refuse(
+    name: str, call: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], first: int
+) -> None:
+    """Raise a ModelError of what is missing; a TypeError of what is by position, or twice."""
+    parameters = list(inspect.signature(call).parameters.values())
+    places = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    if len(given) > len(places):
+        by_name = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        rest = f"; expected by name: {', '.join(by_name)}" if by_name else ""
+        some = counted(len(places) - first, "positional argument")
+        count = some if len(places) > first else "no positional arguments"
+        raise TypeError(f"{name}() takes {count}, not {len(given) - first}{rest}")
+    filled = {*places[: len(given)], *named}
+    missing = [
+        one.name for one in parameters
+        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL
+        and one.name not in filled
+    ]  # fmt: skip
+    if missing:
+        said = inspect.getdoc(call) or ""
+        needed = ", ".join(f"'{one}'{_described(said, one)}" for one in missing)
+        raise ModelError(f"{name}() needs {needed}")
+    twice = next(one for one in places[: len(given)] if one in named)
+    raise TypeError(f"{name}() has '{twice}' by position and by name; expected one of them")
+
+
+def _described(docstring: str, name: str) -> str:
+    """What a docstring in NumPy style says that an argument is."""
+    for line in docstring.splitlines():
+        names, colon, kind = line.partition(" : ")
+        if colon and name in names.split(", "):
+            return f" ({kind})"
+    return ""
 
 
 def suggest(value: Any, name: str) -> Any:

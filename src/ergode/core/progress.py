@@ -1,7 +1,7 @@
 """Progress in a terminal, a notebook or a log file.
 
-In a terminal or a notebook, a bar is redrawn in place.  Elsewhere (a log, a pipe), a plain line is
-written after each tenth.
+In a terminal or a notebook, a bar is redrawn in place.  Elsewhere (a log, a pipe, a notebook
+without ipywidgets), a plain line is written after each tenth.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from ergode.core.arguments import check_switch
 
@@ -31,7 +32,9 @@ def track(
     from rich.console import Console
 
     console = Console(file=sys.stderr)
-    if console.is_terminal or console.is_jupyter:
+    # Rich draws a bar in a notebook by a widget, and otherwise warns and shows an empty block.
+    has_bar = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    if has_bar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (

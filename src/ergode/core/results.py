@@ -211,6 +211,9 @@ def _indexed(coords: Mapping[str, Any]) -> Any:
     for name, given in coords.items():
         values = _labels_of(name, given)
         if values.ndim == 1:
+            # Results share them; pandas makes them read-only from version 3 on.
+            values = values.copy()
+            values.flags.writeable = False
             index = xarray.indexes.PandasIndex(pandas.Index(values), name, values.dtype)
             variables[name], indexes[name] = index.create_variables()[name], index
     return xarray.Coordinates(variables, indexes)

@@ -15,11 +15,13 @@ from ergode.core.status import has_failed
 from ergode.models.epidemic.dates import dates_of
 from ergode.plots.frame import (
     check_figure_path,
+    curve_style,
     figure_of,
     new_axes,
     quiet,
     save_figure,
     time_label,
+    with_dims,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ def epidemic_curves(
             f"the dataset has no curves: expected the variable 'count' or 'mean', found {found}; "
             "simulate with output='counts' or 'statistics'"
         )
+    dataset = with_dims(dataset, "replicate", "time", "compartment")
     swept = set(dataset["count" if "count" in dataset else "mean"].dims)
     swept -= {"replicate", "time", "compartment", "stratum"}
     if swept:
@@ -114,7 +117,7 @@ def epidemic_curves(
     middle = levels.index(0.5) if 0.5 in levels else None
     # Dates, where there are any, say more than days.
     time = dataset["date" if "date" in dataset.coords else "time"].values
-    colours = _colours(known)
+    styles = _styles(known)
 
     ax = ax or new_axes()
     pairs = [(low, -1 - low) for low in range(len(levels) // 2)]
@@ -122,11 +125,11 @@ def epidemic_curves(
         rows = curves[known.index(name)]
         for low, high in pairs:
             ax.fill_between(
-                time, rows[low], rows[high], color=colours[name], alpha=0.2, linewidth=0
+                time, rows[low], rows[high], color=styles[name]["color"], alpha=0.2, linewidth=0
             )
         line = rows[middle] if middle is not None else dataset["mean"].sel(compartment=name)
-        ax.plot(time, line, color=colours[name], linewidth=1.9, label=name)
-    shown = _draw_observed(ax, observed, time, colours)
+        ax.plot(time, line, linewidth=1.9, label=name, **styles[name])
+    shown = _draw_observed(ax, observed, time, styles)
     _dress(ax, np.append(time, shown), str(dataset["time"].attrs.get("units", "")), caption, axis)
     return ax
 
@@ -157,7 +160,7 @@ def _label_of(array: xarray.DataArray) -> str:
 
 
 def _draw_observed(
-    ax: Axes, observed: Any, time: np.ndarray, colours: Mapping[str, str]
+    ax: Axes, observed: Any, time: np.ndarray, styles: Mapping[str, Mapping[str, Any]]
 ) -> np.ndarray:
     """Draw data as dots; the times of those shown."""
     if observed is None:
@@ -166,12 +169,12 @@ def _draw_observed(
     parts = dict(observed) if several else {"observed": observed}
     moments = []
     for name, given in parts.items():
-        if several and name not in colours:
+        if several and name not in styles:
             raise PlanError(
-                f"observed names '{name}'; the result has {', '.join(map(str, colours))}"
+                f"observed names '{name}'; the result has {', '.join(map(str, styles))}"
             )
         at, values = _points_of(given, time)
-        colour = colours[name] if several else "black"
+        colour = styles[name]["color"] if several else "black"
         label = f"{name}, observed" if several else "observed"
         ax.plot(at, values, "o", color=colour, markersize=3.5, markeredgecolor="white",
                 markeredgewidth=0.4, label=label, zorder=3)  # fmt: skip
@@ -285,12 +288,13 @@ def _caption(levels: Sequence[float], line: str, replicates: int) -> str:
     return f"{what} of {replicates:,} replicates" if replicates else what
 
 
-def _colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each compartment; distinct while the palette suffices."""
-    colours = {name: _USUAL[name] for name in names if name in _USUAL}
-    spare = [colour for colour in _SPARE if colour not in colours.values()] or list(_SPARE)
-    others = [name for name in names if name not in colours]
-    return colours | {name: spare[i % len(spare)] for i, name in enumerate(others)}
+def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour and line style of each compartment; no two are equal while 32 suffice."""
+    usual = [name for name in names if name in _USUAL]
+    colours = [_USUAL[name] for name in usual]
+    colours += [colour for colour in _SPARE if colour not in colours]
+    others = [name for name in names if name not in _USUAL]
+    return {name: curve_style(i, colours) for i, name in enumerate([*usual, *others])}
 
 
 def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> None:

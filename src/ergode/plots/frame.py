@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,24 @@ def time_index(dataset: xarray.Dataset, time: float | None) -> int:
     return nearest
 
 
+def with_dims(dataset: xarray.Dataset, *dims: str) -> xarray.Dataset:
+    """A dataset with the dims that a selection of one replicate, species, ... has dropped.
+
+    Raises a PlanError if a selection has left a single time.
+    """
+    dropped = [dim for dim in dims if dim in dataset.coords and dim not in dataset.dims]
+    if "time" in dropped:
+        raise PlanError("the dataset has a single time; expected all times, to draw them")
+    for dim in dropped:
+        having = [
+            name for name, one in dataset.data_vars.items()
+            if "time" in one.dims or (name, dim) == ("status", "replicate")
+        ]  # fmt: skip
+        expanded = {name: dataset[name].expand_dims(dim) for name in having}
+        dataset = dataset.drop_vars(dim).assign(expanded)
+    return dataset
+
+
 def refuse_sweep(array: xarray.DataArray, *known: str) -> None:
     """Refuse variables that have dims of a sweep besides the `known` ones.
 
@@ -84,13 +102,22 @@ def without_failures(dataset: xarray.Dataset) -> xarray.Dataset:
     return dataset.isel(replicate=~has_failed(dataset["status"].values))
 
 
+def curve_style(number: int, colours: Sequence[str] = COLOURS) -> dict[str, Any]:
+    """Colour and line style of a curve; after the last colour, the next line style begins."""
+    again, which = divmod(number, len(colours))
+    return {"color": colours[which], "linestyle": _LINES[again % len(_LINES)]}
+
+
+_LINES = ("-", "--", "-.", ":")
+
+
 def draw_band(
     ax: Axes, x: Any, middle: Any, ends: tuple[Any, Any], number: int, label: str
 ) -> None:
     """Draw a curve with a band around it, in the colour of this number."""
-    color = COLOURS[number % len(COLOURS)]
-    ax.fill_between(x, *ends, color=color, alpha=0.2, lw=0)
-    ax.plot(x, middle, color=color, label=label)
+    style = curve_style(number)
+    ax.fill_between(x, *ends, color=style["color"], alpha=0.2, lw=0)
+    ax.plot(x, middle, label=label, **style)
 
 
 def time_label(units: Any) -> str:

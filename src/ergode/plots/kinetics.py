@@ -12,7 +12,7 @@ from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
-from ergode.plots.frame import COLOURS, SIZE, new_axes, quiet, time_index
+from ergode.plots.frame import SIZE, curve_style, new_axes, quiet, time_index
 
 if TYPE_CHECKING:
     import xarray
@@ -76,10 +76,9 @@ def abundances(
     for one in reversed(ranked):
         curve = values[shown, names.index(one)]
         if one in named:
-            again, colour = divmod(named[one], len(COLOURS))
             ax.plot(
-                time[shown], curve, linewidth=1.7, color=COLOURS[colour],
-                linestyle=("-", "--")[again], label=_label(one, nuclear), zorder=2,
+                time[shown], curve, linewidth=1.7, label=_label(one, nuclear), zorder=2,
+                **curve_style(named[one]),
             )  # fmt: skip
         else:
             ax.plot(time[shown], curve, linewidth=0.6, color="#9aa3ad", alpha=0.6, zorder=1)
@@ -385,7 +384,7 @@ def ignition_map(dataset: xarray.Dataset, *, pressure: int = 0, ax: Axes | None 
     for k, ratio in enumerate(np.asarray(dataset["equivalence_ratio"], float)):
         ax.plot(
             inverse, np.asarray(delays[:, k]), marker="o", markersize=3,
-            color=COLOURS[k % len(COLOURS)], label=f"{ratio:g}",
+            label=f"{ratio:g}", **curve_style(k),
         )  # fmt: skip
     ax.set(yscale="log", xlabel="1000 K / temperature", ylabel="ignition delay [s]")
     ax.legend(

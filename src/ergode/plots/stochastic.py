@@ -12,11 +12,13 @@ from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.plots.frame import (
     COLOURS,
+    curve_style,
     draw_band,
     new_axes,
     quiet,
     refuse_sweep,
     time_index,
+    with_dims,
     without_failures,
 )
 
@@ -67,6 +69,7 @@ def realizations(
     >>> len(ergode.plots.realizations(result).lines)
     3
     """
+    dataset = with_dims(dataset, "replicate", "time", "species")
     names = _species(dataset, species)
     kind = "amount" if "amount" in dataset.data_vars else "mean"
     if kind not in dataset or "time" not in dataset[kind].dims:
@@ -90,8 +93,8 @@ def realizations(
         shown, fade = _few_of(rows)
         for k, row in enumerate(shown):
             ax.plot(
-                times, row, color=COLOURS[number % len(COLOURS)], lw=0.8, alpha=fade,
-                drawstyle="steps-post", label=name if k == 0 else None,
+                times, row, lw=0.8, alpha=fade, drawstyle="steps-post",
+                label=name if k == 0 else None, **curve_style(number),
             )  # fmt: skip
     _say_what_is_missing(dataset, ax)
     ax.set_xlabel("time")

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import has_failed
-from ergode.plots.frame import COLOURS, new_axes, quiet, time_label
+from ergode.plots.frame import COLOURS, curve_style, new_axes, quiet, time_label, with_dims
 
 if TYPE_CHECKING:
     import xarray
@@ -65,6 +65,7 @@ def trajectories(
     """
     if "state" not in dataset:
         raise PlanError("the dataset has no variable 'state'; expected one from trajectories")
+    dataset = with_dims(dataset, "time", "variable")
     known = [str(name) for name in dataset["variable"].values]
     chosen = names_in("variable", list(phase or variables or known), known)
     well = ~has_failed(dataset["status"].values.ravel())
@@ -93,7 +94,7 @@ def trajectories(
             for index, state in enumerate(states):
                 ax.plot(
                     time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
-                    color=COLOURS[number % len(COLOURS)], label=name if index == 0 else None,
+                    label=name if index == 0 else None, **curve_style(number),
                 )  # fmt: skip
     ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
     if len(chosen) > 1 or labels is not None:

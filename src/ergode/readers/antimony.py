@@ -74,9 +74,16 @@ def read_antimony(
 
 # In a separate process: for some texts the package never returns, or exhausts the memory.
 _CONVERT = """
+import os
 import sys
 import antimony
-text = sys.stdin.buffer.read().decode("utf-8")
+text = sys.stdin.buffer.read().decode("utf-8-sig")
+if not text:
+    with open(sys.argv[1], "rb") as file:
+        start = file.read(3)
+        if start == b"\\xef\\xbb\\xbf":  # a byte order mark, which Antimony does not take
+            text = file.read().decode("utf-8", "replace")
+            antimony.addDirectory(os.path.dirname(os.path.abspath(sys.argv[1])))  # of imports
 try:
     load = antimony.loadAntimonyString if text else antimony.loadAntimonyFile
     if load(text or sys.argv[1]) < 0:

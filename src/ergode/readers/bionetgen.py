@@ -106,7 +106,7 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     'S1 + 2 * S2'
     """
     file = Path(path)
-    return _Reader(file, text_of(file, encoding="utf-8-sig")).network()
+    return _Reader(file, text_of(file)).network()
 
 
 class _Reader:

@@ -6,6 +6,7 @@ import gzip
 import os
 import reprlib
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,8 @@ def text_of(
     """
     path = Path(path)
     try:
-        text = bytes_of(path, largest=largest).decode(encoding, errors)
+        content = bytes_of(path, largest=largest).removeprefix(BOM_UTF8)  # as Notepad writes
+        text = content.decode(encoding, errors)
         return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise ReadError(f"{path}: cannot be read as text: {error}") from None

@@ -96,7 +96,7 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     if isinstance(path, str) and path.lstrip().startswith("<"):
         return read_document(path, "SBML text", split_reversible=split_reversible)
     file = Path(path)
-    text = text_of(file, encoding="utf-8-sig")
+    text = text_of(file)
     return read_document(text, str(file), split_reversible=split_reversible)
 
 

@@ -81,6 +81,7 @@ class RunFile:
     figure: Path | None  # path of the figure, if there is one
     overwrite: bool  # whether outputs of an earlier run are replaced
     options: Table  # the table of options of the engine's call
+    output: Table  # the table of outputs
 
     @property
     def store(self) -> Path | None:
@@ -106,6 +107,10 @@ class RunFile:
             options = {"checkpoint": CHECKPOINT, **request.options, **options}
         request = replace(request, options={**request.options, **options})
         return replace(self, request=request)
+
+    def check_outputs(self) -> None:
+        """Raise a PlanError if the outputs cannot be written."""
+        _check_outputs(self.output, self.dataset, self.figure, self.overwrite)
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Run it; errors name the file and the table of options."""
@@ -136,6 +141,7 @@ def read(
     overwrite: bool = False,  # replace the outputs of an earlier run, whatever the file says
     # Values that replace those of the file, each as ``key.path=value``; `options` go before them.
     settings: Sequence[str] = (),
+    outputs_too: bool = True,  # check that outputs can be written; else `check_outputs` does
 ) -> RunFile:
     """Read and check a run file, including its network.
 
@@ -170,15 +176,20 @@ def read(
     overwrite = overwrite or table.boolean("overwrite", False)
     # Check the outputs before reading the network, which may take a while.
     dataset, figure = _outputs(table, file, output)
-    _check_outputs(table, dataset, None, overwrite)
+    if outputs_too:
+        _check_outputs(table, dataset, None, overwrite)
     request: Request = reader.read(top)
     if not request.has_figure:
         if figure and isinstance(table.values.get("figure"), str):
             raise table.error("[output] figure: there is no figure of this output; leave it out")
         figure = None
-    _check_outputs(table, dataset, figure, overwrite)
     options_of_call = top.table(reader.OPTIONS)
-    return RunFile(file, engine, title, request, dataset, figure, overwrite, options_of_call)
+    asked = RunFile(
+        file, engine, title, request, dataset, figure, overwrite, options_of_call, table
+    )
+    if outputs_too:
+        asked.check_outputs()
+    return asked
 
 
 def _outputs(

@@ -50,6 +50,19 @@ def test_measurements_are_taken_in_the_order_of_time():
         estimation(first, prior, [0.0, 3.0], [], None, reserved=())
 
 
+def test_a_time_beyond_the_end_by_a_rounding_is_the_end():
+    late = 0.1 + 0.2 + 0.3
+    assert late > 0.6
+    field = ergode.VectorField(damped, variables=["x", "y"])
+    prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
+    seen, pushed = ergode.Measurement(late, first, 0.0, 1.0), ergode.Maneuver(late, [0.1, 0.0])
+    found = estimation(field, prior, [0.0, 0.6], seen, None, pushed, reserved=())
+    assert [one.time for one in (*found.measurements, *found.maneuvers)] == [0.6, 0.6]
+    with pytest.raises(ModelError, match=r"is at time 0\.600001; expected one from 0 to 0\.6, the"):
+        beyond = ergode.Measurement(0.600001, first, 0.0, 1.0)
+        estimation(field, prior, [0.0, 0.6], beyond, None, reserved=())
+
+
 def damped(t, y, p):
     return -y[0], -y[1]
 

@@ -397,6 +397,14 @@ def test_a_table_that_ends_before_the_run_is_refused():
                                constants={"drive": ergode.interpolant(KNOTS, DRIVE)})  # fmt: skip
     with pytest.raises(ergode.ModelError, match="'drive' is a table from 0 to 1, but times are"):
         integrate(field, times=[0.0, 1.5], initial={"x": 0.0}, device="cpu")
+    late = ergode.VectorField(
+        component=whole_table,
+        variables=("x", 3),
+        constants={"drive": ergode.interpolant([0, 0.6], [1, 0])},
+    )
+    with pytest.raises(ergode.ModelError, match=r"0 to 0\.6, but times are from 0 to 0\.7"):
+        integrate(late, times=[0.0, 0.7], initial={"x": 0.0}, device="cpu")
+    integrate(late, times=[0.0, 0.1 + 0.2 + 0.3], initial={"x": 0.0}, device="cpu")  # one rounding
     for times, values, said in (
         ([0.0, 1.0, 1.0], [0.0] * 3, "times\\[2\\] = 1 follows"), ([0.0], [1.0], "has shape"),
         ([0.0, 1.0], [0.0, np.nan], "values\\[1\\] of an interpolant is nan"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import sequence
+from ergode.core.arguments import sequence, within_rounding
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
@@ -260,9 +260,12 @@ def within_times(argument: str, given: Any, kind: type[Any], times: np.ndarray) 
     for number, one in enumerate(found):
         if not isinstance(one, kind):
             raise ModelError(f"{argument}[{number}] is {one!r}; expected a {kind.__name__}")
-        if not times[0] <= one.time <= times[-1]:
+        time = float(within_rounding(one.time, times[0], times[-1]))
+        if time != one.time:
+            found[number] = one = replace(one, time=time)
+        if not times[0] <= time <= times[-1]:
             raise ModelError(
-                f"{argument}[{number}] is at time {one.time:g}; expected one from {times[0]:g} to "
-                f"{times[-1]:g}, the times of the run"
+                f"{argument}[{number}] is at time {one.time:.12g}; expected one from "
+                f"{times[0]:.12g} to {times[-1]:.12g}, the times of the run"
             )
     return found

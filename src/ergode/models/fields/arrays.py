@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import within_rounding
 from ergode.core.compiler import bundle
 from ergode.core.compiler.syntax import function_from_text, outer_value, syntax
 from ergode.core.errors import ModelError
@@ -113,10 +114,11 @@ class ArrayField:
         Raises a ModelError if it does; the message names the table.
         """
         for name, one in self.recorded.items():
-            if one.times[0] > grid.min() or one.times[-1] < grid.max():
+            here = within_rounding(grid, one.times[0], one.times[-1])
+            if one.times[0] > here.min() or one.times[-1] < here.max():
                 raise ModelError(
-                    f"constant '{name}' is a table from {one.times[0]:g} to {one.times[-1]:g}, but "
-                    f"times are from {grid[0]:g} to {grid[-1]:g}"
+                    f"constant '{name}' is a table from {one.times[0]:.12g} to "
+                    f"{one.times[-1]:.12g}, but times are from {grid[0]:.12g} to {grid[-1]:.12g}"
                 )
 
 
