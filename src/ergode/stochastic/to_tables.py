@@ -408,6 +408,7 @@ def _gather_events(
     lengths: list[int] = []
     assigned: list[int] = []
     assignments: list[int] = []
+    sizes: list[int] = []
     effects = Effects(naming)
     each: list[tuple[Event, dict[str, Expression]]] = []
     draws: list[int] = []
@@ -439,10 +440,8 @@ def _gather_events(
         for name, expression in taken.items():
             assigned.append(naming.index[name])
             size = naming.size_of(name)
-            if size is not None:  # that which the same event gives the compartment, if it does
-                text = taken[size].text if size in taken else size
-                expression = Expression(f"({expression.text}) * ({text})")
             assignments.append(programs.add(expression, None))
+            sizes.append(NO_PROGRAM if size is None else programs.add(Expression(size), None))
     return {
         "triggers": np.array(triggers, np.int32),
         "watched": np.array(watched, np.int32),
@@ -452,6 +451,7 @@ def _gather_events(
         "assignment_starts": starts_of(np.array(lengths, np.int64)),
         "assigned": np.array(assigned, np.int32),
         "assignments": np.array(assignments, np.int32),
+        "sizes": np.array(sizes, np.int32),
         "draw_starts": starts_of(np.array(draws, np.int64)),
         "draws": np.array(
             [

@@ -25,7 +25,9 @@ class Event:
     assignments : mapping of str to float or str
         New values by name of a species (in the sense of its `quantity`), a parameter or a
         compartment. Amounts do not follow the size of their compartment; concentrations do.
-        All are computed before the first is assigned. A formula may draw random numbers:
+        All are computed before the first is assigned. An assigned concentration is multiplied by
+        the size of the compartment when the event is executed, before its assignments. A formula
+        may draw random numbers:
         ``binomial(n, p)`` of a whole n, ``poisson(mean)``, ``uniform(low, high)``; every call is a
         new draw.
     delay : float or str

@@ -245,8 +245,13 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
     if interruptions.flags[e] & 4 == 0:
         _assign_values(e, q, w, t, point, net, interruptions, work, waiting)
     base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
-    first = interruptions.assignment_starts[e]
-    for entry in range(first, interruptions.assignment_starts[e + 1]):
+    first, last = interruptions.assignment_starts[e], interruptions.assignment_starts[e + 1]
+    # The size before any assignment: one of this event does not change an assigned concentration.
+    for entry in range(first, last):
+        if interruptions.sizes[entry] >= 0:
+            size = evaluate(interruptions.sizes[entry], w, t, point, net, work)
+            waiting.values[row, base + entry - first] *= size
+    for entry in range(first, last):
         variable = interruptions.assigned[entry]
         value = waiting.values[row, base + entry - first]
         # Counts of species are whole, except with the Langevin equation and of continuous species.
