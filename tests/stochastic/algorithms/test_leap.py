@@ -280,9 +280,34 @@ def test_events_at_given_times_are_met_between_steps(method):
         assert abs(mean[k] - truth) < SIGMAS * np.sqrt(truth / 4000) + 0.003 * truth
 
 
+@pytest.mark.parametrize("start", [0, 10**10])
+@pytest.mark.parametrize("output", ["trajectories", "statistics", "final"])
+def test_the_langevin_equation_has_no_largest_amount(start, output):
+    """Beyond 2^31, where counts end with OVERFLOW."""
+    network = ReactionNetwork(
+        {"X": start}, [Reaction("0 -> X", rate_constant=1e12), Reaction("X -> 0", rate_constant=1)]
+    )
+    result = run(network, [0, 3], "langevin", replicates=400, output=output)
+    assert (result["status"] == 0).all()
+    p = np.exp(-3)
+    mean, variance = 1e12 * (1 - p) + start * p, 1e12 * (1 - p) + start * p * (1 - p)
+    if output == "statistics":
+        found, spread = result["mean"].values[-1, 0], result["variance"].values[-1, 0]
+    else:
+        amount = result["amount"].values.reshape(400, -1)[:, -1]
+        found, spread = amount.mean(), amount.var(ddof=1)
+    assert abs(found - mean) < (SIGMAS / np.sqrt(400) + 0.0101) * np.sqrt(variance)
+    assert abs(spread / variance - 1) < SIGMAS * np.sqrt(2 / 400)
+
+
+BILLION = ReactionNetwork(
+    {"X": 0}, [Reaction("0 -> X", rate_constant=1e9), Reaction("X -> 0", rate_constant=1.0)]
+)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("method", ["tau-leap", "langevin"])
-@pytest.mark.parametrize("network", [MANY, SCHLOEGL])
+@pytest.mark.parametrize("network", [MANY, SCHLOEGL, BILLION])
 @pytest.mark.filterwarnings("ignore::ergode.PerformanceWarning")
 def test_a_device_takes_the_same_steps(method, network):
     times = np.linspace(0, 3, 16)

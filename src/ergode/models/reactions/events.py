@@ -33,7 +33,8 @@ class Event:
     delay : float or str
         Time from the trigger to the assignments.
     priority : float or str, optional
-        Simultaneous events run in the order of descending priority.
+        Simultaneous events run in the order of descending priority. Events of equal priority run
+        in random order. Events without a priority run last, in the order in which they are listed.
     persistent : bool
         Whether a delayed event is executed even if the condition becomes false during the delay.
     initially_true : bool

@@ -238,7 +238,7 @@ def write(k, w, row, point, slot, work, out):
     fits = True
     for i in range(out.sums.shape[3]):
         x = work.x[w, i]
-        if not FLOWS or out.real[i] == 0:
+        if not (LEAPS or FLOWS) or out.real[i] == 0:
             fits = fits and abs(x) < COUNT_LIMIT
     if not fits:
         return False

@@ -46,16 +46,18 @@ def first(
     return (
         f"replicate {replicates[replicate]}"
         f"{f' of point {point}' if len(tables.net.initial) > 1 else ''} failed at time {time:.9g}"
-        f"{_reasons(tables, point, time, state)}; the state was {', '.join(shown)}"
+        f"{_reasons(tables, point, time, state, runner.are_real)}; the state was {', '.join(shown)}"
     )
 
 
-def _reasons(tables: Tables, point: int, time: float, state: np.ndarray) -> str:
+def _reasons(
+    tables: Tables, point: int, time: float, state: np.ndarray, are_real: np.ndarray
+) -> str:
     """Amounts and propensities that are not valid."""
     network = tables.network
     found = [
         f"there were {x:g} of '{member.name}'"
-        for member, x, real in zip(network.species, state, network.is_continuous, strict=True)
+        for member, x, real in zip(network.species, state, are_real, strict=True)
         if not (0 <= x < 2**31 or (real and abs(x) < np.inf))
     ]
     naming = tables.naming
