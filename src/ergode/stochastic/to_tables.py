@@ -265,7 +265,9 @@ def _gather_laws(
             )
             coefficients[:, k] = 1.0
         else:
-            coefficients[:, k] = _coefficient(law, known, table.name_of(k), point_count)
+            coefficients[:, k] = _coefficient(
+                law, known, table.name_of(k), point_count, network.flows[k]
+            )
     starts, members, orders = _law_reactants(network, reactants)
     net = network.stoichiometry.tocsc()
     delayed: dict[int, Any] = {}
@@ -320,11 +322,13 @@ def _delayed_arrays(count: int, delayed: Mapping[int, Any]) -> dict[str, np.ndar
     }
 
 
-def _coefficient(law: MassAction, known: Mapping[str, Any], name: str, count: int) -> np.ndarray:
+def _coefficient(
+    law: MassAction, known: Mapping[str, Any], name: str, count: int, flows: bool
+) -> np.ndarray:
     value = law.coefficient
     number = value.evaluate(known) if isinstance(value, Expression) else value
     row = np.broadcast_to(np.asarray(number, np.float64), count)
-    bad = np.flatnonzero(~(np.isfinite(row) & (row >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(row) & (flows | (row >= 0))))
     if bad.size:
         raise ModelError(
             f"the coefficient of reaction '{name}' is {row[bad[0]]:g}"

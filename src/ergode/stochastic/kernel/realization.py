@@ -427,7 +427,8 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
         if outcome != DONE:
             break
         if cursor == out.grid.size:
-            if fires_at == INFINITY and soonest == INFINITY:
+            some = net.coefficients.shape[1] > 0  # nothing is extinct without reactions
+            if some and fires_at == INFINITY and soonest == INFINITY:
                 outcome = EXTINCT
             break
         if j < NO_REACTION:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices
+from ergode.core.errors import ModelError
 from ergode.core.status import Status, has_failed
 from ergode.models.expressions import TIME, Expression
 from ergode.stochastic.laws import Formula, law_of
@@ -71,7 +72,10 @@ def _reasons(
         for k in range(len(network.reactions) if len(found) == 0 else 0):
             law = law_of(network, naming, k)
             value = law.expression if isinstance(law, Formula) else law.coefficient
-            rate = value.evaluate(known) if isinstance(value, Expression) else value
+            try:
+                rate = value.evaluate(known) if isinstance(value, Expression) else value
+            except ModelError:  # it has no value there
+                rate = np.nan
             for i, order in law.orders.items():
                 for below in range(order):
                     rate *= state[i] - below
