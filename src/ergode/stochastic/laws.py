@@ -11,6 +11,7 @@ import ast
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -172,7 +173,7 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
             return Formula(expression)
         return found
     members, counts = reactants_of(network, k)
-    orders: dict[int, float] = {}
+    orders: dict[int, Any] = {}
     for member, count in zip(members.tolist(), counts.tolist(), strict=True):
         orders[member] = orders.get(member, 0) + (int(count) if count % 1 == 0 else count)
     coefficient = naming.inline(given)
