@@ -365,7 +365,7 @@ class _Normalise(ast.NodeTransformer):
             for k in range(len(arguments) - 3, -1, -2):
                 result = ast.IfExp(arguments[k + 1], arguments[k], result)
             return result
-        if name in ("min", "max") and len(arguments) > 2:
+        if name in ("min", "max") and arguments and len(arguments) != 2:
             result = arguments[0]
             for argument in arguments[1:]:
                 result = ast.Call(ast.Name(name, ast.Load()), [result, argument], [])

@@ -179,8 +179,8 @@ class MathReader:
 
     def _piecewise(self, node: Any, bound: Any) -> ast.expr:
         parts = self._children(node, bound)
-        if len(parts) % 2 == 0:
-            raise ModelError("its formula has a 'piecewise' without 'otherwise'")
+        if len(parts) % 2 == 0:  # without `otherwise`, it has no value where no condition holds
+            parts.append(ast.BinOp(_number(0.0), ast.Div(), _number(0.0)))
         result = parts[-1]
         for k in range(len(parts) - 3, -1, -2):
             result = ast.IfExp(parts[k + 1], parts[k], result)

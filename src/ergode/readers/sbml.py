@@ -97,7 +97,7 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
         return read_document(path, "SBML text", split_reversible=split_reversible)
     file = Path(path)
     text = text_of(file)
-    return read_document(text, str(file), split_reversible=split_reversible)
+    return read_document(text, str(file), split_reversible=split_reversible, path=file)
 
 
 def read_document(
@@ -109,16 +109,17 @@ def read_document(
     # A compartment that the author did not write. It is omitted if its size is one and no formula
     # uses it.
     implied: str | None = None,
+    path: Path | None = None,  # files that submodels name are beside it
 ) -> ReactionNetwork:
     """The network of an SBML document."""
-    return _Reader(text, source, lines).network(implied, split_reversible)
+    return _Reader(text, source, lines, path).network(implied, split_reversible)
 
 
 class _Reader:
     """Converts one document to a network."""
 
-    def __init__(self, text: str, source: str, lines: bool) -> None:
-        self.document = Document(text, source, lines)
+    def __init__(self, text: str, source: str, lines: bool, path: Path | None) -> None:
+        self.document = Document(text, source, lines, path)
         self.model = self.document.model
         self.math = MathReader(
             self.document.libsbml,
@@ -148,13 +149,7 @@ class _Reader:
             if notes_of(one).get("formula") == "true" and one.getId() in self.rules
         }
         self.start |= {name: self.rules.pop(name) for name in self.following}
-        self.sides = {
-            one.getId(): (
-                self._side(one, one.getListOfReactants()),
-                self._side(one, one.getListOfProducts()),
-            )
-            for one in self.model.getListOfReactions()
-        }
+        self.sides = {one.getId(): self._sides(one) for one in self.model.getListOfReactions()}
         self.laws = {one.getId(): self._law(one) for one in self.model.getListOfReactions()}
 
     # ---- formulas
@@ -258,6 +253,19 @@ class _Reader:
                 label=element.getName() or None,
             )
 
+    def _sides(self, reaction: Any) -> tuple[dict[str, float], dict[str, float]]:
+        """Reactants and products; a negative stoichiometry is one of the other side."""
+        given = [
+            self._side(reaction, references)
+            for references in (reaction.getListOfReactants(), reaction.getListOfProducts())
+        ]
+        sides = [{name: n for name, n in side.items() if n > 0} for side in given]
+        for side, other in zip(given, reversed(sides), strict=True):
+            for name, count in side.items():
+                if count < 0:
+                    other[name] = other.get(name, 0.0) - count
+        return sides[0], sides[1]
+
     def _side(self, reaction: Any, references: Any) -> dict[str, float]:
         side: dict[str, float] = {}
         for one in references:
@@ -275,9 +283,9 @@ class _Reader:
                 count = float(self.start[label].evaluate({}))
             elif not one.isSetStoichiometry():
                 raise self.document.refusal(reaction, f"its stoichiometry of '{name}' has no value")
-            if not 0 <= count < float("inf"):
+            if not abs(count) < float("inf"):
                 raise self.document.refusal(
-                    reaction, f"its stoichiometry of '{name}' is {count:g}; expected 0 or more"
+                    reaction, f"its stoichiometry of '{name}' is {count:g}; expected a number"
                 )
             if label:
                 self.stoichiometries[label] = count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ModelError, ReadError
@@ -23,13 +24,15 @@ class Document:
     Raises a ReadError if the document is invalid, or has an element that no network can represent.
     """
 
-    def __init__(self, text: str, source: str, lines: bool) -> None:
+    def __init__(self, text: str, source: str, lines: bool, path: Path | None) -> None:
         self.source = source
         self.lines = lines
         self.libsbml = _libsbml(source)
         if not text.lstrip().startswith("<?xml"):
             text = _DECLARATION + text  # libsbml would insert this line and count it
         self.document = self.libsbml.readSBMLFromString(text)
+        if path is not None:
+            self.document.setLocationURI(path.absolute().as_posix())
         self._check_document()
         self.model = self.document.getModel()
         self._refuse_what_cannot_be()
@@ -125,8 +128,19 @@ class Document:
             *model.getListOfCompartments(), *model.getListOfSpecies(), *model.getListOfParameters(),
         ):  # fmt: skip
             if one.getId() in RESERVED or one.getId() == TIME:
-                raise self.refusal(one, "its id is a reserved word in formulas; use another id")
+                self._rename(one)
         self._check_units()
+
+    def _rename(self, element: Any) -> None:
+        """Append a letter to an id that is a reserved word of formulas."""
+        old = element.getId()
+        new = f"{old}_"
+        while self.model.getElementBySId(new) is not None:
+            new += "_"
+        element.setId(new)
+        every = self.model.getListOfAllElements()
+        for k in range(every.getSize()):
+            every.get(k).renameSIdRefs(old, new)
 
     def _check_units(self) -> None:
         """Check that all amounts have the same unit, and that it counts things."""

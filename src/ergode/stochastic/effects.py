@@ -75,14 +75,15 @@ class Wholeness:
     def __init__(self, naming: Naming, known: Mapping[str, Any], whole: set[str]) -> None:
         self.naming, self.known, self.whole = naming, known, whole
 
-    def of(self, expression: Expression, size: str | None = None, by: Any = None) -> bool:
+    def of(self, expression: Expression, size: str | None = None, later: bool = False) -> bool:
         """Whether a value, multiplied by a compartment's size if given, is an integer.
 
-        `by` is the formula of the size that an event gives the compartment, if it does.
+        `later` means that the size may have changed since the value was computed.
         """
         volume = 1.0 if size is None else self._fixed(size)
-        divisor = None if size is None else self.naming.inline(by or Expression(size))
-        text = None if divisor is None else ast.unparse(divisor.tree)
+        text = None
+        if size is not None and not (later and size in self.naming.index):
+            text = ast.unparse(self.naming.inline(Expression(size)).tree)
         return self._both(expression.tree, volume, text)[1]
 
     def _fixed(self, size: str) -> Any:
@@ -191,7 +192,7 @@ def rounding_of(
         if name in naming.continuous or name not in naming.network.index:
             continue
         size = naming.size_of(name)
-        if not test.of(value, size, None if size is None else assigned.get(size)):
+        if not test.of(value, size, event.delay != 0.0 and event.values_from_trigger):
             given = event.assignments[name]
             text = given.text if isinstance(given, Expression) else repr(given)
             member = naming.network.species[naming.network.index[name]]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -172,9 +173,9 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
             return Formula(expression)
         return found
     members, counts = reactants_of(network, k)
-    orders: dict[int, int] = {}
+    orders: dict[int, Any] = {}
     for member, count in zip(members.tolist(), counts.tolist(), strict=True):
-        orders[member] = orders.get(member, 0) + int(count)
+        orders[member] = orders.get(member, 0) + (int(count) if count % 1 == 0 else count)
     coefficient = naming.inline(given)
     if table.laws[k] == Law.STOCHASTIC:
         divisor = math.prod(math.factorial(order) for order in orders.values())
@@ -188,16 +189,22 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
         name = network.species[i].name
         size = naming.size_of(name)
         amount = name if size is None else f"({name} * {size})"
-        coefficient = Expression(f"({coefficient.text}) * {amount} ** {orders[i] - 1}")
-        orders[i] = 1
+        order = orders.pop(i)
+        if order % 1 == 0:
+            orders[i], order = 1, order - 1
+        coefficient = Expression(f"({coefficient.text}) * {amount} ** {order}")
     if naming.varies(coefficient.tree):  # a parameter that an event assigns to
         return Formula(coefficient, orders)
     return MassAction(coefficient, orders)
 
 
 def _pairs_of_real(network: ReactionNetwork, orders: Mapping[int, int]) -> list[int]:
-    """Continuous species whose order in a law is two or more."""
-    return [i for i, order in orders.items() if order > 1 and network.is_continuous[i]]
+    """Continuous species whose order in a law is two or more, or a fraction."""
+    return [
+        i
+        for i, order in orders.items()
+        if (order > 1 or order % 1 > 0) and network.is_continuous[i]
+    ]
 
 
 def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None:
@@ -325,16 +332,17 @@ def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
 
 
 def check_whole(network: ReactionNetwork) -> None:
-    """Refuse a stoichiometry that is not an integer.
+    """Refuse a stoichiometry that is not an integer, except of a deterministic reaction.
 
     Raises a PlanError if a stoichiometry is fractional; the message names the reaction.
     """
     table = network.reactions
     for side in ("reactant", "product"):
-        counts = getattr(table, f"{side}_counts")
-        bad = np.flatnonzero(counts != np.rint(counts))
+        # A stochastic rate constant is one of each choice of whole molecules.
+        some = network.flows & ((table.laws != Law.STOCHASTIC) | (side == "product"))
+        counts, starts = getattr(table, f"{side}_counts"), getattr(table, f"{side}_starts")
+        bad = np.flatnonzero((counts != np.rint(counts)) & ~np.repeat(some, np.diff(starts)))
         if bad.size:
-            starts: Sequence[int] = getattr(table, f"{side}_starts")
             k = int(np.searchsorted(starts, bad[0], side="right")) - 1
             raise PlanError(
                 f"reaction '{table.name_of(k)}' has the stoichiometry {counts[bad[0]]:g}; molecules"

@@ -81,7 +81,7 @@ def _run_by_threads(
     algorithm, size, said = method.algorithm, 1, ""
     if device.is_cuda:
         shared = method.group_algorithm or method.algorithm
-        if not request.logged:
+        if tables.reaction_count and not request.logged:
             size = thread_group_size(shared, tables, request.realizations, device.core_count)
         names = {1: "thread", thread_groups.QUARTER: "quarter of a warp"}
         names[thread_groups.WARP] = "warp"

@@ -165,12 +165,12 @@ def simulate(
         realization did not reach, because it failed or was not run, are missing (NaN; amounts
         become float64) and excluded from statistics.
 
-        For approximate methods ``attrs["step_error"]`` is the discretization error: the largest
-        relative error of a variance for linear relaxation, (lambda step)^2 / 4; means have smaller
-        errors. The Langevin equation has a further error when molecules are few, which
-        `step_error` does not include: ``attrs["few_molecules"]`` is the fraction of the time with
-        fewer than 10 molecules of some reactant. ``"tau-leap"`` fires such reactions one by one
-        and does not have this error.
+        For approximate methods ``attrs["step_error"]`` is the discretization error for linear
+        relaxation: the larger of the relative error of a variance, (lambda step)^2 / 4, and the
+        bias of a mean in standard deviations. The Langevin equation has a further error when
+        molecules are few, which `step_error` does not include: ``attrs["few_molecules"]`` is the
+        fraction of the time with fewer than 10 molecules of some reactant. ``"tau-leap"`` fires
+        such reactions one by one and does not have this error.
 
     Raises
     ------

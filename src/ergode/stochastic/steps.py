@@ -84,8 +84,9 @@ def describe_steps(
     tolerance, step, _ = control["control"]
     if error > 0.1:
         launch.warn(
-            f"the steps are long compared with relaxation: the relative error of a variance is "
-            f"about {error:.2g}; use a shorter step, or tolerance= instead of it",
+            "the steps are long compared with relaxation: the relative error of a variance, or the "
+            f"bias of a mean in standard deviations, is about {error:.2g}; use a "
+            "shorter step, or tolerance= instead of it",
             AccuracyWarning,
         )
     below_share = below / max(taken, 1.0)

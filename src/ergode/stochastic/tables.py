@@ -56,6 +56,7 @@ class Interruptions(NamedTuple):
     assignment_starts: Any  # [event + 1]
     assigned: Any  # [entry] variable
     assignments: Any  # [entry] program
+    sizes: Any  # [entry] program of the size by which a concentration is multiplied
     draw_starts: Any  # [event + 1]
     draws: Any  # [entry, 4] kind, variable that stores it, programs of its arguments
     breaks: Any  # [break] program

@@ -265,7 +265,9 @@ def _gather_laws(
             )
             coefficients[:, k] = 1.0
         else:
-            coefficients[:, k] = _coefficient(law, known, table.name_of(k), point_count)
+            coefficients[:, k] = _coefficient(
+                law, known, table.name_of(k), point_count, network.flows[k]
+            )
     starts, members, orders = _law_reactants(network, reactants)
     net = network.stoichiometry.tocsc()
     delayed: dict[int, Any] = {}
@@ -320,11 +322,13 @@ def _delayed_arrays(count: int, delayed: Mapping[int, Any]) -> dict[str, np.ndar
     }
 
 
-def _coefficient(law: MassAction, known: Mapping[str, Any], name: str, count: int) -> np.ndarray:
+def _coefficient(
+    law: MassAction, known: Mapping[str, Any], name: str, count: int, flows: bool
+) -> np.ndarray:
     value = law.coefficient
     number = value.evaluate(known) if isinstance(value, Expression) else value
     row = np.broadcast_to(np.asarray(number, np.float64), count)
-    bad = np.flatnonzero(~(np.isfinite(row) & (row >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(row) & (flows | (row >= 0))))
     if bad.size:
         raise ModelError(
             f"the coefficient of reaction '{name}' is {row[bad[0]]:g}"
@@ -408,6 +412,7 @@ def _gather_events(
     lengths: list[int] = []
     assigned: list[int] = []
     assignments: list[int] = []
+    sizes: list[int] = []
     effects = Effects(naming)
     each: list[tuple[Event, dict[str, Expression]]] = []
     draws: list[int] = []
@@ -439,10 +444,8 @@ def _gather_events(
         for name, expression in taken.items():
             assigned.append(naming.index[name])
             size = naming.size_of(name)
-            if size is not None:  # that which the same event gives the compartment, if it does
-                text = taken[size].text if size in taken else size
-                expression = Expression(f"({expression.text}) * ({text})")
             assignments.append(programs.add(expression, None))
+            sizes.append(NO_PROGRAM if size is None else programs.add(Expression(size), None))
     return {
         "triggers": np.array(triggers, np.int32),
         "watched": np.array(watched, np.int32),
@@ -452,6 +455,7 @@ def _gather_events(
         "assignment_starts": starts_of(np.array(lengths, np.int64)),
         "assigned": np.array(assigned, np.int32),
         "assignments": np.array(assignments, np.int32),
+        "sizes": np.array(sizes, np.int32),
         "draw_starts": starts_of(np.array(draws, np.int64)),
         "draws": np.array(
             [

@@ -249,7 +249,7 @@ def test_parameters_may_be_formulas_and_arrays():
         ({"events": [Event("y", {"X": 1})], "rules": {"y": "X - 3"}}, "'y' is a number"),
         ({"events": [Event("X if X > 3 else 0", {"X": 1})]}, "is a number"),
         ({"species": [Species("X", compartment="cell")]}, "compartment 'cell'"),
-        ({"species": []}, "at least one species"),
+        ({"species": [], "reactions": [], "parameters": {}}, "the network is empty"),
         ({"species": {"Y": 1}}, "species 'X'"),
         ({"compartments": {"cell": 0}}, "more than 0"),
         ({"species": {"X": -1}}, "0 or more"),

@@ -365,3 +365,49 @@ def test_auto_takes_the_tolerance_of_the_method_that_it_chooses():
     assert abs(rough["value"].values[0, -1, 0] - exact) > 1e-8
     with pytest.raises(ergode.PlanError, match="'auto' takes here, takes no steps of a given"):
         run(FADING, [0, 1.0], method="auto", step=0.1)
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 1.0, 2.0**30])
+def test_variables_that_begin_at_zero_where_their_slope_vanishes(unit):
+    """A power of time has the same relative error in every step from zero; in any unit."""
+    times = np.linspace(0.0, 4.0, 17)
+    network = ReactionNetwork(
+        {"A": 0, "B": 0},
+        [Reaction("0 -> A", rate=unit), Reaction("2 A -> B", rate=f"A^2 / {unit * 2!r}")],
+        dict.fromkeys("uvwxyz", 0.0) | {"c": unit},
+        rate_rules={
+            "u": "c", "v": "sqrt(u)", "w": "c * time^2", "x": "c * time^9",
+            "y": "c - 1000 * y", "z": "c * (y / (y + c))^2",
+        },
+        continuous=["A", "B"],
+    )  # fmt: skip
+    result = run(network, times, tolerance=1e-7)
+    values = dict(zip(result["rule"].values, result["value"][0].values.T, strict=True))
+    a = unit * np.tanh(times)
+    theory = {
+        "u": unit * times, "v": np.sqrt(unit) * times**1.5 / 1.5, "w": unit * times**3 / 3,
+        "x": unit * times**10 / 10, "y": unit * -np.expm1(-1000 * times) / 1000,
+    }  # fmt: skip
+    for name, expected in theory.items():
+        error = np.abs(values[name] - expected)
+        assert (error <= 2e-6 * expected + 1e-7 * min(expected.max(), 1.0)).all(), name
+    error = np.abs(result["amount"][0].values - np.array([a, (unit * times - a) / 2]).T)
+    assert (error <= 2e-6 * unit).all()
+    # z' = f(y), and y = (1 - s) / 1000 in units of c with s = exp(-1000 t): in the limit f(0.001).
+    f = (0.001 / 1.001) ** 2
+    np.testing.assert_allclose(np.diff(values["z"])[1:], 0.25 * f * unit, rtol=3e-5)
+    assert 0 < values["z"][1] < 0.25 * f * unit
+
+
+def test_a_firing_wakes_variables_that_were_zero():
+    """A gene is switched on by a firing; what it makes was zero, with a slope of zero."""
+    network = ReactionNetwork(
+        {"on": 0}, [Reaction("0 -> on", rate="50 if on < 1 else 0")], {"m": 0.0, "p": 0.0},
+        rate_rules={"m": "on - m", "p": "m * m"},
+    )  # fmt: skip
+    result = run(network, [0, 1, 2], replicates=200)
+    assert (result["status"] == 0).all()
+    m, p = result["value"].sel(time=2).values.T
+    since = -np.log1p(-m)  # since the firing
+    expected = since - 2 * -np.expm1(-since) + -np.expm1(-2 * since) / 2
+    np.testing.assert_allclose(p, expected, rtol=3e-5)

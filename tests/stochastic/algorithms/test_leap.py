@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import ergode
 from ergode import Event, PlanError, Reaction, ReactionNetwork
@@ -51,6 +52,67 @@ def test_birth_and_death_at_few_and_at_many_times(method, times):
     assert np.abs(ratio - 1).max() < SIGMAS * np.sqrt(2 / count) + error
     if t.size > 1:  # of which some three are independent
         assert abs(ratio.mean() - 1) < 5 * np.sqrt(2 / count / 3) + 0.5 * error
+
+
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+@pytest.mark.parametrize(("birth", "death"), [(2e4, 1.0), (7e8, 0.5)])
+def test_a_transient_from_zero_is_poisson_at_any_amount(method, birth, death):
+    """The deviation is a small part of a large amount, and a bias is a part of the deviation.
+
+    Steps differ between realizations, so a bias widens the distribution too.
+    """
+    network = ReactionNetwork(
+        {"X": 0},
+        [Reaction("0 -> X", rate_constant=birth), Reaction("X -> 0", rate_constant=death)],
+    )
+    times = np.linspace(0, 4, 9)
+    result = run(network, times, method, replicates=2000, output="trajectories")
+    mean = birth / death * -np.expm1(-death * times[1:])
+    off = (result["amount"].values[:, 1:, 0] - mean) / np.sqrt(mean)
+    error = result.attrs["step_error"]
+    assert error <= 0.0101
+    assert np.abs(off.mean(axis=0)).max() < SIGMAS / np.sqrt(2000) + error
+    assert np.abs(off.var(axis=0) - 1).max() < SIGMAS * np.sqrt(2 / 2000) + error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+@pytest.mark.parametrize("size", [1e5, 1e8])
+def test_transients_of_an_epidemic_have_the_moments_of_the_linear_noise_approximation(method, size):
+    """S + I -> 2 I, I -> R, R -> S; d C / dt = J C + C J' + D (van Kampen, chapter X)."""
+    changes = np.array([[-1, 1], [0, -1], [1, 0]])
+
+    def fractions(t, y):
+        x, c = y[:2], y[2:].reshape(2, 2)
+        rates = np.array([2 * x[0] * x[1], 0.5 * x[1], 0.1 * (1 - x.sum())])
+        jacobian = np.array([
+            [-2 * x[1] - 0.1, -2 * x[0] - 0.1], [2 * x[1], 2 * x[0] - 0.5],
+        ])  # fmt: skip
+        spread = np.einsum("j,ja,jb", rates, changes, changes)
+        return [*(rates @ changes), *(jacobian @ c + c @ jacobian.T + spread).ravel()]
+
+    times = np.linspace(0, 8, 5)
+    start = [0.9, 0.1, 0, 0, 0, 0]
+    truth = solve_ivp(fractions, (0, 8), start, t_eval=times, rtol=1e-11, atol=1e-12).y.T
+    network = ReactionNetwork(
+        {"S": 0.9 * size, "I": 0.1 * size, "R": 0},
+        [
+            Reaction("S + I -> 2 I", rate_constant=2 / size),
+            Reaction("I -> R", rate_constant=0.5),
+            Reaction("R -> S", rate_constant=0.1),
+        ],
+    )
+    result = run(network, times, method, replicates=2000, output="trajectories")
+    error = result.attrs["step_error"]
+    assert error <= 0.0101
+    for k in range(1, len(times)):
+        covariance = size * truth[k, 2:].reshape(2, 2)
+        off = result["amount"].values[:, k, :2] - size * truth[k, :2]
+        # In the axes of the covariance, both deviations are one.
+        off = np.linalg.solve(np.linalg.cholesky(covariance), off.T)
+        assert np.abs(off.mean(axis=1)).max() < SIGMAS / np.sqrt(2000) + 2 * error
+        found = off @ off.T / 2000
+        assert np.abs(found - np.eye(2)).max() < SIGMAS * np.sqrt(2 / 2000) + 2 * error
 
 
 @pytest.mark.parametrize("method", ["tau-leap", "langevin"])
@@ -108,7 +170,8 @@ def test_a_product_that_acts_on_nothing_does_not_shorten_the_step(method):
 def test_a_given_step_states_what_it_costs():
     short = run(MANY, [0, 8], "tau-leap", replicates=2000, step=0.05)
     assert short.attrs["step"] == 0.05
-    assert short.attrs["step_error"] == pytest.approx((1.2 * 0.05) ** 2 / 4, rel=0.02)
+    # That of a variance; and the bias of a mean, beyond a third of the tolerance of fourth order.
+    assert (1.19 * 0.05) ** 2 / 4 < short.attrs["step_error"] < 0.01
     # By rounding, 160 steps end just before or after 8.
     assert short.attrs["steps"] in (160 * 2000, 161 * 2000)
     with pytest.warns(ergode.AccuracyWarning, match="steps are long"):
@@ -217,9 +280,34 @@ def test_events_at_given_times_are_met_between_steps(method):
         assert abs(mean[k] - truth) < SIGMAS * np.sqrt(truth / 4000) + 0.003 * truth
 
 
+@pytest.mark.parametrize("start", [0, 10**10])
+@pytest.mark.parametrize("output", ["trajectories", "statistics", "final"])
+def test_the_langevin_equation_has_no_largest_amount(start, output):
+    """Beyond 2^31, where counts end with OVERFLOW."""
+    network = ReactionNetwork(
+        {"X": start}, [Reaction("0 -> X", rate_constant=1e12), Reaction("X -> 0", rate_constant=1)]
+    )
+    result = run(network, [0, 3], "langevin", replicates=400, output=output)
+    assert (result["status"] == 0).all()
+    p = np.exp(-3)
+    mean, variance = 1e12 * (1 - p) + start * p, 1e12 * (1 - p) + start * p * (1 - p)
+    if output == "statistics":
+        found, spread = result["mean"].values[-1, 0], result["variance"].values[-1, 0]
+    else:
+        amount = result["amount"].values.reshape(400, -1)[:, -1]
+        found, spread = amount.mean(), amount.var(ddof=1)
+    assert abs(found - mean) < (SIGMAS / np.sqrt(400) + 0.0101) * np.sqrt(variance)
+    assert abs(spread / variance - 1) < SIGMAS * np.sqrt(2 / 400)
+
+
+BILLION = ReactionNetwork(
+    {"X": 0}, [Reaction("0 -> X", rate_constant=1e9), Reaction("X -> 0", rate_constant=1.0)]
+)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("method", ["tau-leap", "langevin"])
-@pytest.mark.parametrize("network", [MANY, SCHLOEGL])
+@pytest.mark.parametrize("network", [MANY, SCHLOEGL, BILLION])
 @pytest.mark.filterwarnings("ignore::ergode.PerformanceWarning")
 def test_a_device_takes_the_same_steps(method, network):
     times = np.linspace(0, 3, 16)

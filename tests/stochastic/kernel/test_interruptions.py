@@ -1,5 +1,8 @@
 """Times at which events happen, what they assign, and what follows of it."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -243,3 +246,46 @@ def test_a_pulse_far_narrower_than_the_run(width):
     assert (found[:, 1] == 0).all() and (found[:, 2] == found[:, 3]).all()
     assert abs(found[:, 2].mean() - 100) < 5.5 * np.sqrt(100 / 400)
     assert abs(found[:, 2].var() / 100 - 1) < 5.5 * np.sqrt(2 / 400)
+
+
+@pytest.mark.parametrize("method", ["direct", "rejection-bounds", "hybrid", "tau-leap"])
+def test_events_of_equal_priority_run_in_random_order(method):
+    """SBML asks for it (case 01627 of its test suite); X tells the order of a, b and c."""
+    events = [
+        Event("time >= 1", {"X": f"4 * X + {k}"}, priority="n / n", values_from_trigger=False)
+        for k in (1, 2, 3)
+    ]
+    network = ReactionNetwork(
+        {"X": 0}, [Reaction("X -> 0", rate_constant=0.0)], {"n": 7.0},
+        events=[Event("time >= 1", {"X": 0}, priority=2.0), *events],
+    )  # fmt: skip
+    options = {"times": [0, 2], "replicates": 6000, "seed": 5, "output": "final", "method": method}
+    found = ergode.stochastic.simulate(network, device="cpu:2", **options)
+    orders, counts = np.unique(found["amount"].values[:, 0], return_counts=True)
+    expected = [16 * a + 4 * b + c for a, b, c in itertools.permutations((1, 2, 3))]
+    assert orders.tolist() == sorted(expected)
+    assert stats.chisquare(counts).pvalue > 1e-7
+    alone = ergode.stochastic.simulate(network, device="cpu:1", **options)
+    np.testing.assert_array_equal(alone["amount"], found["amount"])
+    # Without a priority they run as they are listed.
+    listed = ReactionNetwork(
+        network.species, list(network.reactions), network.parameters,
+        events=[replace(one, priority=None) for one in events],
+    )  # fmt: skip
+    found = ergode.stochastic.simulate(listed, device="cpu:2", **options)
+    assert (found["amount"] == 27).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["direct", "warp-direct"])
+def test_a_device_runs_events_of_equal_priority_in_the_same_order(method):
+    events = [
+        Event("time >= 1", {"X": f"4 * X + {k}"}, priority=1.0, values_from_trigger=False)
+        for k in (1, 2, 3)
+    ]
+    network = ReactionNetwork({"X": 0}, [Reaction("X -> 0", rate_constant=0.0)], events=events)
+    options = {"times": [0, 2], "replicates": 600, "seed": 5, "output": "final", "method": method}
+    cpu, gpu = (
+        ergode.stochastic.simulate(network, device=device, **options) for device in ("cpu", "cuda")
+    )
+    np.testing.assert_array_equal(cpu["amount"], gpu["amount"])

@@ -42,6 +42,7 @@ LEAP_EVENT = np.uint32(30)
 LEAP_CAUSE = np.uint32(31)
 TESTING = np.uint32(32)
 DOSES = np.uint32(33)
+EVENT_ORDER = np.uint32(34)
 WIENER = np.uint32(40)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)

@@ -25,13 +25,16 @@ class Event:
     assignments : mapping of str to float or str
         New values by name of a species (in the sense of its `quantity`), a parameter or a
         compartment. Amounts do not follow the size of their compartment; concentrations do.
-        All are computed before the first is assigned. A formula may draw random numbers:
+        All are computed before the first is assigned. An assigned concentration is multiplied by
+        the size of the compartment when the event is executed, before its assignments. A formula
+        may draw random numbers:
         ``binomial(n, p)`` of a whole n, ``poisson(mean)``, ``uniform(low, high)``; every call is a
         new draw.
     delay : float or str
         Time from the trigger to the assignments.
     priority : float or str, optional
-        Simultaneous events run in the order of descending priority.
+        Simultaneous events run in the order of descending priority. Events of equal priority run
+        in random order. Events without a priority run last, in the order in which they are listed.
     persistent : bool
         Whether a delayed event is executed even if the condition becomes false during the delay.
     initially_true : bool

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
@@ -19,7 +17,6 @@ from ergode.models.reactions.species import Species
 
 SYSTEM_SIZE = "molecules_per_unit"
 """Name of the parameter that the conversion adds."""
-_NO_SIZES: Mapping[str, Any] = MappingProxyType({})
 
 
 def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> ReactionNetwork:
@@ -92,13 +89,8 @@ def _per_unit(
     return Expression(f"({rule.text}) * {SYSTEM_SIZE}") if name in species else rule
 
 
-def _whole(
-    value: float | Expression, member: Species, real: bool, sizes: Mapping[str, Any] = _NO_SIZES
-) -> float | Expression:
-    """An amount or concentration in the old unit, as one of whole molecules unless it is `real`.
-
-    `sizes` are those that an event gives compartments at the same time.
-    """
+def _whole(value: float | Expression, member: Species, real: bool) -> float | Expression:
+    """An amount or concentration in the old unit, as one of whole molecules unless it is `real`."""
     if value == 0:
         return 0.0
     text = f"({value.text if isinstance(value, Expression) else repr(value)}) * {SYSTEM_SIZE}"
@@ -106,9 +98,6 @@ def _whole(
         return Expression(text)
     if member.quantity == "concentration" and member.compartment is not None:
         place = member.compartment
-        if place in sizes:
-            size = sizes[place]
-            place = f"({size.text if isinstance(size, Expression) else repr(size)})"
         return Expression(f"floor({text} * {place} + 0.5) / {place}")
     return Expression(f"floor({text} + 0.5)")
 
@@ -142,9 +131,7 @@ def _event(event: Event, network: ReactionNetwork, units: Mapping[str, Expressio
 
     assigned = {name: put(value) for name, value in event.assignments.items()}
     assignments = {
-        name: _whole(
-            value, network.species[index[name]], bool(network.is_continuous[index[name]]), assigned
-        )
+        name: _whole(value, network.species[index[name]], bool(network.is_continuous[index[name]]))
         if name in index
         else value
         for name, value in assigned.items()

@@ -111,8 +111,8 @@ class ReactionNetwork:
         continuous: Iterable[str] = (),
     ) -> None:
         members = species_of(species)
-        if not members:
-            raise ModelError("species is empty; a network has at least one species")
+        if not (members or parameters or compartments or rules):
+            raise ModelError("the network is empty; expected species, parameters or rules")
         names = tuple(member.name for member in members)
         table = (
             reactions
@@ -316,13 +316,22 @@ class ReactionNetwork:
 
     @cached_property
     def flows(self) -> np.ndarray:
-        """Whether a reaction is deterministic: it changes only continuous species, [reaction]."""
+        """Whether a reaction is deterministic, [reaction].
+
+        It changes only continuous species, or consists of them.
+        """
         if not self.is_continuous.any():
             return np.zeros(len(self.reactions), bool)
+        table = self.reactions
+        real = np.ones(len(table), bool)
+        for side in ("reactant", "product"):
+            rows = np.repeat(np.arange(len(table)), np.diff(getattr(table, f"{side}_starts")))
+            real[rows[~self.is_continuous[getattr(table, f"{side}_species")]]] = False
+        real &= np.diff(table.reactant_starts) + np.diff(table.product_starts) > 0
         changed = self.stoichiometry != 0
         of_all = np.asarray(changed.sum(axis=0)).ravel()
         of_real = np.asarray(changed[np.flatnonzero(self.is_continuous)].sum(axis=0)).ravel()
-        return (of_all > 0) & (of_real == of_all)
+        return real | ((of_all > 0) & (of_real == of_all))
 
     @cached_property
     def following(self) -> tuple[str, ...]:

@@ -64,6 +64,9 @@ class Propensities(Sequence[str]):
         for i, count in zip(members, counts, strict=True):
             name = self._network.species[i].name
             real = self._network.is_continuous[i]
+            if count % 1 and real:
+                factors.append(f"{name}^{count:g}")
+                continue
             factors += [name if j == 0 or real else f"({name} - {j})" for j in range(int(count))]
             if law == Law.STOCHASTIC and count > 1:
                 divisors.append(str(int(np.prod(np.arange(1, count + 1)))))

@@ -128,7 +128,8 @@ class Reaction:
         ((word, value),) = given.items()
         if not (word == "rate_constant" and isinstance(value, RateCoefficient)):
             value = number_or_expression(value, f"{word} of {what}")
-            if not isinstance(value, Expression) and value < 0:
+            # Deterministic reactions may have negative rates; simulations refuse others.
+            if not isinstance(value, Expression) and value < 0 and word != "rate":
                 raise ModelError(f"{word} of {what} is {value:g}; expected 0 or more")
         if delay is not None:
             delay = number_or_expression(delay, f"delay of {what}")
@@ -281,14 +282,16 @@ class ReactionTable(Sequence[Reaction]):
             for name, array in (("starts", starts), ("species", members), ("counts", counts)):
                 object.__setattr__(self, f"{side}_{name}", array)
         values = _constant(self.values, np.float64)
-        bad = ~(np.isfinite(values) & (values >= 0))
+        laws = _constant(self.laws, np.uint8)
+        negative = (values < 0) & (laws != Law.RATE) if laws.shape == values.shape else True
+        bad = ~np.isfinite(values) | negative
         if self.formulas:
             bad[list(self.formulas)] = False
         if values.shape != (count,) or bad.any():
             k = int(np.argmax(bad)) if bad.any() else 0
             raise ModelError(f"the rate of reaction {k} is not a number of 0 or more")
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "laws", _constant(self.laws, np.uint8))
+        object.__setattr__(self, "laws", laws)
 
     @classmethod
     def gather(cls, reactions: Sequence[Reaction], species: Sequence[str]) -> ReactionTable:

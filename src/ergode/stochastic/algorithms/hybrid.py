@@ -15,6 +15,10 @@ The dense output resolves a fast transient only in short steps, though the end o
 right.  So the first step after an event or a break is short, and so is that after a firing if it
 changes the derivatives of a variable.  The next steps grow.
 
+A variable that has been zero until now has no size to which an error is relative: of t^4 every step
+from zero has the same relative error.  Its size is what it becomes in the first tried step in which
+all variables that have a size or a slope are right to a half.
+
 E. L. Haseltine, J. B. Rawlings, "Approximate simulation of coupled fast and slow reactions for
 stochastic chemical kinetics", J. Chem. Phys. 117, 6959 (2002), section III.
 S. Zeiser, U. Franz, O. Wittich, V. Liebscher, "Simulation of genetic networks modelled by piecewise
@@ -38,6 +42,7 @@ from ergode.stochastic.algorithms.hybrid_step import (
     STAGES,
     change_within,
     differentiate,
+    error_of,
     floor_of,
     look,
     put_within,
@@ -62,6 +67,8 @@ TOLERANCE = 1e-6
 
 # The first step changes no variable by more than this fraction of it.
 FIRST = 0.01
+# Largest relative error of a step that tells the size of a variable.
+ROUGH = 0.5
 # A step is at most this number of times as long as the present propensities need for a firing.
 AHEAD = 2.0
 TRIALS = 100
@@ -163,7 +170,7 @@ def _choose(w, t, point, net, work, state):
 @noinline_cpu
 def _first_length(t, limit, fired, w, state):
     """Length of the first step; `fired` if only a firing is before it, which changed slopes."""
-    length = state.clock[w, _NEXT]
+    length = state.clock[w, _NEXT] if fired else real(0.0)
     if length == 0.0:
         length, fired = limit - t, False
         if not length < INFINITY:
@@ -171,11 +178,31 @@ def _first_length(t, limit, fired, w, state):
     for k in range(state.variables.size):
         size = max(abs(state.y[w, k]), floor_of(k, w, state))
         slope = abs(state.slope[w, k] - (state.before[w, k] if fired else real(0.0)))
-        if size == 0.0:  # it has been zero until now
-            size = state.tolerance[0]
-        if slope > 0.0:
+        if slope > 0.0 and size > 0.0:
             length = min(length, FIRST * size / slope)
     return length
+
+
+@noinline_cpu
+def _become(w, state):
+    """Give variables without a size that of the tried step, if it is right to a half."""
+    count = state.variables.size
+    found = False
+    for k in range(count):
+        found = found or (state.largest[w, k] == 0.0 and state.end[w, k] != 0.0)
+    if not found:
+        return False
+    for k in range(count + 1):
+        size = real(1.0)
+        if k < count:
+            size = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
+        sized = k == count or state.largest[w, k] > 0.0 or state.slope[w, k] != 0.0
+        if sized and not error_of(k, w, state) <= ROUGH * size:
+            return False
+    for k in range(count):
+        if state.largest[w, k] == 0.0:
+            state.largest[w, k] = max(abs(state.end[w, k]), error_of(k, w, state))
+    return True
 
 
 @noinline_cpu
@@ -183,6 +210,11 @@ def _accepted(w, t, length, wish, point, net, work, state):
     """Step until the error is small enough; the step's length, or a failure code."""
     for _ in range(TRIALS):
         error = try_step(w, t, length, point, net, work, state)
+        if error < INFINITY and _become(w, state):
+            length = min(length, _first_length(t, t + length, False, w, state))
+            wish = min(wish, length)
+            differentiate(w, t, length, point, net, work, state)
+            continue
         if error <= 1.0 and hides(w, t, length, point, net, work, state):
             length *= 0.5
             wish = min(wish, length)

@@ -193,11 +193,10 @@ def try_step(w, t, length, point, net, work, state):
     worst = real(0.0)
     tolerance = state.tolerance[0]
     for k in range(width):
-        change, error, p, q = real(0.0), real(0.0), real(0.0), real(0.0)
+        change, p, q = real(0.0), real(0.0), real(0.0)
         for s in range(STAGES):
             u = state.stages[w, s * width + k]
             change += state.tableau[2, 0, s] * u
-            error += state.tableau[3, 0, s] * u
             p += state.more[0, s] * u
             q += state.more[1, s] * u
         scale = real(1.0)
@@ -209,7 +208,7 @@ def try_step(w, t, length, point, net, work, state):
         state.first[w, k] = change + p
         state.second[w, k] = q - p
         state.third[w, k] = -q
-        part = abs(error)
+        part = error_of(k, w, state)
         if part > 0.0:
             part = part / (tolerance * scale)
         if not part < INFINITY:
@@ -218,6 +217,14 @@ def try_step(w, t, length, point, net, work, state):
     for k in range(count):
         work.x[w, state.variables[k]] = state.y[w, k]
     return worst
+
+
+def error_of(k, w, state):
+    """Estimated error of a slot at the end of the tried step."""
+    error = real(0.0)
+    for s in range(STAGES):
+        error += state.tableau[3, 0, s] * state.stages[w, s * (state.variables.size + 1) + k]
+    return abs(error)
 
 
 def change_within(k, share, w, state):

@@ -5,7 +5,14 @@ number of times, with its propensity a at the beginning.  In the second half the
 2 b - a, where b is the propensity in the middle.  Means and variances are of second order in the
 step.  For the Langevin equation the numbers of firings are normal.
 
-Three bounds control the step; the grid of results does not:
+A bias of the mean counts against the standard deviation, which is a small fraction of a large
+amount.  With drift f, variance D per unit of time and rate of relaxation lambda, their ratio after
+a relaxation time is about |f| / sqrt(lambda D) times (lambda step)^2 / 12.  If it exceeds a third
+of `tolerance`, the second half also has the difference between the expected firings of the
+classical Runge-Kutta step and those of the midpoint step.  The factor of |f| / sqrt(lambda D) is
+then (lambda step)^4 / 240.
+
+Four bounds control the step; the grid of results does not (`leap_report`):
 
 - the expected change and the standard deviation of every propensity are within the fraction
   `tolerance` of it;
@@ -13,18 +20,17 @@ Three bounds control the step; the grid of results does not:
   iteration with directional differences, (lambda step)^2 / 4 is at most a third of `tolerance`.
   For linear relaxation that is the largest relative error of a variance, in the middle of a step;
   at its end the error is (lambda step)^3 / 8;
+- that bias is at most a third of `tolerance` standard deviations;
 - if a step would contain only a few firings, firings are simulated one by one.
 
 Reactions that are within a few firings of using up a reactant are critical: they fire one by one,
 at the integral of their propensities, and end the step.  A step that would make a count negative
 is repeated with half the length.
 
-Results at times within a step are drawn given the step's numbers of firings.  Firings of a half are
-uniform over it, so the number before a time is binomial (for normal numbers, a Brownian bridge).
-Therefore the path does not depend on the reported times.
-
 D. F. Anderson, M. Koyama, "Weak error analysis of numerical methods for stochastic models of
 population processes", Multiscale Model. Simul. 10 (2012), algorithm 3 with theta = 1/2.
+G. N. Milstein, M. V. Tretyakov, "Numerical methods in the weak sense for stochastic differential
+equations with small noise", SIAM J. Numer. Anal. 34 (1997).
 D. F. Anderson, J. C. Mattingly, "A weak trapezoidal method for a class of stochastic differential
 equations", Commun. Math. Sci. 9 (2011).
 Y. Cao, D. T. Gillespie, L. R. Petzold, "Efficient step size selection for the tau-leaping
@@ -43,8 +49,6 @@ from ergode.core.compiler.language import fma, noinline_cpu, real
 from ergode.core.math.random import (
     FIRING,
     LEAP,
-    LEAP_BRIDGE,
-    binomial,
     draw_words,
     exponential,
     normal,
@@ -52,6 +56,7 @@ from ergode.core.math.random import (
     uniform,
 )
 from ergode.stochastic.algorithms.algorithm import Algorithm
+from ergode.stochastic.algorithms.leap_report import between
 from ergode.stochastic.kernel.bytecode import evaluate
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
@@ -90,7 +95,10 @@ class MethodState(NamedTuple):
     finish: Any  # [worker, variable] state at the end of the step
     mode: Any  # [worker, variable] eigenvector of the drift's Jacobian, in units of the state
     moved: Any  # [worker, variable]
-    clock: Any  # [worker, 3] time reported up to, middle of the step, end of the step
+    bend: Any  # [worker, reaction] coefficients of the fraction of a Runge-Kutta step, squared and
+    twist: Any  # [worker, reaction] cubed, in the mean propensity up to there; the first is a
+    clock: Any  # [worker, 5] time reported up to, middle of the step, its end, its begin; and the
+    # length of its Runge-Kutta step, 0 if it has none
     fired: Any  # [worker, 3] firings of the step; remaining single firings; whether `mode` is valid
     stats: Any  # [worker, 6] largest error of a step, steps, single firings, steps below zero, time
     # with few molecules of a reactant, total time
@@ -146,7 +154,11 @@ def _order_factor(variable, x, state):
 
 @noinline_cpu
 def _look(w, t, point, net, work, state):
-    """Propensities and critical reactions; returns total (< 0: invalid), critical total, step."""
+    """Propensities and critical reactions.
+
+    Returns their total (< 0: invalid), the critical total, the step, and the largest drift over the
+    root of its variance per unit of time, of a reactant.
+    """
     for variable in range(state.drift.shape[1]):
         state.drift[w, variable] = 0.0
         state.spread[w, variable] = 0.0
@@ -155,7 +167,7 @@ def _look(w, t, point, net, work, state):
     for j in range(state.a.shape[1]):
         a = _propensity(j, w, t, point, net, work)
         if a < 0.0:
-            return real(-1.0), rare, real(0.0)
+            return real(-1.0), rare, real(0.0), real(0.0)
         state.a[w, j] = a
         total += a
         state.critical[w, j] = 0
@@ -171,7 +183,7 @@ def _look(w, t, point, net, work, state):
                 v = net.changes[entry]
                 state.drift[w, net.changed[entry]] += v * a
                 state.spread[w, net.changed[entry]] += v * v * a
-    step = real(INFINITY)
+    step, pull = real(INFINITY), real(0.0)
     for variable in range(state.drift.shape[1]):
         if state.highest[variable] == 0 or state.spread[w, variable] == 0.0:
             continue
@@ -181,7 +193,8 @@ def _look(w, t, point, net, work, state):
         if drift > 0.0:
             step = min(step, allowed / drift)
         step = min(step, allowed * allowed / state.spread[w, variable])
-    return total, rare, step
+        pull = max(pull, drift / math.sqrt(state.spread[w, variable]))
+    return total, rare, step, pull
 
 
 @noinline_cpu
@@ -305,10 +318,49 @@ def _half(rates, numbers, length, draw, w, plan, replicate, net, state):
 
 
 @noinline_cpu
-def _second_rates(w, t, point, net, work, state):
-    """Propensities of the second half, from the state in the middle; returns their critical sum.
+def _lift(step, w, t, point, net, work, state):
+    """What the Runge-Kutta step adds to the propensities of the second half, into `b`.
 
-    The sum is negative if a propensity is invalid there.
+    Also its dense output, of third order; false if a propensity is invalid.
+    """
+    fine = True
+    for j in range(state.a.shape[1]):
+        a = state.a[w, j]
+        state.second[w, j] = a
+        state.b[w, j] = a * (1.0 / 3.0)
+        state.bend[w, j] = a * -1.5
+        state.twist[w, j] = a * (2.0 / 3.0)
+    for stage in range(1, 4):
+        length, weight, bend, twist = 0.5 * step, real(2.0 / 3.0), real(1.0), real(-2.0 / 3.0)
+        if stage == 1:
+            weight = real(-4.0 / 3.0)
+        if stage == 3:
+            length, weight, bend, twist = step, real(1.0 / 3.0), real(-0.5), real(2.0 / 3.0)
+        for variable in range(state.start.shape[1]):
+            work.x[w, variable] = state.start[w, variable]
+        for j in range(state.a.shape[1]):
+            if state.critical[w, j] == 0:
+                number = length * state.second[w, j]
+                for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+                    variable = net.changed[entry]
+                    work.x[w, variable] = fma(number, net.changes[entry], work.x[w, variable])
+        for j in range(state.a.shape[1]):
+            k = _propensity(j, w, t, point, net, work)
+            fine = fine and k >= 0.0 and k < INFINITY
+            state.second[w, j] = k
+            state.b[w, j] = fma(weight, k, state.b[w, j])
+            state.bend[w, j] = fma(bend, k, state.bend[w, j])
+            state.twist[w, j] = fma(twist, k, state.twist[w, j])
+    for variable in range(state.start.shape[1]):
+        work.x[w, variable] = state.start[w, variable]
+    return fine
+
+
+@noinline_cpu
+def _second_rates(w, t, point, net, work, state):
+    """Propensities of the second half, from the state in the middle, added to `b`.
+
+    Returns the critical sum; it is negative if a propensity is invalid there.
     """
     for variable in range(state.finish.shape[1]):
         work.x[w, variable] = state.finish[w, variable]
@@ -317,7 +369,7 @@ def _second_rates(w, t, point, net, work, state):
     for j in range(state.a.shape[1]):
         b = _propensity(j, w, t, point, net, work)
         fine = fine and b >= 0.0 and b < INFINITY
-        state.b[w, j] = max(2.0 * b - state.a[w, j], real(0.0))
+        state.b[w, j] = max(fma(real(2.0), b, -state.a[w, j]) + state.b[w, j], real(0.0))
         if state.critical[w, j] == 1:
             rare += state.b[w, j]
     for variable in range(state.finish.shape[1]):
@@ -329,6 +381,7 @@ def _advance_singly(fires_at, limit, u, w, net, state):
     """One firing, if it is before the limit: its time or the limit, and 0 or a failure code."""
     ends_at = min(fires_at, limit)
     state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = ends_at, ends_at, ends_at
+    state.clock[w, 4] = 0.0
     if fires_at >= limit:
         return limit, 0
     if not _fire_one(u, False, False, w, net, state):
@@ -355,7 +408,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """
     gaussian = state.gaussian[0] != 0
     given = state.control[1]
-    total, rare, step = _look(w, t, point, net, work, state)
+    total, rare, step, pull = _look(w, t, point, net, work, state)
     if total < 0.0:
         return t, FAILED_NEGATIVE, draw
     if not total < INFINITY:
@@ -381,8 +434,12 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         step = given
     if state.fired[w, 1] <= 0.0:
         relaxation = _relaxation(w, t, point, net, work, state)
+        pull = pull / math.sqrt(relaxation) if relaxation > 0.0 else real(0.0)
         if given == 0.0 and relaxation > 0.0:
             step = min(step, math.sqrt(state.control[0] * (4.0 / 3.0)) / relaxation)
+            if pull > 0.0:
+                most = math.sqrt(math.sqrt(80.0 * state.control[0] / pull))
+                step = min(step, most / relaxation)
         if not step < INFINITY:
             # Constant rates: one step may extend to the last reported time.
             step = max(state.control[2] - t, real(1.0) / total)
@@ -395,6 +452,12 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     step = min(step, limit - t)
     for _ in range(60):
         half = 0.5 * step
+        scaled = relaxation * step
+        lifts = pull * (scaled * scaled) > 4.0 * state.control[0]
+        lifts = lifts and _lift(step, w, t, point, net, work, state)
+        if not lifts:
+            for j in range(state.a.shape[1]):
+                state.b[w, j] = 0.0
         fires = rare * half > wait
         second = False
         if fires:
@@ -421,62 +484,21 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             elif ends_at >= limit:
                 ends_at, fires = limit, False
             state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = t, t + half, ends_at
+            state.clock[w, 3], state.clock[w, 4] = t, step if lifts else real(0.0)
             state.fired[w, 0] = math.floor(before + after + 0.5)
             if fires:
                 if not _fire_one(u, second, True, w, net, state):
                     return ends_at, FAILED_NEGATIVE, draw
                 state.fired[w, 0] += 1.0
             scaled = relaxation * (half + rest)
-            state.stats[w, 0] = max(state.stats[w, 0], 0.25 * scaled * scaled)
+            scaled *= scaled
+            bias = pull * scaled * (scaled / 240.0 if lifts else real(1.0 / 12.0))
+            state.stats[w, 0] = max(state.stats[w, 0], max(0.25 * scaled, bias))
             state.stats[w, 1] += 1.0
             _count_time(half + rest, w, work, state)
             return ends_at, 0, draw
         step = 0.5 * step
     return t, FAILED_NOT_FINITE, draw
-
-
-@noinline_cpu
-def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, state):
-    """Apply the firings of this half of the step between the time reported so far and `upto`."""
-    length = ends_at - state.clock[w, 0]
-    share = min((upto - state.clock[w, 0]) / length, real(1.0))
-    if not share > 0.0:
-        return
-    gaussian = state.gaussian[0] != 0
-    for j in range(state.a.shape[1]):
-        number = numbers[w, j]
-        if state.critical[w, j] == 1 or (number == 0.0 and not gaussian):
-            continue
-        part = number
-        if share < 1.0:
-            entity = np.uint64(j) | (np.uint64(k >> 24) << np.uint64(32))
-            index = np.uint32(k & 0xFFFFFF)
-            if gaussian:
-                w0, w1, w2, w3 = draw_words(plan.seed, replicate, entity, LEAP_BRIDGE, index)
-                variance = rates[w, j] * length * share * (1.0 - share)
-                part = fma(math.sqrt(variance), normal(w0, w1), number * share)
-            else:
-                part = real(
-                    binomial(
-                        plan.seed, replicate, entity, LEAP_BRIDGE, index, np.int64(number), share
-                    )
-                )
-        numbers[w, j] = number - part
-        for entry in range(net.change_starts[j], net.change_starts[j + 1]):
-            work.x[w, net.changed[entry]] += part * net.changes[entry]
-    state.clock[w, 0] = upto
-
-
-@noinline_cpu
-def between(k, time, w, plan, replicate, net, work, state):
-    """Put the state at time `k` of the grid, within the last step, into the worker's row."""
-    middle, ends_at = state.clock[w, 1], state.clock[w, 2]
-    if state.clock[w, 0] < middle:
-        _move(
-            k, min(time, middle), middle, state.a, state.first, w, plan, replicate, net, work, state
-        )  # fmt: skip
-    if time > middle and state.clock[w, 0] < ends_at:
-        _move(k, time, ends_at, state.b, state.second, w, plan, replicate, net, work, state)
 
 
 def arrive(w, work, state):
@@ -501,7 +523,9 @@ def tell(row, w, state, out):
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     """Length and type of each row of a worker."""
-    by_reaction = dict.fromkeys(("a", "b", "first", "second"), (tables.reaction_count, np.float64))
+    by_reaction = dict.fromkeys(
+        ("a", "b", "first", "second", "bend", "twist"), (tables.reaction_count, np.float64)
+    )
     by_variable = dict.fromkeys(
         ("drift", "spread", "start", "finish", "mode", "moved"), (tables.variable_count, np.float64)
     )
@@ -509,7 +533,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         **by_reaction,
         **by_variable,
         "critical": (tables.reaction_count, np.int8),
-        "clock": (3, np.float64),
+        "clock": (5, np.float64),
         "fired": (3, np.float64),
         "stats": (6, np.float64),
     }

@@ -22,6 +22,7 @@ from ergode.core.compiler.language import fma, noinline_cpu, real
 from ergode.core.math.elementary import NOT_A_NUMBER
 from ergode.core.math.random import (
     EVENT_DRAW,
+    EVENT_ORDER,
     EVENT_ROUNDING,
     binomial,
     draw_words,
@@ -151,6 +152,18 @@ def _next_number(row, waiting):
     return number
 
 
+def _uniform(entry, purpose, w, waiting):
+    """A uniform random number for an event."""
+    row = row_of(w)
+    number = _next_number(row, waiting)
+    entity = np.uint64(entry) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
+    index = np.uint32(number & np.uint64(0xFFFFFF))
+    w0, w1, w2, w3 = draw_words(
+        waiting.keys[row, 0], waiting.keys[row, 1], entity, purpose, index
+    )  # fmt: skip
+    return uniform(w0, w1)
+
+
 @noinline_cpu
 def _rounded(value, mode, entry, w, waiting):
     """`value` rounded to a whole count, by `mode`: to the nearest, down, or at random."""
@@ -159,14 +172,7 @@ def _rounded(value, mode, entry, w, waiting):
         return near
     if mode == 3:
         return low
-    row = row_of(w)
-    number = _next_number(row, waiting)
-    entity = np.uint64(entry) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
-    index = np.uint32(number & np.uint64(0xFFFFFF))
-    w0, w1, w2, w3 = draw_words(
-        waiting.keys[row, 0], waiting.keys[row, 1], entity, EVENT_ROUNDING, index
-    )
-    return low + 1.0 if uniform(w0, w1) < value - low else low
+    return low + 1.0 if _uniform(entry, EVENT_ROUNDING, w, waiting) < value - low else low
 
 
 @noinline_cpu
@@ -245,8 +251,13 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
     if interruptions.flags[e] & 4 == 0:
         _assign_values(e, q, w, t, point, net, interruptions, work, waiting)
     base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
-    first = interruptions.assignment_starts[e]
-    for entry in range(first, interruptions.assignment_starts[e + 1]):
+    first, last = interruptions.assignment_starts[e], interruptions.assignment_starts[e + 1]
+    # The size before any assignment: one of this event does not change an assigned concentration.
+    for entry in range(first, last):
+        if interruptions.sizes[entry] >= 0:
+            size = evaluate(interruptions.sizes[entry], w, t, point, net, work)
+            waiting.values[row, base + entry - first] *= size
+    for entry in range(first, last):
         variable = interruptions.assigned[entry]
         value = waiting.values[row, base + entry - first]
         # Counts of species are whole, except with the Langevin equation and of continuous species.
@@ -276,14 +287,17 @@ def turned(w, t, point, net, interruptions, work, waiting):
 
 @noinline_cpu
 def happen(w, t, after, point, plan, net, interruptions, work, waiting):
-    """Execute events until none is due; returns whether there was any (0, 1), or a failure code."""
+    """Execute events until none is due; returns whether there was any (0, 1), or a failure code.
+
+    Events of equal priority run in random order; those without a priority last, as they are listed.
+    """
     row = row_of(w)
     moment = moment_of(t, after)
     happened = 0
     for _ in range(EVENT_LIMIT):
         if not _trigger(w, t, after, point, net, interruptions, work, waiting):
             return FAILED_TO_END
-        best, highest = -1, real(-INFINITY)
+        best, highest, alike = -1, real(-INFINITY), 1
         for q in range(waiting.pending.shape[1]):
             due = waiting.due[row, q]
             if waiting.pending[row, q] >= 0 and (
@@ -294,7 +308,11 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
                 if program >= 0:
                     priority = evaluate(program, w, moment, point, net, work)
                 if best < 0 or priority > highest:
-                    best, highest = q, priority
+                    best, highest, alike = q, priority, 1
+                elif priority == highest and priority > -INFINITY:
+                    alike += 1
+                    if _uniform(0, EVENT_ORDER, w, waiting) * alike < 1.0:
+                        best = q
         if best < 0:
             return happened
         happened = _execute(best, w, moment, point, plan, net, interruptions, work, waiting)

@@ -238,7 +238,7 @@ def write(k, w, row, point, slot, work, out):
     fits = True
     for i in range(out.sums.shape[3]):
         x = work.x[w, i]
-        if not FLOWS or out.real[i] == 0:
+        if not (LEAPS or FLOWS) or out.real[i] == 0:
             fits = fits and abs(x) < COUNT_LIMIT
     if not fits:
         return False
@@ -427,7 +427,8 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
         if outcome != DONE:
             break
         if cursor == out.grid.size:
-            if fires_at == INFINITY and soonest == INFINITY:
+            some = net.coefficients.shape[1] > 0  # nothing is extinct without reactions
+            if some and fires_at == INFINITY and soonest == INFINITY:
                 outcome = EXTINCT
             break
         if j < NO_REACTION:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices
+from ergode.core.errors import ModelError
 from ergode.core.status import Status, has_failed
 from ergode.models.expressions import TIME, Expression
 from ergode.stochastic.laws import Formula, law_of
@@ -46,16 +47,18 @@ def first(
     return (
         f"replicate {replicates[replicate]}"
         f"{f' of point {point}' if len(tables.net.initial) > 1 else ''} failed at time {time:.9g}"
-        f"{_reasons(tables, point, time, state)}; the state was {', '.join(shown)}"
+        f"{_reasons(tables, point, time, state, runner.are_real)}; the state was {', '.join(shown)}"
     )
 
 
-def _reasons(tables: Tables, point: int, time: float, state: np.ndarray) -> str:
+def _reasons(
+    tables: Tables, point: int, time: float, state: np.ndarray, are_real: np.ndarray
+) -> str:
     """Amounts and propensities that are not valid."""
     network = tables.network
     found = [
         f"there were {x:g} of '{member.name}'"
-        for member, x, real in zip(network.species, state, network.is_continuous, strict=True)
+        for member, x, real in zip(network.species, state, are_real, strict=True)
         if not (0 <= x < 2**31 or (real and abs(x) < np.inf))
     ]
     naming = tables.naming
@@ -69,7 +72,10 @@ def _reasons(tables: Tables, point: int, time: float, state: np.ndarray) -> str:
         for k in range(len(network.reactions) if len(found) == 0 else 0):
             law = law_of(network, naming, k)
             value = law.expression if isinstance(law, Formula) else law.coefficient
-            rate = value.evaluate(known) if isinstance(value, Expression) else value
+            try:
+                rate = value.evaluate(known) if isinstance(value, Expression) else value
+            except ModelError:  # it has no value there
+                rate = np.nan
             for i, order in law.orders.items():
                 for below in range(order):
                     rate *= state[i] - below

@@ -45,7 +45,8 @@ class Runner:
         self.leaps = leaps
         # Tau-leaping shares a kernel with the Langevin equation, whose amounts are not whole.
         self.real = leaps or flows or tables.reported_count > tables.species_count
-        self.whole = whole and not tables.network.is_continuous.any()
+        self.are_real = tables.network.is_continuous | (not whole)
+        self.whole = not self.are_real.any()
         self._plan = Plan(
             np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start),
             np.int64(apart), np.int64(0), np.float64(begin), np.int64(max_firings),
@@ -84,7 +85,7 @@ class Runner:
             log_starts=self.device.put(log_starts),
             log_times=zeros((int(log_starts[-1]),), np.float64),
             log_reactions=zeros((int(log_starts[-1]),), np.int32),
-            real=self.device.put(self.tables.network.is_continuous.astype(np.int8)),
+            real=self.device.put(self.are_real.astype(np.int8)),
         )
 
     def row_bytes(self, wanted: Wanted) -> int:

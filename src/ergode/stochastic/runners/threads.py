@@ -23,7 +23,7 @@ from ergode.stochastic.tables import Interruptions, Net, Tables, constant
 
 _THREADS = 64
 PENDING = 32
-"""Most pending events of a realization."""
+"""Most pending events of a realization, or two of each event."""
 _DELAYED = 4096
 # Threads for each multiprocessor: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
@@ -60,7 +60,7 @@ def kernel_of(
 
 def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> dict[str, tuple[int, type]]:
     """Length and type of each row in `Waiting`; `delayed` is the number of delayed products."""
-    pending = PENDING if tables.event_count > 0 else 0
+    pending = max(PENDING, 2 * tables.event_count) if tables.event_count > 0 else 0
     delayed = delayed if tables.has_delays else 0
     return {
         "armed": (tables.event_count, np.int8),
