@@ -48,7 +48,7 @@ def located(
         grids = np.concatenate([1.0 - apart, [1.0], 1.0 + apart, 2.0 / apart])
         rows = np.sort(np.minimum(np.outer(steepest[part], grids), duration), axis=1)
         for _ in range(_REPEATS + 1):
-            times = np.unique(np.concatenate([[0.0], rows.ravel()]))
+            times = np.unique(np.concatenate([[0.0, duration], rows.ravel()]))
             result = run(zones[part], times)
             places = np.searchsorted(times, rows)
             every = np.arange(part.size)
