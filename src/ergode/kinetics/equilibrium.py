@@ -18,6 +18,7 @@ from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
+from ergode.kinetics.validity import warn_of_polynomials
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
 
@@ -82,7 +83,8 @@ def equilibrium(
     Warns
     -----
     AccuracyWarning
-        In some zones no equilibrium was found.
+        In some zones no equilibrium was found, or NASA polynomials are used outside of their
+        temperatures.
 
     Notes
     -----
@@ -129,6 +131,7 @@ def equilibrium(
         )
     amounts = np.where(found.converged[:, None], found.amounts, np.nan)
     hot = np.where(found.converged, found.temperature, np.nan)
+    warn_of_polynomials(network, hot, amounts)
     total = amounts.sum(axis=1)
     return results.dataset(
         "kinetics",

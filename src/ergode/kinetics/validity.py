@@ -1,0 +1,199 @@
+"""Warnings where fits, formulas or tolerances do not hold.
+
+Fits of REACLIB outside of their temperatures, NASA polynomials outside of theirs, weak screening in
+strongly coupled matter, and traces below the absolute tolerance from which everything grows.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ergode.core.errors import AccuracyWarning
+from ergode.core.launch import warn
+from ergode.core.words import counted
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.screening import WEAK
+from ergode.models.constants import AVOGADRO, BOLTZMANN, ELEMENTARY_CHARGE
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rates import Reaclib
+from ergode.models.reactions.thermochemistry import Molecule
+
+COLDEST, HOTTEST = 1e7, 1e10
+"""Temperatures of the fits of REACLIB [K] (R. H. Cyburt et al., ApJS 189, 240 (2010))."""
+
+_GROWN, _FAINT = 10.0, 1e-10  # a coefficient that is larger by this factor, and not negligible
+_COUPLED = 0.3  # above, weak screening is off by 10 % or more
+_MUCH = 1e-3  # of all molecules
+_NEARLY = 0.01  # a temperature beyond a range by this share of it is in the range
+_BELOW, _ABOVE = 0.1, 10.0  # of the absolute tolerance: a trace, and what is none
+
+
+def warn_of_fits(network: ReactionNetwork, temperature: np.ndarray, remedy: str) -> None:
+    """Warn if a fit of REACLIB is far larger outside of its temperatures than at their end."""
+    with np.errstate(invalid="ignore"):
+        some = temperature[temperature > 0.0]
+    coldest, hottest = float(some.min(initial=np.inf)), float(some.max(initial=0.0))
+    if coldest < COLDEST:
+        _warn_of_fits(network, coldest, COLDEST, remedy)
+    if hottest > HOTTEST:
+        _warn_of_fits(network, hottest, HOTTEST, "use nuclear_equilibrium for hotter matter")
+
+
+def _warn_of_fits(network: ReactionNetwork, at: float, end: float, remedy: str) -> None:
+    sets, owners, numbers = _fits(network)
+    if not numbers.size:
+        return
+    usual, found = (
+        np.bincount(owners, _values(sets, one), minlength=numbers.size) for one in (end, at)
+    )
+    wild = np.flatnonzero(~(found <= np.maximum(_GROWN * usual, _FAINT)))
+    if not wild.size:
+        return
+    worst = wild[np.argmax(np.nan_to_num(found[wild], nan=np.inf))]
+    hold = "hold from 1e7 K" if at < end else "hold to 1e10 K"
+    warn(
+        f"at {at:g} K {wild.size} of {numbers.size} fits of REACLIB, which {hold}, are far larger "
+        f"than at {'1e7' if at < end else '1e10'} K: "
+        f"{network.reactions.name_of(int(numbers[worst]))} has {found[worst]:.2g} instead of "
+        f"{usual[worst]:.2g} [mol, cm, s]; {remedy}",
+        AccuracyWarning,
+    )
+
+
+def warn_of_coupling(
+    mechanism: Mechanism, temperature: np.ndarray, density: np.ndarray, amounts: np.ndarray
+) -> None:
+    """Warn of weak screening where charges are strongly coupled.
+
+    Parameters
+    ----------
+    temperature, density : ndarray, shape [...]
+        [K], [g/cm3]; NaN where nothing is known.
+    amounts : ndarray, shape [..., species_count]
+        Specific amounts of nuclei [mol/g].
+    """
+    plasma, charge = mechanism.rates.plasma, mechanism.thermo.charge
+    if plasma.method != WEAK or plasma.group_start.size < 2:
+        return
+    with np.errstate(invalid="ignore", divide="ignore"):
+        electrons = AVOGADRO * density * (amounts @ charge)
+        ions = amounts @ (charge > 0.0).astype(float)
+        mean = np.where(ions > 0.0, amounts @ charge ** (5.0 / 3.0) / ions, 0.0)
+        coupling = ELEMENTARY_CHARGE**2 * np.cbrt(4.0 * np.pi / 3.0 * electrons) * mean
+        coupling = np.nan_to_num(coupling / (BOLTZMANN * temperature))
+    if not coupling.max(initial=0.0) > _COUPLED:
+        return
+    at = np.unravel_index(int(np.argmax(coupling)), coupling.shape)
+    warn(
+        f"screening='weak' holds where the coupling parameter is below 0.1; it is "
+        f"{coupling[at]:.2g} at {temperature[at]:.3g} K and {density[at]:.3g} g/cm3, where rates "
+        "are too large; use screening='chugunov'",
+        AccuracyWarning,
+    )
+
+
+def warn_of_polynomials(
+    network: ReactionNetwork, temperature: np.ndarray, amounts: np.ndarray
+) -> None:
+    """Warn of molecules outside of the temperatures of their polynomials.
+
+    Parameters
+    ----------
+    temperature : ndarray, shape [...]
+        [K]; NaN where nothing is known.
+    amounts : ndarray, shape [..., species_count]
+        Species of less than a thousandth of all molecules do not count.
+    """
+    low, high = _ranges(network)
+    cold, hot = np.fmin.reduce(temperature, None), np.fmax.reduce(temperature, None)
+    if not (cold < low.max(initial=0.0) or hot > high.min(initial=np.inf)):
+        return
+    with np.errstate(invalid="ignore"):
+        much = amounts > _MUCH * amounts.sum(axis=-1, keepdims=True)
+    t = temperature[..., None]
+    bad = (much & ((t < low) | (t > high))).reshape(-1, low.size)
+    if not bad.any():
+        return
+    which = np.flatnonzero(bad.any(axis=0))
+    first = network.species[which[0]]
+    assert isinstance(first.thermochemistry, Molecule)
+    begin, end = first.thermochemistry.temperature_range
+    seen = np.broadcast_to(t, amounts.shape).reshape(bad.shape)[:, which[0]][bad[:, which[0]]]
+    warn(
+        f"NASA polynomials of {counted(which.size, 'species')} are used outside of their "
+        f"temperatures: those of '{first.name}' hold from {begin:g} to {end:g} K, and "
+        f"temperatures are {seen.min():.5g} to {seen.max():.5g} K there",
+        AccuracyWarning,
+    )
+
+
+def warn_of_traces(mechanism: Mechanism, amounts: np.ndarray, absolute: np.ndarray) -> None:
+    """Warn of amounts that grow from traces which the absolute tolerance does not resolve.
+
+    Parameters
+    ----------
+    amounts : ndarray, shape [zone, time, species]
+    absolute : ndarray, shape [zone or 1, species]
+    """
+    first = amounts[:, 0]
+    with np.errstate(invalid="ignore"):
+        grown = (first > 0.0) & (first < _BELOW * absolute)
+        grown &= np.fmax.reduce(amounts, axis=1) > _ABOVE * absolute
+    if not grown.any():
+        return
+    lone = grown & ~_made(mechanism, first > _BELOW * absolute)
+    if not lone.any():
+        return
+    zone, i = np.argwhere(lone)[0]
+    allowed = np.broadcast_to(absolute, first.shape)[zone, i] * mechanism.mass[i]
+    warn(
+        f"'{mechanism.names[i]}' begins with {first[zone, i] * mechanism.mass[i]:.2g} in zone "
+        f"{zone}, far below its atol {allowed:.2g}, and everything that it becomes grows from this "
+        "trace: its growth is not resolved; use a smaller atol",
+        AccuracyWarning,
+    )
+
+
+def _made(mechanism: Mechanism, there: np.ndarray) -> np.ndarray:
+    """Which species reactions make of those that are there, and of what these become."""
+    found = there.copy()
+    structure = mechanism.structure
+    while True:
+        before = found.sum()
+        for orders, net in zip(structure.orders, structure.net, strict=True):
+            left = [i for i, order in orders.items() if order > 0]
+            works = found[:, left].all(axis=1)
+            for i, change in net.items():
+                if change > 0:
+                    found[:, i] |= works
+        if found.sum() == before:
+            return found
+
+
+@lru_cache(maxsize=8)
+def _ranges(network: ReactionNetwork) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest temperatures of the polynomials of each species [K]."""
+    known = [one.thermochemistry for one in network.species]
+    rows = [one.temperature_range if isinstance(one, Molecule) else (0.0, np.inf) for one in known]
+    low, high = np.array(rows, float).reshape(-1, 2).T
+    return (1.0 - _NEARLY) * low, (1.0 + _NEARLY) * high
+
+
+@lru_cache(maxsize=8)
+def _fits(network: ReactionNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All sets [set, 7], whose coefficient each belongs to, and numbers of the reactions."""
+    laws = [(k, one.value) for k, one in enumerate(network.reactions)]
+    known = [(k, law) for k, law in laws if isinstance(law, Reaclib)]
+    owners = [place for place, (_, law) in enumerate(known) for _ in law.sets]
+    sets = [one for _, law in known for one in law.sets]
+    numbers = np.array([k for k, _ in known], np.int64)
+    return np.array(sets).reshape(-1, 7), np.array(owners, np.int64), numbers
+
+
+def _values(sets: np.ndarray, temperature: float) -> np.ndarray:
+    t9 = 1e-9 * temperature
+    powers = [1.0, 1 / t9, t9 ** (-1 / 3), t9 ** (1 / 3), t9, t9 ** (5 / 3), np.log(t9)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.exp(sets @ powers))
