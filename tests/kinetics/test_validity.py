@@ -87,7 +87,9 @@ def test_weak_screening_of_strongly_coupled_matter(call):
             return ergode.kinetics.integrate(CARBON, times=[0, 1e-9], device="cpu", **common)
         return ergode.kinetics.reaction_rates(CARBON, **common)["coefficient"].values[0, 0]
 
-    with pytest.warns(ergode.AccuracyWarning, match="coupling parameter .* use .*'chugunov'"):
+    with pytest.warns(
+        ergode.AccuracyWarning, match="weak coupling.* rate of c12 by exp.* use .*'chugunov'"
+    ):
         run(1e8, 1e7, "weak")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -101,7 +103,7 @@ def test_weak_screening_of_strongly_coupled_matter(call):
                 warnings.simplefilter("always")
                 ratio = run(hot, dense, "weak") / run(hot, dense, "chugunov")
             told += bool(said)
-            assert said or abs(ratio - 1) < 0.2
+            assert said or abs(ratio - 1) < 0.3
         assert 10 < told < 50
 
 

@@ -24,8 +24,8 @@ COLDEST, HOTTEST = 1e7, 1e10
 """Temperatures of the fits of REACLIB [K] (R. H. Cyburt et al., ApJS 189, 240 (2010))."""
 
 _GROWN, _FAINT = 10.0, 1e-10  # a coefficient that is larger by this factor, and not negligible
-_COUPLED = 0.3  # above, weak screening is off by 10 % or more
-_MUCH = 1e-3  # of all molecules
+_COUPLED = 0.5  # exponent of weak screening above which a rate is off by 20 % or more
+_MUCH = 1e-3  # of all nuclei or molecules
 _NEARLY = 0.01  # a temperature beyond a range by this share of it is in the range
 _BELOW, _ABOVE = 0.1, 10.0  # of the absolute tolerance: a trace, and what is none
 
@@ -78,20 +78,32 @@ def warn_of_coupling(
     if plasma.method != WEAK or plasma.group_start.size < 2:
         return
     with np.errstate(invalid="ignore", divide="ignore"):
-        electrons = AVOGADRO * density * (amounts @ charge)
-        ions = amounts @ (charge > 0.0).astype(float)
-        mean = np.where(ions > 0.0, amounts @ charge ** (5.0 / 3.0) / ions, 0.0)
-        coupling = ELEMENTARY_CHARGE**2 * np.cbrt(4.0 * np.pi / 3.0 * electrons) * mean
-        coupling = np.nan_to_num(coupling / (BOLTZMANN * temperature))
-    if not coupling.max(initial=0.0) > _COUPLED:
-        return
-    at = np.unravel_index(int(np.argmax(coupling)), coupling.shape)
-    warn(
-        f"screening='weak' holds where the coupling parameter is below 0.1; it is "
-        f"{coupling[at]:.2g} at {temperature[at]:.3g} K and {density[at]:.3g} g/cm3, where rates "
-        "are too large; use screening='chugunov'",
-        AccuracyWarning,
-    )
+        charges = AVOGADRO * density * (amounts @ (charge + charge**2))
+        length = ELEMENTARY_CHARGE**2 / (BOLTZMANN * temperature)
+        strength = np.nan_to_num(np.sqrt(4.0 * np.pi * charges * length**3))
+    product = plasma.pair[0] * plasma.pair[2] + plasma.pair[4] * plasma.pair[6]
+    for group in np.argsort(-product):
+        strong = product[group] * strength > _COUPLED
+        if not strong.any():
+            return
+        reaction = int(plasma.group_reaction[plasma.group_start[group]])
+        sides = [list(mechanism.structure.orders[reaction])]
+        if reaction in mechanism.rates.forward:  # its reverse is multiplied too
+            sides.append([i for i, v in mechanism.structure.net[reaction].items() if v > 0])
+        much = amounts > _MUCH * amounts.sum(axis=-1, keepdims=True)
+        strong &= np.any([much[..., side].all(axis=-1) for side in sides], axis=0)
+        if strong.any():
+            at = np.unravel_index(int(np.argmax(np.where(strong, strength, 0.0))), strong.shape)
+            exponent = product[group] * strength[at]
+            names = [mechanism.names[i] for i in mechanism.structure.orders[reaction]]
+            warn(
+                f"screening='weak' is for weak coupling, exponents below {_COUPLED}: it multiplies "
+                f"the rate of {' and '.join(names)} by exp({exponent:.2g}) at "
+                f"{temperature[at]:.3g} K and {density[at]:.3g} g/cm3, which is too much; use "
+                "screening='chugunov'",
+                AccuracyWarning,
+            )
+            return
 
 
 def warn_of_polynomials(
