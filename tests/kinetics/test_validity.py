@@ -165,3 +165,39 @@ def test_traces_that_grow():
         ergode.kinetics.integrate(grow, initial={"X": 1e-20}, atol=1e-24, **common)
         ergode.kinetics.integrate(grow, initial={"X": 1e-6}, **common)
         ergode.kinetics.integrate(source, initial={"X": 1e-20}, **common)
+
+
+def test_any_function_of_the_temperature(recwarn):
+    """A fit follows the function by zone; outside of its range it says so."""
+
+    def law(t):
+        return 1e-3 / (1.0 + np.exp(-900.0 / t)) * (t / 300.0) ** 1.7
+
+    fit = ergode.TemperatureFit.of(law, (200.0, 500.0))
+    network = ergode.ReactionNetwork(
+        {"A": 2.0, "B": 1.0},
+        [
+            ergode.Reaction("A -> B", rate_constant=fit, name="fit"),
+            ergode.Reaction("B -> A", rate_constant=ergode.ThreeBody(fit, {"A": 3.0}, 0.0)),
+            ergode.Reaction("A -> 0", rate_constant=ergode.Photolysis(fit, 2.0)),
+        ],
+    )
+    hot = np.linspace(200.0, 500.0, 40)
+    found = ergode.kinetics.reaction_rates(network, temperature=hot, sunlight=0.5)["coefficient"]
+    expected = law(hot)[:, None] * np.array([1.0, 6.0, 0.25])
+    np.testing.assert_allclose(found, expected, rtol=2e-6)
+    assert not recwarn.list
+    for temperature in (150.0, 600.0):
+        with pytest.warns(ergode.AccuracyWarning, match="hold from 200 to 500 K"):
+            ergode.kinetics.reaction_rates(network, temperature=temperature, sunlight=1.0)
+        with pytest.warns(ergode.AccuracyWarning, match="hold from 200 to 500 K"):
+            ergode.kinetics.integrate(
+                network, times=[0, 1], temperature=temperature, sunlight=1.0, device="cpu"
+            )
+    for function, limits, message in (
+        (law, (500.0, 200.0), "expected two ascending temperatures"),
+        (lambda t: t - 300.0, (200.0, 400.0), "the function is .* expected a positive"),
+        (lambda t: 1.0 + (t > 300.0), (200.0, 400.0), "not smooth enough"),
+    ):
+        with pytest.raises(ergode.ModelError, match=message):
+            ergode.TemperatureFit.of(function, limits)

@@ -133,6 +133,6 @@ def test_variants_for_long():
         for variant, kind in VARIANTS:
             wrong += findings(variant, kind, seed)
         off = differences_of_units(seed, int(seed % 121) - 60)
-        wrong += [f"seed {seed}: other by {off:.1e} in another unit"] * (off > 1e-9)
+        wrong += [f"seed {seed}: other by {off:.1e} in another unit"] * bool(off > 1e-9)
         wrong += uncoupled(seed)
     assert not wrong, wrong

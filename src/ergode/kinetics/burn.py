@@ -310,8 +310,7 @@ def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> n
         finite = np.isfinite(hot) & np.isfinite(dense) & np.isfinite(fractions).all(axis=1)
         sound = (hot > 0.0) & (dense > 0.0) & (fractions.min(axis=1) >= -NEGATIVE)
         sound &= np.abs(fractions.sum(axis=1) - 1.0) <= SUM
-    found = np.where(sound, Status.DONE, Status.INVALID_INPUT)
-    return np.where(finite, found, Status.NOT_FINITE).astype(np.uint8)
+    return np.where(finite & sound, Status.DONE, Status.INVALID_INPUT).astype(np.uint8)
 
 
 def clipped(fractions: np.ndarray) -> np.ndarray:

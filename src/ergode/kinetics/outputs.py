@@ -29,6 +29,7 @@ from ergode.kinetics.validity import (
     warn_of_coupling,
     warn_of_fits,
     warn_of_polynomials,
+    warn_of_temperatures,
     warn_of_traces,
 )
 from ergode.models.constants import GAS_CONSTANT
@@ -172,6 +173,7 @@ def dataset_of(
     amounts = outcome.amounts[:, :, :count]
     if isinstance(amounts, np.ndarray):
         warn_of_traces(mechanism, amounts, _absolute(mechanism, zones, options))
+        warn_of_temperatures(network, temperature)
 
     def derive() -> dict[str, np.ndarray]:
         here = outcome.on_host().amounts[:, :, :count], on_host(temperature)

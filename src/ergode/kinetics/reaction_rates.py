@@ -16,7 +16,12 @@ from ergode.kinetics.implicit.system import coefficients
 from ergode.kinetics.kernel_options import MOLECULES
 from ergode.kinetics.launch import rate_bindings
 from ergode.kinetics.network.to_tables import to_tables
-from ergode.kinetics.validity import warn_of_coupling, warn_of_fits, warn_of_polynomials
+from ergode.kinetics.validity import (
+    warn_of_coupling,
+    warn_of_fits,
+    warn_of_polynomials,
+    warn_of_temperatures,
+)
 from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
@@ -93,6 +98,8 @@ def reaction_rates(
     hot, dense = (
         column[:, 0].copy() for column in (zones.history.temperature, zones.history.density)
     )
+    if temperature is not None:
+        warn_of_temperatures(network, hot)
     if mechanism.nuclear:
         warn_of_fits(network, hot, "colder nuclei hardly react")
         warn_of_coupling(mechanism, hot, dense, zones.amounts)

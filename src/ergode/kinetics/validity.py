@@ -17,7 +17,13 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.screening import WEAK
 from ergode.models.constants import AVOGADRO, BOLTZMANN, ELEMENTARY_CHARGE
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.rates import Reaclib
+from ergode.models.reactions.rates import (
+    Photolysis,
+    PowerLaw,
+    Reaclib,
+    TemperatureFit,
+    ThreeBody,
+)
 from ergode.models.reactions.thermochemistry import Molecule
 
 COLDEST, HOTTEST = 1e7, 1e10
@@ -141,6 +147,18 @@ def warn_of_polynomials(
     )
 
 
+def warn_of_temperatures(network: ReactionNetwork, temperature: np.ndarray) -> None:
+    """Warn of temperatures outside of the range of a `TemperatureFit`; NaN where none is known."""
+    low, high = _fitted(network)
+    cold, hot = np.fmin.reduce(temperature, None), np.fmax.reduce(temperature, None)
+    if cold < low or hot > high:
+        warn(
+            f"temperatures are {cold:.5g} to {hot:.5g} K, and fits of the network (TemperatureFit) "
+            f"hold from {low:g} to {high:g} K; give a wider temperature_range",
+            AccuracyWarning,
+        )
+
+
 def warn_of_traces(mechanism: Mechanism, amounts: np.ndarray, absolute: np.ndarray) -> None:
     """Warn of amounts that grow from traces which the absolute tolerance does not resolve.
 
@@ -182,6 +200,19 @@ def _made(mechanism: Mechanism, there: np.ndarray) -> np.ndarray:
                     found[:, i] |= works
         if found.sum() == before:
             return found
+
+
+@lru_cache(maxsize=8)
+def _fitted(network: ReactionNetwork) -> tuple[float, float]:
+    """Temperatures at which all fits hold [K]."""
+    low, high = 0.0, float("inf")
+    for one in network.reactions:
+        rate = one.value
+        while isinstance(rate, Photolysis | PowerLaw | ThreeBody):
+            rate = rate.rate
+        if isinstance(rate, TemperatureFit):
+            low, high = max(low, rate.temperature_range[0]), min(high, rate.temperature_range[1])
+    return low, high
 
 
 @lru_cache(maxsize=8)
