@@ -191,6 +191,7 @@ def test_rates_of_the_examples_follow_temperature_and_sunlight(name, shared_data
         np.testing.assert_allclose(row, expected, rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_three_days_of_smog_by_zone_and_time(shared_data):
     """Temperatures by zone and time; what SciPy finds at a constant one."""
     network = ergode.read_kpp(shared_data / "kpp" / "saprc99.def")
@@ -242,6 +243,7 @@ MCM = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_master_chemical_mechanism_is_read(shared_data):
     """Sums of peroxy radicals from inlined code; frequencies and constants from the caller."""
     path = shared_data / "kpp" / "examples" / "mcm" / "mcm.kpp"

@@ -129,7 +129,7 @@ def ignition_delay(
     for name, amount in oxidizer.items():
         initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
     _check_criterion(network, criterion, heating)
-    options = {"heating": heating, "rtol": rtol, "device": device}
+    options: dict[str, Any] = {"heating": heating, "rtol": rtol, "device": device}
     found = integrate(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
         pressure=dense, progress=progress, **options,

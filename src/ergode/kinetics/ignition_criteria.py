@@ -87,5 +87,5 @@ def _place(
         return best + (padded[every, best + 2] > padded[every, best]), np.ones(best.size, bool)
     if isinstance(criterion, str):
         return signal.argmax(axis=1), np.ones(len(signal), bool)
-    above = signal >= criterion
-    return above.argmax(axis=1), above.any(axis=1)
+    above = np.asarray(signal >= criterion)
+    return above.argmax(axis=1), np.asarray(above.any(axis=1))

@@ -277,12 +277,11 @@ class Reactions:
 
 def _net(equation: _Equation) -> _Equation:
     """An equation without what is on both sides."""
-    left, right = equation.left, equation.right
-    sides = (
+    left, right = (
         {name: n - other.get(name, 0.0) for name, n in side.items() if n > other.get(name, 0.0)}
-        for side, other in ((left, right), (right, left))
+        for side, other in ((equation.left, equation.right), (equation.right, equation.left))
     )
-    return _Equation(*sides, "", equation.reversible)
+    return _Equation(left, right, "", equation.reversible)
 
 
 def _direction(one: _Equation, other: _Equation) -> int:

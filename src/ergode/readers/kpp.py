@@ -339,17 +339,17 @@ class _Reader:
                 f"{where}: the rate '{formula.text}' is not proportional to {name}; give a number: "
                 f"parameters={{'{name}': ...}}"
             )
-        rate = self._coefficient(one, where)
+        rate: Any = self._coefficient(one, where)
         exponent = None
         if isinstance(rate, Photolysis):
             rate, exponent = rate.rate, rate.exponent
         if not isinstance(rate, Arrhenius | TemperatureFit):
-            rate = Arrhenius(float(rate))  # type: ignore[arg-type]
+            rate = Arrhenius(float(rate))
         members = self.sums.get(name, (name,))
         for member in members:
             if member not in self.species:
                 raise ReadError(f"{where}: '{member}', of the sum {name}, is not a species")
-        found = ThreeBody(rate, dict.fromkeys(members, 1.0), 0.0)
+        found = ThreeBody(rate, tuple((member, 1.0) for member in members), 0.0)
         return found if exponent is None else Photolysis(found, exponent)
 
 

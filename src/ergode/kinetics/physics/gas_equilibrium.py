@@ -161,7 +161,7 @@ def equilibrate(
     ln_t = np.log(np.full(zones, _HOT) if constant[0] != "S" else np.maximum(temperature, _HOT))
     ln_v = ln_t - np.log(temperature) if "P" in constant else np.zeros(zones)
     longest = np.full((zones, 2), _LONGEST)
-    before = np.zeros((zones, 2))
+    before: np.ndarray = np.zeros((zones, 2))
     potential, done, found = _first_potential(atoms), np.zeros(zones, bool), np.zeros_like(amounts)
     for count in range(_MOST_STEPS):
         t, v = np.exp(ln_t), np.exp(ln_v)
@@ -186,7 +186,7 @@ def equilibrate(
         if done.all():
             break
         # A step that turns back has passed the solution.
-        longest = np.where(step * before < 0, 0.5 * longest, longest)
+        longest = np.asarray(np.where(step * before < 0, 0.5 * longest, longest))
         step *= np.minimum(1.0, (longest / np.maximum(np.abs(step), longest)).min(axis=1))[:, None]
         before = step
         ln_t, ln_v = ln_t + step[:, 0], ln_v + step[:, 1]
