@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from harness import Rows, arguments, installed
+from harness import Rows, arguments
+from kinetics_ignition import ignition
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -256,51 +257,22 @@ def pynucastro(options, rows, _):
         rows.add(case, "seconds a network", found.seconds, "s", peers=found.peers)
 
 
-def ignition(options, rows, _):
-    """Delays of 64 reactors, and one of Cantera driven step by step."""
-    try:
-        import cantera as ct
-    except ImportError:
-        print("cantera is not installed (pip install cantera): no mechanisms to read")
-        return
-    cases = {
-        "h2o2": ("H2", {"O2": 1.0, "AR": 3.76}, np.linspace(1000, 1200, 8)),
-        "gri30": ("CH4", {"O2": 1.0, "N2": 3.76}, np.linspace(1400, 1700, 8)),
-    }
-    for name, (fuel, oxidizer, hot) in cases.items():
-        file = Path(ct.__file__).parent / "data" / f"{name}.yaml"
-        ours = partial(
-            ergode.kinetics.ignition_delay, ergode.read_cantera(file), temperature=hot,
-            pressure=[1e6, 1e7], fuel=fuel, oxidizer=oxidizer, duration=0.1, rtol=1e-4,
-            equivalence_ratio=[0.5, 0.75, 1.0, 1.5], device=options.place,
-        )  # fmt: skip
-
-        def peer(name=name, fuel=fuel, oxidizer=oxidizer, hot=hot):
-            gas = ct.Solution(f"{name}.yaml")
-            gas.set_equivalence_ratio(1.0, fuel, oxidizer)
-            gas.TP = hot[4], 1e5
-            reactor = ct.IdealGasReactor(gas)
-            network = ct.ReactorNet([reactor])
-            network.rtol = 1e-6
-            while network.time < 0.1:
-                network.step()
-
-        works = installed(options, {"Cantera": lambda peer=peer: peer})
-        found = rows.measure(f"ignition {name}", ours, works, repeats=1 if options.quick else 5)
-        each = found.seconds / 64
-        rows.add(f"ignition {name}", "seconds a reactor", each, "s", peers=found.peers)
-
-
 OF_NUCLEI = {
     "type-ia implicit": implicit, "type-ia explicit": explicit, "methods": methods, "wave": wave,
     "alpha": alpha,
 }  # fmt: skip
-OTHERS = {"ignition": ignition, "pynucastro": pynucastro}
+OTHERS = {
+    "ignition": lambda options, rows, _: ignition(options, rows, ("h2o2", "gri30")),
+    "large ignition": lambda options, rows, _: ignition(options, rows, ("n-hexane",)),
+    "pynucastro": pynucastro,
+}
+
+QUICK = [name for name in OF_NUCLEI | OTHERS if name != "large ignition"]
 
 
 def main():
     options = arguments(
-        "kinetics", [*OF_NUCLEI, *OTHERS], data="where the 150-nuclide network is",
+        "kinetics", [*OF_NUCLEI, *OTHERS], QUICK, data="where the 150-nuclide network is",
         figure="draw the wave into this file",
     )  # fmt: skip
     rows = Rows("kinetics", options.device)

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         PowerLaw,
         PressureLog,
         Reaclib,
+        TemperatureFit,
         ThreeBody,
         WeakTable,
     )
@@ -135,7 +136,8 @@ _HOMES = {
     "ergode.models.reactions.molecules": ("in_molecules",),
     "ergode.models.reactions.rates": (
         "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "LinearBurke",
-        "Photolysis", "PowerLaw", "PressureLog", "Reaclib", "ThreeBody", "WeakTable",
+        "Photolysis", "PowerLaw", "PressureLog", "Reaclib", "TemperatureFit",
+        "ThreeBody", "WeakTable",
     ),
     "ergode.models.reactions.reaction_diffusion": ("ReactionDiffusion",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
@@ -188,7 +190,8 @@ __all__ = [
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
     "Progression", "Reaclib", "Reaction", "ReactionDiffusion", "ReactionNetwork", "ReactionTable",
     "ReadError", "Samples", "Seeds", "Species",
-    "Status", "TemporalContacts", "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
+    "Status", "TemperatureFit", "TemporalContacts", "Testing", "ThreeBody", "Trigger",
+    "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",

@@ -104,6 +104,81 @@ def test_what_does_not_ignite_has_no_delay(hydrogen):
             )  # fmt: skip
 
 
+def instants(kind, mixture, hot, duration):
+    """When Cantera's reactor ignites, by each criterion."""
+    gas = ct.Solution("h2o2.yaml")
+    gas.TPX = hot, ct.one_atm, mixture
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = ct.IdealGasReactor if kind == "constant-volume" else ct.IdealGasConstPressureReactor
+        reactor = made(gas)
+        network = ct.ReactorNet([reactor])
+    network.rtol, network.atol, network.max_time_step = 1e-9, 1e-20, duration / 8_000
+    rows = []
+    while network.time < duration:
+        network.step()
+        phase = reactor.phase
+        rows.append((network.time, reactor.T, phase.P, *phase["OH"].concentrations))
+    time, temperature, pressure, radical = np.array(rows).T
+    early = time > 1e-2 * duration  # slopes of the first tiny steps are rounding
+    return {
+        "temperature": time[early][np.argmax(np.gradient(temperature, time)[early])],
+        "pressure": time[early][np.argmax(np.gradient(pressure, time)[early])],
+        "OH": time[np.argmax(radical)],
+        100.0: np.interp(100.0, temperature - hot, time),
+    }
+
+
+@pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
+def test_delays_by_every_criterion_are_those_of_cantera(hydrogen, kind):
+    mixture = {"H2": 2.0, "O2": 1.0, "AR": 4.0}
+    expected = instants(kind, mixture, 1100.0, 3e-4)
+    for criterion, instant in expected.items():
+        if criterion == "pressure" and kind == "constant-pressure":
+            continue
+        found = ergode.kinetics.ignition_delay(
+            hydrogen, temperature=[1100.0, 1300.0], pressure=1.01325e6, fuel="H2",
+            oxidizer={"O2": 1.0, "AR": 4.0}, heating=kind, criterion=criterion, duration=1e-2,
+            device="cpu",
+        )["ignition_delay"].values.ravel()  # fmt: skip
+        assert found[0] == pytest.approx(instant, rel=1e-3), criterion
+        assert criterion == "OH" or 0 < found[1] < found[0]
+
+
+@pytest.mark.parametrize("argon", [3e3, 1e5])
+def test_dilute_mixtures_ignite(hydrogen, argon):
+    """Some thousand atoms of argon for each of hydrogen: the temperature rises by a few kelvin."""
+    mixture = {"H2": 2.0, "O2": 1.0, "AR": argon}
+    found = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=1200.0, pressure=1.01325e6, fuel="H2",
+        oxidizer={"O2": 1.0, "AR": argon}, duration=10.0, rtol=1e-7, device="cpu",
+    )  # fmt: skip
+    assert 0 < found["final_temperature"].item() - 1200.0 < 50.0
+    if argon == 3e3:
+        instant = instants("constant-volume", mixture, 1200.0, 0.1)["temperature"]
+        assert found["ignition_delay"].item() == pytest.approx(instant, rel=1e-3)
+    assert np.isfinite(found["ignition_delay"].item())
+
+
+def test_criteria_that_are_not_there_are_refused(hydrogen):
+    def call(**options):
+        return ergode.kinetics.ignition_delay(
+            hydrogen, temperature=1100.0, pressure=1.01325e6, fuel="H2", oxidizer=AIR,
+            duration=1e-2, device="cpu", **options,
+        )  # fmt: skip
+
+    for criterion, message in (
+        ("H3", "criterion is 'H3'; expected 'temperature', 'pressure', a species"),
+        (-1.0, "criterion is -1.0; expected a positive number"),
+    ):
+        with pytest.raises(ergode.ErgodeError, match=message):
+            call(criterion=criterion)
+    with pytest.raises(ergode.ModelError, match="does not rise at constant pressure"):
+        call(criterion="pressure", heating="constant-pressure")
+    with pytest.warns(ergode.AccuracyWarning, match="1 of 1 mixtures did not ignite"):
+        assert np.isnan(call(criterion=5000.0)["ignition_delay"].item())
+
+
 def test_a_mixture_that_still_heats_ever_faster_has_not_ignited(hydrogen):
     """The end of a run is no ignition, however hot it is there."""
 

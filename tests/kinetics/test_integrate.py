@@ -97,8 +97,12 @@ def test_networks_of_another_kind():
 
 
 def test_a_trajectory_is_ascending():
-    with pytest.raises(ergode.ModelError, match="ascend"):
+    with pytest.raises(ergode.ModelError, match=r"ascending.*jump .* numpy.nextafter\(t"):
         Trajectory([0, 0], [1, 1])
+    with pytest.raises(ergode.ModelError, match="ascending numbers$"):
+        Trajectory([1, 0], [1, 1])
+    step = Trajectory([0.0, 1.0, np.nextafter(1.0, np.inf), 2.0], [1e9, 1e9, 2e9, 2e9])
+    assert step.times.size == 4
     with pytest.raises(ergode.ModelError, match="one for every time"):
         Trajectory([0, 1], [1, 1, 1])
 

@@ -56,6 +56,52 @@ def test_chart_of_nuclides_has_a_square_for_each(burnt, ax):
     np.testing.assert_allclose(faces, colormaps["viridis"](norm([0.2, 0.5, 0.3])))
 
 
+def test_zones_and_times_may_be_selected_before(burnt):
+    def lines(dataset, **options):
+        ax = plots.abundances(dataset, ax=Figure().subplots(), **options)
+        return [line.get_ydata().tolist() for line in ax.lines]
+
+    assert lines(burnt.isel(zone=1)) == lines(burnt, zone=1)
+    assert lines(burnt.isel(zone=[1])) == lines(burnt, zone=1)
+
+    def faces(dataset, **options):
+        ax = plots.nuclide_chart(dataset, ax=Figure().subplots(), **options)
+        return [patch.get_facecolor() for patch in ax.patches]
+
+    assert faces(burnt.isel(zone=1)) == faces(burnt, zone=1)
+    assert faces(burnt.isel(zone=1, time=1)) == faces(burnt, zone=1, time=1e-3)
+    for draw, dataset, message in (
+        (plots.abundances, burnt.isel(zone=0), "no zone 1; it has 1"),
+        (plots.abundances, burnt.isel(time=0), "over time, and the dataset has one time"),
+        (plots.abundances, burnt.isel(species=0), "mass_fraction has no species"),
+        (plots.nuclide_chart, burnt.expand_dims(point=2), "swept over point; select one point"),
+    ):
+        with pytest.raises(ergode.PlanError, match=message):
+            draw(dataset, zone=1, ax=Figure().subplots())
+
+
+def test_ignition_maps_of_what_was_selected():
+    delays = xarray.Dataset(
+        {
+            "ignition_delay": (
+                ("temperature", "pressure", "equivalence_ratio"),
+                np.arange(1.0, 13.0).reshape(2, 3, 2),
+            )
+        },
+        coords={
+            "temperature": [1e3, 2e3], "pressure": [1.0, 2.0, 3.0], "equivalence_ratio": [0.5, 1.0]
+        },
+    )  # fmt: skip
+
+    def lines(dataset, **options):
+        ax = plots.ignition_map(dataset, ax=Figure().subplots(), **options)
+        return [line.get_ydata().tolist() for line in ax.lines]
+
+    assert lines(delays, pressure=2) == lines(delays.isel(pressure=2)) == [[5.0, 11.0], [6.0, 12.0]]
+    assert lines(delays.isel(equivalence_ratio=1), pressure=0) == [[2.0, 8.0]]
+    assert lines(delays.isel(temperature=0), pressure=0) == [[1.0], [2.0]]
+
+
 def test_flow_graph_draws_what_is_left_of_forward_and_backward(ax):
     network = ergode.ReactionNetwork(
         {"A": 1, "B": 0, "C": 0},

@@ -334,6 +334,17 @@ def test_reactions_with_different_partners_are_no_duplicates(path):
     assert len(reading(path, reactions=both).reactions) == 6
 
 
+@pytest.mark.parametrize(
+    "twin",
+    ["H + O2 + AR => HO2 + AR", "H + 2 O2 => HO2 + O2", "HO2 + AR <=> H + O2 + AR"],
+)
+def test_partners_of_their_own_are_marked_as_duplicates_of_m(path, twin):
+    """As in Cantera, where both are marked."""
+    marked = {"duplicate": True}
+    both = [M | marked, {"equation": twin, "rate-constant": RATE} | marked]
+    assert len(reading(path, reactions=both).reactions) in (2, 3)
+
+
 def test_a_phase_that_could_be_read_is_named(path, refusal):
     content = changed()
     content["phases"].insert(0, {"name": "wall", "thermo": "ideal-surface", "kinetics": "surface"})

@@ -1,7 +1,11 @@
 """Mechanisms of the Kinetic PreProcessor: Chapman's ozone, as its manual writes it."""
 
+import math
+import re
+
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import ergode
 
@@ -102,6 +106,10 @@ def test_photolysis_follows_the_sunlight(folder):
 def test_other_functions_of_the_sun_need_a_number(tmp_path, refusal):
     path = tmp_path / "one.eqn"
     path.write_text("#EQUATIONS\nA = B : 0.1 * SUN + 0.2 ;\n")
+    dark, light = ergode.read_kpp(path).reactions
+    assert dark.value == 0.2 and light.value.exponent == 1.0
+    assert light.value.rate == pytest.approx(0.1)
+    path.write_text("#EQUATIONS\nA = B : 0.1 * SUN / (1 + SUN) ;\n")
     said = refusal(ergode.read_kpp, path)
     assert "line 2" in said and "not a power of SUN" in said
     path.write_text("#EQUATIONS\nA = B : 3. * SUN**2 * EXP(-500 / TEMP) ;\n")
@@ -109,17 +117,176 @@ def test_other_functions_of_the_sun_need_a_number(tmp_path, refusal):
     assert law.exponent == 2.0 and law.rate.activation_temperature == 500.0
 
 
-def test_falloff_and_sums_need_a_temperature(tmp_path):
+def test_falloff_follows_the_temperature(tmp_path):
     path = tmp_path / "one.eqn"
     path.write_text("#EQUATIONS\nA = B : FALL(1e-31, 0.0, -1.6, 3e-11, 0.0, -0.3, 0.6);\n")
-    with pytest.raises(ergode.ReadError, match="uses 'TEMP'"):
-        ergode.read_kpp(path)
+    network = ergode.read_kpp(path, parameters={"CFACTOR": 2.5e13})
+    warm = ergode.kinetics.reaction_rates(network, temperature=280.0)["coefficient"].item()
+    with pytest.warns(ergode.AccuracyWarning, match="hold from 180 to 350 K"):
+        ergode.kinetics.reaction_rates(network, temperature=500.0)
     network = ergode.read_kpp(path, parameters={"TEMP": 280.0, "CFACTOR": 2.5e13})
     low = 1e-31 * (280 / 300) ** -1.6 * 2.5e19
     ratio = low / (3e-11 * (280 / 300) ** -0.3)
     exact = low / (1 + ratio) * 0.6 ** (1 / (1 + np.log10(ratio) ** 2))
     found = ergode.kinetics.reaction_rates(network)["coefficient"].item()
     assert found == pytest.approx(exact, rel=1e-12)
+    assert warm == pytest.approx(exact, rel=1e-6)
+
+
+# --- KPP's own examples ---------------------------------------------------------------------------
+
+
+def falling_off(temp, air, *a):
+    low, high = (
+        factor * math.exp(-energy / temp) * (temp / 300.0) ** power
+        for factor, energy, power in (a[:3], a[3:6])
+    )
+    ratio = low * air / high
+    return low * air / (1.0 + ratio) * a[6] ** (1.0 / (1.0 + math.log10(ratio) ** 2))
+
+
+def semantics(temp, sun, factor):
+    """What KPP's Fortran functions return."""
+    air = 1e6 * factor
+
+    def ep2(a0, c0, a2, c2, a3, c3):
+        k0, k2 = a0 * math.exp(-c0 / temp), a2 * math.exp(-c2 / temp)
+        k3 = a3 * math.exp(-c3 / temp) * air
+        return k0 + k3 / (1.0 + k3 / k2)
+
+    return {
+        "SUN": sun, "TEMP": temp, "EXP": math.exp, "LOG10": math.log10, "CFACTOR": factor,
+        "ARR_ab": lambda a, b: a * math.exp(-b / temp),
+        "ARR_ac": lambda a, c: a * (temp / 300.0) ** c,
+        "ARR_abc": lambda a, b, c: a * math.exp(-b / temp) * (temp / 300.0) ** c,
+        "EP2": ep2,
+        "EP3": lambda a, b, c, d: a * math.exp(-b / temp) + c * math.exp(-d / temp) * air,
+        "FALL": lambda *a: falling_off(temp, air, *a),
+    }  # fmt: skip
+
+
+def rates_of(path):
+    """Rates of an equation file, in order, as Python writes them."""
+    text = re.sub(r"\{[^}]*\}|//[^\n]*", "", path.read_text(errors="replace"))
+    text = re.sub(r"#INLINE.*?#ENDINLINE", "", text, flags=re.S)
+    laws = re.findall(r"=[^:;]*:([^;]+);", text[text.index("#EQUATIONS") :])
+    return [re.sub(r"(?<=\d)[dD](?=[+-]?\d)", "e", one).strip() for one in laws]
+
+
+MECHANISMS = {"small_strato": 10, "saprc99": 211, "saprcnov": 233, "carbon": 5}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_rates_of_the_examples_follow_temperature_and_sunlight(name, shared_data):
+    folder = shared_data / "kpp"
+    network = ergode.read_kpp(folder / f"{name}.def")
+    laws = rates_of(folder / f"{name}.eqn")
+    assert len(laws) == len(network.reactions)
+    factor = float(network.parameters.get("CFACTOR", 1.0))
+    hot, sun = np.array([180.0, 233.0, 298.0, 350.0]), 0.7
+    light = {"sunlight": sun} if name != "carbon" else {}
+    found = ergode.kinetics.reaction_rates(network, temperature=hot, **light)["coefficient"]
+    for temp, row in zip(hot, found.values, strict=True):
+        expected = [eval(law, semantics(temp, sun, factor)) for law in laws]
+        np.testing.assert_allclose(row, expected, rtol=2e-6)
+
+
+@pytest.mark.slow
+def test_three_days_of_smog_by_zone_and_time(shared_data):
+    """Temperatures by zone and time; what SciPy finds at a constant one."""
+    network = ergode.read_kpp(shared_data / "kpp" / "saprc99.def")
+    times = np.array([12.0, 18.0, 84.0]) * 3600.0
+    light = ergode.kinetics.daylight
+    cold = ergode.kinetics.Trajectory(times[[0, -1]], [[300.0, 300.0], [300.0, 260.0]])
+    found = ergode.kinetics.integrate(
+        network, times=times, temperature=cold, sunlight=light, rtol=1e-6, device="cpu"
+    )
+    assert (found["status"] == 0).all()
+    warm, cooling = found["concentration"].sel(species="O3").values[:, -1]
+    assert warm > 0 and abs(cooling / warm - 1) > 0.02
+    # An independent right-hand side: the rates of `semantics`, mass action by name.
+    laws = rates_of(shared_data / "kpp" / "saprc99.eqn")
+    factor = float(network.parameters["CFACTOR"])
+    codes = [compile(law, "law", "eval") for law in laws]
+    index = {one.name: i for i, one in enumerate(network.species)}
+    change = np.zeros((len(index), len(laws)))
+    left = []
+    for k, one in enumerate(network.reactions):
+        for sign, side in ((-1, one.reactants), (1, one.products)):
+            for name, count in side.items():
+                if not network.species[index[name]].boundary:
+                    change[index[name], k] += sign * count
+        left.append([index[name] for name, n in one.reactants.items() for _ in range(int(n))])
+    width = max(map(len, left))
+    slots = np.array([one + [len(index)] * (width - len(one)) for one in left])
+    start = found["concentration"].values[0, 0]
+
+    def slope(t, y):
+        names = semantics(300.0, light(t), factor)
+        k = np.array([eval(code, names) for code in codes])
+        return change @ (k * np.append(y, 1.0)[slots].prod(axis=1))
+
+    exact = solve_ivp(slope, times[:2], start, method="LSODA", rtol=1e-8, atol=1e-2).y[:, -1]
+    ours = found["concentration"].values[0, 1]
+    np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-6 * exact.max())
+
+
+# Of the Master Chemical Mechanism: what its module of constants defines, here for tests alone.
+MCM = {
+    "M": 2.5e19, "N2": 1.9e19, "O2": 5e18, "RO2NO": 1.0, "KRO2NO": "2.7e-12 * exp(360 / TEMP)",
+    "KRO2HO2": "2.91e-13 * exp(1300 / TEMP)", "KAPHO2": "5.2e-13 * exp(980 / TEMP)",
+    "KAPNO": "7.5e-12 * exp(290 / TEMP)", "KRO2NO3": 2.3e-12, "KDEC": 1e6,
+    "KNO3AL": "1.4e-12 * exp(-1860 / TEMP)",
+    "KROPRIM": "2.5e-14 * exp(-300 / TEMP)", "KROSEC": "2.5e-14 * exp(-300 / TEMP)",
+    "KCH3O2": "1.03e-13 * exp(365 / TEMP)", "K298CH3O2": 3.5e-13,
+    "K14ISOM1": "3e7 * exp(-5300 / TEMP)",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_master_chemical_mechanism_is_read(shared_data):
+    """Sums of peroxy radicals from inlined code; frequencies and constants from the caller."""
+    path = shared_data / "kpp" / "examples" / "mcm" / "mcm.kpp"
+    text = (path.parent / "mcm_isoprene.eqn").read_text(errors="replace")
+    given = dict(MCM)
+    for one in set(re.findall(r"J\(\w+\)", text)):
+        given[one] = "1e-5 * SUN"
+    for one in set(re.findall(r"\b(?:KMT\d+|KFPAN|KBPAN|KBPPN)\b", text)):
+        given[one] = "1e-12 * (TEMP / 300)^-1.5 / (1 + exp(-300 / TEMP))"
+    network = ergode.read_kpp(path, parameters=given)
+    assert len({one.name.removesuffix(" by sunlight") for one in network.reactions}) == 1944
+    (peroxy,) = (one for one in network.reactions if one.name == "67")
+    members = dict(peroxy.value.efficiencies)
+    inline = re.search(r"RO2 = (.*?)CALL", text, re.S)[1]
+    assert set(members) == set(re.findall(r"ind_(\w+)", inline))
+    initial = {"O3": 7e11, "NO": 5e9, "NO2": 5e9, "C5H8": 2e10, "H2O": 4e17, "CH4": 4e13,
+               "CO": 3e12, "CH3O2": 1e8, "C51O2": 2e8}  # fmt: skip
+    rates = (
+        ergode.kinetics.reaction_rates(
+            network, temperature=[298.0, 250.0], sunlight=1.0, initial=initial
+        )["coefficient"]
+        .sel(reaction="67")
+        .values
+    )
+    np.testing.assert_allclose(rates, 8.40e-13 * 0.6 * 3e8, rtol=1e-9)
+
+
+def test_what_a_rate_lacks_is_named(tmp_path, refusal):
+    path = tmp_path / "one.eqn"
+    for law, name in (("J(4)", "J(4)"), ("2. * PHOTOL( 3 )", "PHOTOL( 3 )"), ("2. * KMT", "KMT")):
+        path.write_text(f"#EQUATIONS\nA + hv = B : {law} ;\n")
+        said = refusal(ergode.read_kpp, path)
+        assert f"uses '{name}'" in said and f"parameters={{'{name}': ...}}" in said
+    path.write_text("#EQUATIONS\nA + hv = B : J(4) ;\nB = A : 1e-3 * RO2 ;\n")
+    network = ergode.read_kpp(path, parameters={"J(4)": 2e-3}, sums={"RO2": ["A", "B"]})
+    rates = ergode.kinetics.reaction_rates(network, initial={"A": 1.0, "B": 3.0}, temperature=300.0)
+    np.testing.assert_allclose(rates["coefficient"][0], [2e-3, 4e-3])
+    assert network.parameters["J_4"] == 2e-3
+    with pytest.raises(ergode.ReadError, match="'C', of the sum RO2, is not a species"):
+        ergode.read_kpp(path, parameters={"J(4)": 2e-3}, sums={"RO2": ["C"]})
+    path.write_text("#EQUATIONS\nA = B : 1e-3 * RO2 * RO2 ;\n")
+    with pytest.raises(ergode.ReadError, match="is not proportional to RO2"):
+        ergode.read_kpp(path, sums={"RO2": ["A", "B"]})
 
 
 def test_functions_of_mecca(tmp_path):

@@ -229,7 +229,12 @@ class _Draw:
         if kind == 0:
             text = f"{left} + M {arrow} {right} + M".replace("  ", " ")
             found = {"equation": text, "rate-constant": self.arrhenius()} | self.partners()
-            return [found | ({"type": "three-body"} if self.maybe() else {})]
+            found |= {"type": "three-body"} if self.maybe() else {}
+            if self.maybe(0.3):  # and one of its partners with a rate of its own
+                body = self.one_of(_COLLIDERS)
+                twin = {"equation": text.replace(" M", f" {body}"), "duplicate": True}
+                return [found | {"duplicate": True}, twin | {"rate-constant": self.arrhenius()}]
+            return [found]
         if kind == 1:
             body = self.one_of(_COLLIDERS)
             found = {

@@ -4,6 +4,7 @@ from ergode.core.keywords import suggest_all
 from ergode.kinetics.burn import burn
 from ergode.kinetics.cells import Burned
 from ergode.kinetics.conditions import Trajectory, daylight
+from ergode.kinetics.equilibrium import equilibrium
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, neutrino_losses
@@ -16,8 +17,8 @@ from ergode.kinetics.reactors import PlugFlow, StirredTank
 __all__ = [
     "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
     "Trajectory", "burn", "daylight",
-    "equation_of_state", "equilibrium_distance", "ignition_delay", "integrate", "neutrino_losses",
-    "nuclear_equilibrium", "plug_flow", "reaction_rates",
+    "equation_of_state", "equilibrium", "equilibrium_distance", "ignition_delay", "integrate",
+    "neutrino_losses", "nuclear_equilibrium", "plug_flow", "reaction_rates",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -19,7 +19,6 @@ from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.kinetics.burn_on_device import NEGATIVE, SUM, burn_on_device
 from ergode.kinetics.cells import Burned, check_shapes, scales_of, tolerance_rows, zones_of_cells
-from ergode.kinetics.cold_fits import warn_of_cold_fits
 from ergode.kinetics.conditions import HEATING
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import choose
@@ -41,6 +40,7 @@ from ergode.kinetics.tolerances import (
     tolerances_of,
     with_tolerances,
 )
+from ergode.kinetics.validity import warn_of_coupling, warn_of_fits, warn_of_polynomials
 from ergode.models.reactions.network import ReactionNetwork
 
 
@@ -112,8 +112,9 @@ def burn(
     FailureWarning
         For host arrays: cells failed; `status` tells which, and how.
     AccuracyWarning
-        For host arrays: ``"degenerate"`` matter would contain electron-positron pairs, or fits of
-        REACLIB grow without bound in cells below 1e7 K.
+        For host arrays: ``"degenerate"`` matter would contain electron-positron pairs; fits of
+        REACLIB grow without bound in cells below 1e7 K or above 1e10 K; NASA polynomials are used
+        outside of their temperatures; or cells are too strongly coupled for ``"weak"`` screening.
 
     Examples
     --------
@@ -245,7 +246,7 @@ def _on_host(
     if good.size and grid[1] > 0.0:
         hot, dense, fractions = hot[good], dense[good], clipped(given_fractions[good])
         if mechanism.nuclear:
-            warn_of_cold_fits(network, hot, "pass minimum_temperature=1e7")
+            warn_of_fits(network, hot, "pass minimum_temperature=1e7")
         if mechanism.nuclear and heating != FIXED:
             electrons = (fractions / weight) @ mechanism.thermo.charge
             warn_of_pairs(options.state, hot, dense, electrons)
@@ -254,6 +255,11 @@ def _on_host(
             zones = with_tolerances(zones, tolerance_rows(mechanism, zones, asked.part(good)))
         outcome = empty_outcome(zones, grid)
         run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
+        if mechanism.nuclear:
+            warn_of_coupling(mechanism, hot, dense, fractions / weight)
+        else:
+            hottest = hot[:, None] if heating == FIXED else outcome.amounts[:, :, count]
+            warn_of_polynomials(network, hottest, outcome.amounts[:, :, :count])
         status[good] = outcome.status
         done = outcome.status == Status.DONE
         first, last = outcome.amounts[done, 0, :count], outcome.amounts[done, 1, :count]
@@ -304,8 +310,7 @@ def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> n
         finite = np.isfinite(hot) & np.isfinite(dense) & np.isfinite(fractions).all(axis=1)
         sound = (hot > 0.0) & (dense > 0.0) & (fractions.min(axis=1) >= -NEGATIVE)
         sound &= np.abs(fractions.sum(axis=1) - 1.0) <= SUM
-    found = np.where(sound, Status.DONE, Status.INVALID_INPUT)
-    return np.where(finite, found, Status.NOT_FINITE).astype(np.uint8)
+    return np.where(finite & sound, Status.DONE, Status.INVALID_INPUT).astype(np.uint8)
 
 
 def clipped(fractions: np.ndarray) -> np.ndarray:

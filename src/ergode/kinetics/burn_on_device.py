@@ -144,9 +144,7 @@ def _table_on(device: devices.Device, state: str | EquationOfState) -> Any:
 NEGATIVE, SUM = 1e-6, 0.01
 """Largest accepted magnitude of a negative mass fraction, and error of the sum of fractions."""
 INFINITY, NOT_A_NUMBER = float("inf"), float("nan")
-DONE, NOT_FINITE, INVALID_INPUT, SKIPPED = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.INVALID_INPUT), int(Status.SKIPPED)
-)  # fmt: skip
+DONE, INVALID_INPUT, SKIPPED = int(Status.DONE), int(Status.INVALID_INPUT), int(Status.SKIPPED)
 
 
 def _load(  # type: ignore[no-untyped-def]
@@ -176,9 +174,7 @@ def _load(  # type: ignore[no-untyped-def]
         positive += max(x, 0.0)
     sound = sound and abs(total - 1.0) <= SUM
     code = DONE
-    if not finite:
-        code = NOT_FINITE
-    elif not sound:
+    if not (finite and sound):
         code = INVALID_INPUT
     elif temperature[zone] < coldest or density[zone] < thinnest:
         code = SKIPPED

@@ -32,8 +32,8 @@ class Burned(NamedTuple):
         Energy released by reactions [erg/g], including that of neutrinos: rest energy of nuclei, or
         enthalpy of formation of molecules at 298.15 K. Zero in cells that failed.
     status : array of uint8, shape [...]
-        How each cell ended (see `ergode.Status`). ``NOT_FINITE``: the input is not finite, or the
-        cell heats itself beyond the table of ``"helmholtz"``. ``INVALID_INPUT``: a temperature or
+        How each cell ended (see `ergode.Status`). ``NOT_FINITE``: the cell heats itself beyond the
+        table of ``"helmholtz"``. ``INVALID_INPUT``: a value is NaN or infinite, a temperature or
         density is not positive, a mass fraction is below -1e-6, the sum of the mass fractions
         differs from one by more than 0.01, or a tolerance on a device is out of its range. Such a
         cell does not affect others. ``SKIPPED``: the

@@ -57,7 +57,12 @@ class Trajectory:
         rows = np.asarray(on_host(values), np.float64)
         ascends = grid.ndim == 1 and grid.size > 1 and (np.diff(grid) > 0).all()
         if not ascends or not np.isfinite(grid).all():
-            raise ModelError("times of a Trajectory must be two or more finite, ascending numbers")
+            twice = grid.ndim == 1 and bool((np.diff(grid) == 0.0).any())
+            jump = "; a jump has two times side by side: t and numpy.nextafter(t, numpy.inf)"
+            raise ModelError(
+                "times of a Trajectory must be two or more finite, ascending numbers"
+                f"{jump if twice else ''}"
+            )
         if rows.shape[-1:] != grid.shape or rows.ndim > 2:
             raise ModelError(
                 f"values of a Trajectory have shape {rows.shape}; expected [{grid.size}] or "

@@ -15,7 +15,9 @@ from ergode.core.launch import warn
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
+from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
+from ergode.kinetics.physics.gas_equilibrium import equilibrate
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
 
@@ -26,7 +28,8 @@ _Heating = Literal["constant-volume", "constant-pressure"]
 _DIMS = ("temperature", "pressure", "equivalence_ratio")
 # Atoms of oxygen that one atom of each element consumes.
 _OXYGEN = {"C": 2.0, "H": 0.5, "O": -1.0}
-_LEAST_RISE = 50.0
+_SHARE = 0.25  # of the rise of the temperature in equilibrium: less is a cool flame
+_NOISE = 10.0  # rises below this many relative tolerances are not resolved
 _BEYOND = 1.25  # how much longer is integrated, to see that the heating has slowed down
 
 results.register(
@@ -35,7 +38,7 @@ results.register(
     [
         Variable(
             "ignition_delay", _DIMS, "float64", "s",
-            "time until the temperature rises fastest; NaN where nothing ignited",
+            "time until ignition by the criterion; NaN where nothing ignited",
         ),
         Variable("final_temperature", _DIMS, "float64", "K", "temperature at the end"),
         Variable("step_count", _DIMS, "int64", "1", "steps that were accepted"),
@@ -54,6 +57,7 @@ def ignition_delay(
     equivalence_ratio: ArrayLike = 1.0,
     duration: float = 1.0,
     heating: _Heating = "constant-volume",
+    criterion: str | float = "temperature",
     rtol: float = 1e-5,
     device: str | devices.Device = "auto",
     progress: bool = False,
@@ -76,15 +80,23 @@ def ignition_delay(
         How long to wait for ignition [s].
     heating : {"constant-volume", "constant-pressure"}
         Which reactor.
+    criterion : str or float
+        When a mixture ignites: ``"temperature"``, when the temperature rises fastest;
+        ``"pressure"``, when the pressure rises fastest (at constant volume); the name of a
+        species, such as ``"OH"`` or ``"CH*"``, when its concentration is largest; or a rise of the
+        temperature [K], when it is reached. All but the first repeat the integration to
+        find the time within 1e-4.
     rtol, device, progress
         As for `integrate`.
 
     Returns
     -------
     xarray.Dataset
-        ignition_delay(temperature, pressure, equivalence_ratio) [s], the time when the temperature
-        rises fastest, and final_temperature. A mixture that did not ignite within `duration` has
-        NaN; an `AccuracyWarning` tells how many did not.
+        ignition_delay(temperature, pressure, equivalence_ratio) [s], and final_temperature. A
+        mixture has ignited if within `duration` the temperature has risen by a quarter of the rise
+        in chemical equilibrium, and rises more slowly than before. A mixture that did not ignite,
+        or that does not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how
+        many did not.
 
     Raises
     ------
@@ -116,15 +128,37 @@ def ignition_delay(
         initial[name] = amount * ratio * offered / needed
     for name, amount in oxidizer.items():
         initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
+    _check_criterion(network, criterion, heating)
+    options: dict[str, Any] = {"heating": heating, "rtol": rtol, "device": device}
     found = integrate(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
-        pressure=dense, heating=heating, rtol=rtol, device=device, progress=progress,
+        pressure=dense, progress=progress, **options,
     )  # fmt: skip
     shape = tuple(axis.size for axis in axes)
-    final, fastest = found["temperature"].values[:, 1], found["steepest_time"].values
-    good = (found["status"].values == Status.DONE) & (final > hot + _LEAST_RISE)
+    final, delay = found["temperature"].values[:, 1], found["steepest_time"].values
+    molecules: list[Any] = [one.thermochemistry for one in network.species]
+    burned = equilibrate(
+        molecules, found["concentration"].values[:, 0], hot,
+        "UV" if heating == "constant-volume" else "HP",
+    )  # fmt: skip
+    least = np.where(burned.converged, _SHARE * (burned.temperature - hot), 0.0)
+    good = found["status"].values == Status.DONE
+    good &= final - hot > np.maximum(least, _NOISE * rtol * hot)
     # While the temperature rises ever faster, a mixture has not ignited yet.
-    good &= fastest <= duration
+    good &= delay <= duration
+    if criterion != "temperature" and good.any():
+
+        def run(zones: np.ndarray, times: np.ndarray) -> xarray.Dataset:
+            some = {name: row[zones] for name, row in initial.items()}
+            return integrate(
+                network, times=times, initial=some, temperature=hot[zones], pressure=dense[zones],
+                **options,
+            )  # fmt: skip
+
+        which = np.flatnonzero(good)
+        delay = np.where(good, delay, np.nan)
+        delay[which] = located(criterion, run, which, delay[which], duration)
+        good &= delay <= duration
     if not good.all():
         hint = "; pressure is in dyn/cm2, and 1 atm is 1.01325e6" if dense.min() < 1e5 else ""
         warn(
@@ -133,7 +167,7 @@ def ignition_delay(
             AccuracyWarning,
         )
     values = {
-        "ignition_delay": np.where(good, fastest, np.nan),
+        "ignition_delay": np.where(good, delay, np.nan),
         "final_temperature": final,
         "step_count": found["step_count"].values,
         "status": found["status"].values,
@@ -147,11 +181,27 @@ def ignition_delay(
         | stopwatch.seconds()
         | {
             "reactor": heating,
+            "criterion": criterion,
             "duration": duration,
             "fuel": _mixture(burnt),
             "oxidizer": _mixture(oxidizer),
         },
     )
+
+
+def _check_criterion(network: ReactionNetwork, criterion: Any, heating: str) -> None:
+    if criterion == "temperature" or criterion in network.index:
+        return
+    if criterion == "pressure":
+        if heating != "constant-volume":
+            raise ModelError("criterion is 'pressure', which does not rise at constant pressure")
+    elif isinstance(criterion, str):
+        raise ModelError(
+            f"criterion is '{criterion}'; expected 'temperature', 'pressure', a species"
+            f"{did_you_mean(criterion, network.index)} or a rise of the temperature [K]"
+        )
+    else:
+        number("criterion", criterion, above=0)
 
 
 def _mixture(moles: Mapping[str, float]) -> str:

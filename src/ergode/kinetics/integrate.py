@@ -16,7 +16,6 @@ from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided
-from ergode.kinetics.cold_fits import warn_of_cold_fits
 from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
@@ -34,6 +33,7 @@ from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
+from ergode.kinetics.validity import warn_of_fits
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
 
@@ -212,7 +212,9 @@ def integrate(
         In some zone conserved sums are off by more than `conservation_tolerance`;
         ``error_estimate`` is above ``10 * rtol``; ``"asymptotic"`` steps
         have no conserved sum for step-size control; ``"degenerate"`` matter would contain
-        electron-positron pairs; or fits of REACLIB grow without bound below 1e7 K.
+        electron-positron pairs; fits of REACLIB grow without bound below 1e7 K or above 1e10 K;
+        NASA polynomials are used outside of their temperatures; matter is too strongly coupled for
+        ``"weak"`` screening; or amounts grow from traces far below `atol`.
     FailureWarning
         Zones failed; `status` tells which, and how.
     InterruptionWarning
@@ -283,7 +285,7 @@ def integrate(
                 AccuracyWarning,
             )
         else:
-            warn_of_cold_fits(
+            warn_of_fits(
                 network, history.temperature, "let temperatures end at 1e7 K; colder nuclei "
                 "hardly react",
             )  # fmt: skip

@@ -24,6 +24,14 @@ from ergode.kinetics.physics.equation_of_state import (
 from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.neutrinos import losses_at
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
+from ergode.kinetics.validity import (
+    HOTTEST,
+    warn_of_coupling,
+    warn_of_fits,
+    warn_of_polynomials,
+    warn_of_temperatures,
+    warn_of_traces,
+)
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
@@ -163,10 +171,15 @@ def dataset_of(
         "species": list(mechanism.names),
     }
     amounts = outcome.amounts[:, :, :count]
+    if isinstance(amounts, np.ndarray):
+        warn_of_traces(mechanism, amounts, _absolute(mechanism, zones, options))
+        warn_of_temperatures(network, temperature)
 
     def derive() -> dict[str, np.ndarray]:
         here = outcome.on_host().amounts[:, :, :count], on_host(temperature)
         if mechanism.nuclear:
+            if np.fmax.reduce(here[1], None) > max(HOTTEST, zones.history.temperature.max()):
+                warn_of_fits(network, here[1], "")  # of zones that heated themselves
             return _shaped(_of_nuclei(mechanism, zones, grid, options, *here), shape)
         return _shaped(_of_others(network, mechanism, zones, grid, parameters, *here), shape)
 
@@ -208,6 +221,14 @@ def dataset_of(
     )  # fmt: skip
 
 
+def _absolute(mechanism: Mechanism, zones: Zones, options: Options) -> np.ndarray:
+    """Absolute tolerances of specific amounts, shape [zone_count or 1, species_count]."""
+    count = mechanism.structure.species_count
+    if not isinstance(zones.history.tolerances, tuple):
+        return np.asarray(zones.history.tolerances[:, :count])
+    return np.reshape(np.asarray(options.atol) / mechanism.mass, (1, count))
+
+
 def _keeps_energy(zones: Zones) -> bool:
     """Whether a zone that heats itself exchanges no heat."""
     return zones.flow == CLOSED and not zones.isothermal
@@ -228,6 +249,7 @@ def _of_nuclei(
     if zones.heating == PRESSURE:
         density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
     warn_of_pairs(state, temperature, density, amounts @ charge)
+    warn_of_coupling(mechanism, temperature, density, amounts)
     pressure, thermal = matter_at(state, temperature, density, amounts, charge)
     if zones.heating == PRESSURE:
         thermal += pressure / density  # the enthalpy
@@ -255,6 +277,8 @@ def _of_others(
 ) -> dict[str, np.ndarray]:
     """Variables of molecules and others that follow from the amounts [zone, time, species]."""
     values = {}
+    if mechanism.molecular:
+        warn_of_polynomials(network, temperature, amounts)
     if zones.heating != FIXED and _keeps_energy(zones):
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE

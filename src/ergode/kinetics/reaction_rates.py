@@ -16,6 +16,12 @@ from ergode.kinetics.implicit.system import coefficients
 from ergode.kinetics.kernel_options import MOLECULES
 from ergode.kinetics.launch import rate_bindings
 from ergode.kinetics.network.to_tables import to_tables
+from ergode.kinetics.validity import (
+    warn_of_coupling,
+    warn_of_fits,
+    warn_of_polynomials,
+    warn_of_temperatures,
+)
 from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
@@ -65,6 +71,11 @@ def reaction_rates(
     ModelError
         See `integrate`.
 
+    Warns
+    -----
+    AccuracyWarning
+        Fits, polynomials or ``"weak"`` screening do not hold there (see `integrate`).
+
     Examples
     --------
     >>> import ergode
@@ -87,6 +98,13 @@ def reaction_rates(
     hot, dense = (
         column[:, 0].copy() for column in (zones.history.temperature, zones.history.density)
     )
+    if temperature is not None:
+        warn_of_temperatures(network, hot)
+    if mechanism.nuclear:
+        warn_of_fits(network, hot, "colder nuclei hardly react")
+        warn_of_coupling(mechanism, hot, dense, zones.amounts)
+    elif mechanism.molecular:
+        warn_of_polynomials(network, hot, zones.amounts)
     devices.resolve("cpu").run(
         kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
         zones.amounts, slots, np.zeros((count, rates.slope_count)),

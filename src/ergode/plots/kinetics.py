@@ -12,7 +12,7 @@ from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
-from ergode.plots.frame import SIZE, curve_style, new_axes, quiet, time_index
+from ergode.plots.frame import SIZE, curve_style, new_axes, quiet, refuse_sweep, time_index
 
 if TYPE_CHECKING:
     import xarray
@@ -66,6 +66,8 @@ def abundances(
     """
     name, values, names = _amounts(dataset, zone)
     chosen = names_in("species", species, names)
+    if values.ndim < 2:
+        raise PlanError("abundances are drawn over time, and the dataset has one time")
     ax = ax or new_axes()
     time = np.asarray(dataset["time"], float) - float(dataset["time"][0])
     shown = time > 0
@@ -129,7 +131,7 @@ def nuclide_chart(
     n = np.asarray(dataset["mass_number"], int) - z
     places = {one: (float(n[i]), float(z[i])) for i, one in enumerate(names)}
     ax = ax or new_axes(_size_for(places))
-    fraction = values[time_index(dataset, time)]
+    fraction = values[time_index(dataset, time)] if values.ndim > 1 else values
     norm = LogNorm(1e-12, 1.0, clip=True)
     from matplotlib import colormaps
 
@@ -236,9 +238,7 @@ def flux_graph(
 
     if "rate" not in rates or rates.sizes.get("reaction") != len(network.reactions):
         raise PlanError("the dataset has no rate of every reaction of the network")
-    if not 0 <= zone < rates.sizes["zone"]:
-        raise PlanError(f"the dataset has no zone {zone}; it has {rates.sizes['zone']}")
-    flows = _flows(network, np.asarray(rates["rate"][zone]))
+    flows = _flows(network, np.asarray(_one(rates["rate"], "zone", zone)))
     top = max(flows.values(), default=0.0)
     flows = {pair: flow for pair, flow in flows.items() if flow > smallest * top}
     nuclear = all(one.mass_number is not None for one in network.species)
@@ -375,13 +375,14 @@ def ignition_map(dataset: xarray.Dataset, *, pressure: int = 0, ax: Axes | None 
     """
     if "ignition_delay" not in dataset:
         raise PlanError("the dataset has no ignition_delay")
-    if not 0 <= pressure < dataset.sizes["pressure"]:
-        raise PlanError(f"the dataset has no pressure {pressure}; it has "
-                        f"{dataset.sizes['pressure']}")  # fmt: skip
-    delays = dataset["ignition_delay"].isel(pressure=pressure)
+    delays = _one(dataset["ignition_delay"], "pressure", pressure)
+    for dim in ("temperature", "equivalence_ratio"):  # a single one may have been selected before
+        if dim not in delays.dims:
+            delays = delays.expand_dims(dim)
+    delays = delays.transpose("temperature", "equivalence_ratio")
     ax = ax or new_axes()
-    inverse = 1000.0 / np.asarray(dataset["temperature"], float)
-    for k, ratio in enumerate(np.asarray(dataset["equivalence_ratio"], float)):
+    inverse = 1000.0 / np.asarray(delays["temperature"], float)
+    for k, ratio in enumerate(np.asarray(delays["equivalence_ratio"], float)):
         ax.plot(
             inverse, np.asarray(delays[:, k]), marker="o", markersize=3,
             label=f"{ratio:g}", **curve_style(k),
@@ -400,9 +401,22 @@ def _amounts(dataset: xarray.Dataset, zone: int) -> tuple[str, np.ndarray, list[
             break
     else:
         raise PlanError("the dataset has no mass_fraction and no concentration to draw")
-    if not 0 <= zone < dataset.sizes["zone"]:
-        raise PlanError(f"the dataset has no zone {zone}; it has {dataset.sizes['zone']}")
-    return name, np.asarray(dataset[name][zone]), [str(s) for s in dataset["species"].values]
+    if "species" not in dataset[name].dims:
+        raise PlanError(f"{name} has no species; select no single one before")
+    found = _one(dataset[name], "zone", zone)
+    refuse_sweep(found, "time", "species")
+    return name, np.asarray(found), [str(s) for s in dataset["species"].values]
+
+
+def _one(array: xarray.DataArray, dim: str, index: int) -> xarray.DataArray:
+    """The values of one zone (or pressure), which may have been selected before.
+
+    Raises a PlanError if there is no such one.
+    """
+    count = array.sizes.get(dim, 1)
+    if not 0 <= index < count:
+        raise PlanError(f"the dataset has no {dim} {index}; it has {count}")
+    return array.isel({dim: index}) if dim in array.dims else array
 
 
 def _time_label(dataset: xarray.Dataset, nuclear: bool) -> str:

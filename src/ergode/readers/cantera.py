@@ -259,11 +259,12 @@ class _Mechanism:
                     )
             rows = [(*row[:-1], row[-1] + shift) for row in map(convert, rows)]
             composition = {str(element): float(count) for element, count in atoms.items()}
+            ends = hot[0], hot[-1]
             molecule: Molecule
             if model == "NASA7":
-                molecule = NasaPolynomials(rows[0], rows[-1], hot[1], composition)
+                molecule = NasaPolynomials(rows[0], rows[-1], hot[1], composition, ends)
             else:
-                molecule = Nasa9Polynomials(tuple(rows), tuple(hot[1:-1]), composition)
+                molecule = Nasa9Polynomials(tuple(rows), tuple(hot[1:-1]), composition, ends)
             return Species(name, thermochemistry=molecule)
         except ReadError:
             raise

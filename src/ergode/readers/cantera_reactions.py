@@ -187,8 +187,8 @@ class Reactions:
         """Refuse unmarked duplicates, and a duplicate mark on a reaction that occurs once."""
         groups: dict[tuple[str, ...], list[_Known]] = {}
         for one in self._known:
-            names = {*one.equation.left, *one.equation.right}
-            others = groups.setdefault(tuple(sorted(names)), [])
+            net = _net(one.equation)
+            others = groups.setdefault(tuple(sorted((*net.left, *net.right))), [])
             for other in others:
                 if not self._same(one, other):
                     continue
@@ -205,8 +205,8 @@ class Reactions:
                 raise ReadError(f"{one.what} is marked as a duplicate, but there is no other")
 
     def _same(self, one: _Known, other: _Known) -> bool:
-        if one.marked and other.marked:
-            return bool(_direction(one.equation, other.equation))
+        if one.marked and other.marked:  # with M, and with one of its species as the partner
+            return bool(_direction(_net(one.equation), _net(other.equation)))
         direction = _direction(one.equation, other.equation)
         if one.kind != other.kind or not direction:
             return False
@@ -273,6 +273,15 @@ class Reactions:
             )
         partners = Partners(tuple(efficiencies) or ((collider, 1.0),), 0.0)
         return partners, "" if equation.body else collider
+
+
+def _net(equation: _Equation) -> _Equation:
+    """An equation without what is on both sides."""
+    left, right = (
+        {name: n - other.get(name, 0.0) for name, n in side.items() if n > other.get(name, 0.0)}
+        for side, other in ((equation.left, equation.right), (equation.right, equation.left))
+    )
+    return _Equation(left, right, "", equation.reversible)
 
 
 def _direction(one: _Equation, other: _Equation) -> int:

@@ -8,16 +8,22 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.errors import ReadError
+from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.rates import Arrhenius, Photolysis, RateCoefficient
+from ergode.models.reactions.rates import (
+    Arrhenius,
+    Photolysis,
+    RateCoefficient,
+    TemperatureFit,
+    ThreeBody,
+)
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.readers.bounded import located, text_of
@@ -78,8 +84,22 @@ _COUNTS = {"ARR": 3, "ARR_ABC": 3, "ARR_AB": 2, "ARR_AC": 2, "ARR2": 2, "EP2": 6
            "FALL": 7, "K_ARR": 3, "K_3RD": 7, "K_3RD_IUPAC": 7}  # fmt: skip
 
 
+_FITTED = 180.0, 350.0  # temperatures of fits [K]
+_ACCURATE = 1e-4  # relative error of fits; most are within 1e-6
+_DEPTH = 20  # of formulas within formulas
+# Of one argument, which may be a name: photolysis frequencies.
+_FREQUENCY = re.compile(r"\b(J|PHOTOL)\s*\(\s*(\w+)\s*\)", re.I)
+_SUM = re.compile(
+    r"^\s*(\w+)\s*=\s*(C\(\s*ind_\w+\s*\)(?:[\s&]*\+[\s&]*C\(\s*ind_\w+\s*\))*)", re.M
+)
+_MEMBER = re.compile(r"ind_(\w+)")
+
+
 def read_kpp(
-    path: str | os.PathLike[str], *, parameters: Mapping[str, float] | None = None
+    path: str | os.PathLike[str],
+    *,
+    parameters: Mapping[str, float | str] | None = None,
+    sums: Mapping[str, Iterable[str]] | None = None,
 ) -> ReactionNetwork:
     """Read a mechanism of the Kinetic PreProcessor.
 
@@ -88,11 +108,13 @@ def read_kpp(
     path : path
         A ``.def`` or ``.kpp`` file; its ``#INCLUDE`` and ``#MODEL`` files are read from the same
         folder. Or an ``.eqn`` file; the species are then those of its equations.
-    parameters : mapping of str to float
-        Values of names in rate expressions. A rate A T^b exp(-E / T) becomes `Arrhenius` and
-        follows the temperature of the zone; any other expression of the temperature needs a value
-        of ``TEMP``. A power of ``SUN`` times such a rate becomes `Photolysis` and follows the
-        sunlight of the zone, unless ``SUN`` has a value here.
+    parameters : mapping of str to float or str
+        Values of names in rate expressions, or formulas of other names: ``{"M": 2.5e19, "KMT01":
+        "1e-31 * M * (TEMP / 300)^-1.6"}``. Photolysis frequencies have names too: ``{"J(4)":
+        "8.9e-3 * SUN"}``. A number becomes a parameter of the network (``J(4)`` is ``J_4`` there).
+    sums : mapping of str to sequence of str, optional
+        Species whose amounts add up to a name: ``{"RO2": ["CH3O2", "C2H5O2"]}``. Sums that
+        ``#INLINE`` code defines by ``RO2 = C(ind_CH3O2) + ...`` are known.
 
     Returns
     -------
@@ -107,6 +129,12 @@ def read_kpp(
 
     Notes
     -----
+    A rate A T^b exp(-E / T) becomes `Arrhenius`, and another function of ``TEMP`` a
+    `TemperatureFit` from 180 to 350 K, within 1e-4 of its value. Both follow the temperature of the
+    zone, unless ``TEMP`` has a value. A power of ``SUN`` times such a rate becomes `Photolysis` and
+    follows the sunlight of the zone, unless ``SUN`` has a value; a part that needs no light becomes
+    a reaction of its own. A rate may be proportional to one sum or species, such as ``RO2``.
+
     Code in other languages (``#INLINE``) is not run: give the values that it defines as
     `parameters`. Supported functions: ``ARR``, ``ARR_ab``, ``ARR_ac``, ``ARR_abc``, ``ARR2``,
     ``EP2``, ``EP3``, ``FALL``, and MECCA's ``k_arr``, ``k_3rd`` and ``k_3rd_iupac``. A temperature
@@ -120,7 +148,7 @@ def read_kpp(
     >>> ergode.read_kpp(path).reactions[0].value.exponent
     -2.4
     """
-    return _Reader(Path(path), dict(parameters or {})).network()
+    return _Reader(Path(path), dict(parameters or {}), dict(sums or {})).network()
 
 
 class _Item(NamedTuple):
@@ -132,9 +160,20 @@ class _Item(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, path: Path, parameters: dict[str, float]) -> None:
+    def __init__(
+        self, path: Path, given: dict[str, float | str], sums: dict[str, Iterable[str]]
+    ) -> None:
         self.path = path
-        self.parameters = parameters
+        given = {_identifier(name): value for name, value in given.items()}
+        if "temp" in given:
+            given[_TEMPERATURE] = given.pop("temp")
+        self.parameters = {k: v for k, v in given.items() if not isinstance(v, str)}
+        self.formulas = {
+            name: Expression(_prepared(value, f"parameter '{name}'"))
+            for name, value in given.items()
+            if isinstance(value, str)
+        }
+        self.sums = {name: tuple(members) for name, members in sums.items()}
         self.species: dict[str, bool] = {}
         self.initial: dict[str, float] = {}
         self.everywhere: dict[str, float] = {}
@@ -165,6 +204,9 @@ class _Reader:
                 self.everywhere[name.upper()] = number
             else:
                 self.initial[name] = number
+        elif item.section == "SUM":
+            name, _, members = item.text.partition("=")
+            self.sums.setdefault(name, tuple(members.split()))
         elif item.section == "EQUATIONS":
             self.equations.append(item)
 
@@ -183,7 +225,11 @@ class _Reader:
 
     def network(self) -> ReactionNetwork:
         declared = bool(self.species)
-        reactions = [self._reaction(k, item, declared) for k, item in enumerate(self.equations, 1)]
+        reactions = [
+            one
+            for k, item in enumerate(self.equations, 1)
+            for one in self._reactions(k, item, declared)
+        ]
         for name in self.initial:
             if name not in self.species:
                 raise ReadError(f"{self.path}: #INITVALUES has '{name}', which is not a species")
@@ -203,7 +249,7 @@ class _Reader:
         usual = self.everywhere.get(kind, self.everywhere.get("ALL_SPEC", 0.0))
         return self.initial.get(name, usual) * self.factor
 
-    def _reaction(self, number: int, item: _Item, declared: bool) -> Reaction:
+    def _reactions(self, number: int, item: _Item, declared: bool) -> list[Reaction]:
         text = item.text
         label = f"R{number}"
         if text.startswith("<"):
@@ -216,8 +262,12 @@ class _Reader:
             )
         sides = [self._side(side, item.where, declared) for side in (left, right)]
         with located(item.where):
-            rate = self._rate(law, item.where)
-            return Reaction(sides[0], sides[1], rate_constant=rate, name=label.strip())
+            rates = self._rates(law, item.where)
+            names = (label.strip(), f"{label.strip()} by sunlight")
+            return [
+                Reaction(*sides, rate_constant=rate, name=name)
+                for rate, name in zip(rates, names, strict=False)
+            ]
 
     def _side(self, text: str, where: str, declared: bool) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -237,26 +287,88 @@ class _Reader:
             found[name] = found.get(name, 0.0) + float(match[1] or 1.0)
         return found
 
-    def _rate(self, law: str, where: str) -> float | Expression | RateCoefficient:
-        text = _NUMBER.sub(r"\1e\2", _KIND.sub("", " ".join(law.split()))).replace("**", "^")
-        text = _expanded(text, where)
-        if "temp" not in self.parameters:
-            text = re.sub(r"\btemp\b", _TEMPERATURE, text)
-        text = re.sub(r"\b(EXP|LOG10|LOG|SQRT|ABS|MIN|MAX)\b", lambda m: m[1].lower(), text)
-        formula = Expression(text)
+    def _rates(self, law: str, where: str) -> list[float | Expression | RateCoefficient]:
+        """The coefficient; two where a part of it needs no light."""
+        formula = Expression(_prepared(law, where))
+        for _ in range(_DEPTH):
+            before, formula = formula, formula.substitute(self.formulas)
+            if formula is before:
+                break
         if "CFACTOR" in formula.names:
             self.parameters.setdefault("CFACTOR", self.factor)
-        if formula.names <= {_TEMPERATURE} and _TEMPERATURE not in self.parameters:
-            return _simple(formula, where)
-        if _SUN in formula.names and formula.names <= {_TEMPERATURE, _SUN} - set(self.parameters):
-            return _sunlit(formula, where)
-        unknown = sorted(formula.names - set(self.parameters))
+        own = formula.names - set(self.parameters)
+        several = [name for name in sorted(own) if name in self.sums or name in self.species]
+        if own <= {_TEMPERATURE, _SUN} and (formula.names == own or own):
+            if _SUN in own:
+                dark = formula.substitute({_SUN: 0.0})
+                values = {name: 250.0 for name in own} | self.parameters
+                with np.errstate(all="ignore"):
+                    rest = float(dark.evaluate(values))
+                if 0.0 < rest < math.inf:
+                    light = Expression(f"({formula.text}) - ({dark.text})")
+                    return [self._coefficient(one, where) for one in (dark, light)]
+            return [self._coefficient(formula, where)]
+        unknown = sorted(own - {_TEMPERATURE, _SUN, *several[:1]})
         if unknown:
+            name = next((k for k, v in _names_of(law).items() if v == unknown[0]), unknown[0])
+            more = ", or a formula of TEMP and SUN" if "(" in name else ""
             raise ReadError(
-                f"{where}: the rate '{' '.join(law.split())}' uses '{unknown[0]}'; give its value: "
-                f"parameters={{'{unknown[0]}': ...}}"
+                f"{where}: the rate '{' '.join(law.split())}' uses '{name}'; give its value{more}: "
+                f"parameters={{'{name}': ...}}"
             )
-        return formula
+        if several:
+            return [self._proportional(formula, several[0], where)]
+        return [formula]
+
+    def _coefficient(self, formula: Expression, where: str) -> float | RateCoefficient:
+        """A formula of the temperature and of the sunlight."""
+        known: Any = self.parameters
+        formula = formula.substitute({k: v for k, v in known.items() if k in formula.names})
+        return _sunlit(formula, where) if _SUN in formula.names else _simple(formula, where)
+
+    def _proportional(self, formula: Expression, name: str, where: str) -> RateCoefficient:
+        """A formula that is proportional to a sum of species, or to one species."""
+        known: Any = self.parameters
+        formula = formula.substitute({k: v for k, v in known.items() if k in formula.names})
+        one = formula.substitute({name: 1.0})
+        values = {_TEMPERATURE: np.array([180.0, 300.0]), _SUN: 1.0}
+        with np.errstate(all="ignore"):
+            at = [np.asarray(formula.evaluate(values | {name: x}), float) for x in (0.0, 1.0, 3.0)]
+        if (at[0] != 0.0).any() or not np.allclose(3.0 * at[1], at[2], rtol=1e-12, atol=0.0):
+            raise ReadError(
+                f"{where}: the rate '{formula.text}' is not proportional to {name}; give a number: "
+                f"parameters={{'{name}': ...}}"
+            )
+        rate: Any = self._coefficient(one, where)
+        exponent = None
+        if isinstance(rate, Photolysis):
+            rate, exponent = rate.rate, rate.exponent
+        if not isinstance(rate, Arrhenius | TemperatureFit):
+            rate = Arrhenius(float(rate))
+        members = self.sums.get(name, (name,))
+        for member in members:
+            if member not in self.species:
+                raise ReadError(f"{where}: '{member}', of the sum {name}, is not a species")
+        found = ThreeBody(rate, tuple((member, 1.0) for member in members), 0.0)
+        return found if exponent is None else Photolysis(found, exponent)
+
+
+def _identifier(name: str) -> str:
+    """The name of a photolysis frequency in formulas: J(4) is J_4."""
+    return _FREQUENCY.sub(lambda m: f"{m[1]}_{m[2]}", name)
+
+
+def _names_of(law: str) -> dict[str, str]:
+    """Photolysis frequencies of a rate, as it is written, and their names in formulas."""
+    return {m[0]: f"{m[1]}_{m[2]}" for m in _FREQUENCY.finditer(law)}
+
+
+def _prepared(law: str, where: str) -> str:
+    """A rate as a formula: without the notations of Fortran, and with KPP's functions expanded."""
+    text = _NUMBER.sub(r"\1e\2", _KIND.sub("", " ".join(law.split()))).replace("**", "^")
+    text = _expanded(_identifier(text), where)
+    text = re.sub(r"\btemp\b", _TEMPERATURE, text)
+    return re.sub(r"\b(EXP|LOG10|LOG|SQRT|ABS|MIN|MAX)\b", lambda m: m[1].lower(), text)
 
 
 def _sunlit(formula: Expression, where: str) -> RateCoefficient:
@@ -281,6 +393,8 @@ def _simple(formula: Expression, where: str) -> float | RateCoefficient:
     hot = np.array([180.0, 240.0, 300.0, 410.0, 620.0])
     with np.errstate(all="ignore"):
         values = np.asarray(formula.evaluate({_TEMPERATURE: hot}), float) + 0.0 * hot
+    if (values == 0.0).all():
+        return 0.0
     if (values > 0).all():
         powers = np.stack([np.ones(5), np.log(hot), -1.0 / hot], axis=1)
         found = np.linalg.solve(powers[:3], np.log(values[:3]))
@@ -292,10 +406,15 @@ def _simple(formula: Expression, where: str) -> float | RateCoefficient:
             except ArithmeticError:
                 factor = math.inf
             return Arrhenius(float(factor), exponent, activation)
-    raise ReadError(
-        f"{where}: the rate '{formula.text}' is not A T^b exp(-E / T); give a temperature: "
-        "parameters={'TEMP': ...}"
-    )
+    try:
+        return TemperatureFit.of(
+            lambda t: float(formula.evaluate({_TEMPERATURE: t})), _FITTED, tolerance=_ACCURATE
+        )
+    except ModelError as error:
+        raise ReadError(
+            f"{where}: the rate '{formula.text}' cannot follow the temperature: {error}; give a "
+            "temperature: parameters={'TEMP': ...}"
+        ) from None
 
 
 def _expanded(text: str, where: str) -> str:
@@ -346,6 +465,10 @@ def _items(path: Path, above: set[Path], seen: list[Path]) -> Iterator[_Item]:
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0])
 
+    for inline in _INLINE.finditer(text):
+        for found in _SUM.finditer(inline[0]):
+            members = " ".join(_MEMBER.findall(found[2]))
+            yield _Item("SUM", f"{found[1]}={members}", str(path))
     text = _COMMENT.sub(blank, _INLINE.sub(blank, text))
     section, body, start = "", "", 1
     for number, line in enumerate([*text.splitlines(), "#END"], 1):

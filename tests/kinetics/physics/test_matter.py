@@ -94,6 +94,21 @@ def test_matter_is_that_of_exact_integrals(states):
         np.testing.assert_allclose(getattr(found, name), wanted, rtol=least, err_msg=name)
 
 
+def test_matter_of_pairs_is_that_of_exact_integrals():
+    """Where electrons are hardly more than positrons, an excess of charge changes the pressure."""
+    rng, rows = np.random.default_rng(5), []
+    while len(rows) < 150:
+        theta = 10 ** rng.uniform(8.8, 10.9) * R / (REST * AVOGADRO)
+        eta = -1.0 / theta + 10 ** rng.uniform(-6, 1)
+        t, dense, values = exact(theta, eta, 56.0, 26.0)
+        if 1.0 < dense < 1e10:
+            rows.append((t, dense, *values))
+    states = np.array(rows).T
+    found = equation_of_state(states[0], states[1], 56, 26, coulomb=False)
+    for name, wanted in zip(found._fields, states[2:], strict=True):
+        np.testing.assert_allclose(getattr(found, name), wanted, rtol=1e-6, err_msg=name)
+
+
 def test_maxwell_relations_hold_to_rounding():
     """P = rho^2 du/drho + T dP/dT, whatever the errors of the table."""
     rng = np.random.default_rng(2)

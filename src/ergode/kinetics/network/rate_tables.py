@@ -37,6 +37,7 @@ from ergode.models.reactions.rates import (
     PowerLaw,
     PressureLog,
     Reaclib,
+    TemperatureFit,
     ThreeBody,
     WeakTable,
 )
@@ -53,8 +54,10 @@ class _Slots:
     def __init__(self, count: int) -> None:
         self.items: list[list[tuple[float, tuple[float, ...]]]] = [[] for _ in range(count)]
 
-    def add(self, slot: int, rate: Reaclib | Arrhenius | float) -> None:
-        if isinstance(rate, Reaclib):
+    def add(self, slot: int, rate: Reaclib | Arrhenius | TemperatureFit | float) -> None:
+        if isinstance(rate, TemperatureFit):
+            self.items[slot] += zip(rate.factors, rate.sets, strict=True)
+        elif isinstance(rate, Reaclib):
             self.items[slot] += [(rate.prefactor, one) for one in rate.sets]
         elif isinstance(rate, Arrhenius):
             nine = math.log(1e9)
@@ -135,7 +138,7 @@ def rates_of(
                     "expected one nucleus"
                 )
             weak[k] = rate
-        elif isinstance(rate, Reaclib | Arrhenius | float):
+        elif isinstance(rate, Reaclib | Arrhenius | TemperatureFit | float):
             slots.add(k, rate)
             if isinstance(rate, Reaclib) and rate.electrons:
                 captures.append(k)

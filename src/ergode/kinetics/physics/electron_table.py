@@ -36,7 +36,7 @@ DENSITIES = 1e-10, 1e11
 TEMPERATURES = 1e4, 1e11
 """Temperatures of the table [K]."""
 
-_BASE = "ergode_electrons_1"  # a new number where the numbers of the table change
+_BASE = "ergode_electrons_2"  # a new number where the numbers of the table change
 _STEP_X, _STEP_Y = math.log(10.0) / 25.0, math.log(10.0) / 40.0
 _MARGIN = 6  # nodes beyond the ends
 _FIRST_X = math.log(DENSITIES[0])
@@ -51,11 +51,12 @@ _UNIT = 1.0 / (3.0 * math.pi**2 * COMPTON**3 * AVOGADRO)  # of density, at momen
 
 @lru_cache(maxsize=1)
 def electron_table() -> np.ndarray:
-    """Coefficients of the splines, shape [x count + 5, y count + 4]; read-only.
+    """Coefficients of the splines, shape [x count + 7, y count + 4]; read-only.
 
-    The last row has those of the logarithm of the scaled classical density.
+    The last three rows have those of the logarithm of the scaled classical density, and of both
+    numbers of `pair_response`.
     """
-    table = kernel_cache.array_of(_BASE, (_COUNT_X + 5, _COUNT_Y + 4), _computed)
+    table = kernel_cache.array_of(_BASE, (_COUNT_X + 7, _COUNT_Y + 4), _computed)
     table.setflags(write=False)
     return table
 
@@ -72,7 +73,8 @@ def _computed() -> np.ndarray:
     root = np.sqrt(1.0 + ratio**2)
     more = ratio**2 / (1.0 + root)
     rest = phi - (np.log1p(0.5 * more) - more)
-    rows = np.concatenate([_spline(_spline(rest).T).T, _spline(scaled + math.log(_UNIT))[None]])
+    own = scaled + math.log(_UNIT), *fermi_gas.pair_response(theta)
+    rows = np.concatenate([_spline(_spline(rest).T).T, *(_spline(one)[None] for one in own)])
     return np.ascontiguousarray(rows)
 
 
@@ -101,11 +103,11 @@ def _spline(values: np.ndarray) -> np.ndarray:
 
 NOT_A_NUMBER = float("nan")
 _ROWS, _COLUMNS = _COUNT_X - 1, _COUNT_Y - 1
-_SCALED_ROW = _COUNT_X + 4
+_SCALED_ROW, _RESPONSE_ROW = _COUNT_X + 4, _COUNT_X + 5
 _LEAST = _FIRST_X
 _RATIO = REST / GAS_CONSTANT
 _LOG_TWO = math.log(2.0)
-_MANY_PAIRS = 1e5  # over the excess of electrons
+_SOME_PAIRS, _MANY_PAIRS = 20.0, 1e5  # over the excess of electrons
 
 
 def weights(t):
@@ -244,9 +246,13 @@ def electron_gas(table, temperature, per_volume):
     mean, mean_x, mean_xx = cold_gas(x)
     stiffness = by_x + by_xx + (mean_x + mean_xx) * inverse
     addition = (mean + mean_x) * inverse - by_y - by_xy
+    # These would be differences of numbers as large as q.
+    if q > _SOME_PAIRS:
+        bent = row_sum(table, _RESPONSE_ROW + 1, j, wide)
+        stiffness = q * exp(row_sum(table, _RESPONSE_ROW, j, wide))
+        stiffness = 1.0 / math.sqrt(stiffness * stiffness + bent)
     if q > _MANY_PAIRS:
-        # These would be differences of numbers as large as q. Another electron replaces a positron.
-        stiffness, addition = 1.0 / q, -inverse
+        addition = -inverse  # another electron replaces a positron
     return (
         by_x + mean_x * inverse,
         by_y - mean * inverse,

@@ -97,6 +97,23 @@ def log_scaled_density(theta: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(3.0 * theta * kve(2, 1.0 / theta)))
 
 
+def pair_response(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How an excess n of electrons over positrons responds to the potential, where it is small.
+
+    With eta the distance from the potential of equal numbers over theta, n = N (eta + kappa eta^3 /
+    6). Returned are ln N, relative to classical gases, and kappa, which is 1 for those.
+    """
+    rule, hot = _rule(2 * _FINE), theta[:, None]
+    width = 2.0 * np.arcsinh(np.sqrt(0.5 * _REACH * hot))
+    rapidity = width * rule.nodes
+    energy, momentum = 2.0 * np.sinh(0.5 * rapidity) ** 2, np.sinh(rapidity)
+    empty = 1.0 / (1.0 + np.exp(-(energy + 1.0) / hot))
+    response = 3.0 * width * momentum**2 * (1.0 + energy) * np.exp(-energy / hot) * empty**2
+    bent = response * (1.0 - 6.0 * empty * (1.0 - empty))
+    total = response @ rule.weights
+    return np.log(total) - log_scaled_density(theta), (bent @ rule.weights) / total
+
+
 def _thermal(theta: np.ndarray, density: np.ndarray) -> np.ndarray:
     potential, rule = chemical_potential(theta, density), _rule(_FINE)
     momentum = np.cbrt(density)

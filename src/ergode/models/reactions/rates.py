@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ergode.core.errors import ModelError
 
@@ -60,6 +62,103 @@ class Reaclib(RateCoefficient):
                 f"sets of a Reaclib coefficient is {self.sets!r}; expected seven numbers in each"
             )
         object.__setattr__(self, "sets", sets)
+
+
+@dataclass(frozen=True)
+class TemperatureFit(RateCoefficient):
+    """Any function of the temperature, by a fit: see `of`.
+
+    k = sum of factor * exp(a0 + a1 / T9 + ... + a6 ln T9), with signs and the seven functions of
+    `Reaclib`.
+
+    Parameters
+    ----------
+    sets : sequence of seven floats each
+    factors : sequence of float
+        One for each set; may be negative.
+    temperature_range : tuple of two floats
+        Temperatures of the fit [K]; results beyond come with a warning.
+
+    Examples
+    --------
+    >>> import math
+    >>> import ergode
+    >>> law = ergode.TemperatureFit.of(lambda t: 1e-12 / (1 + math.exp(-900 / t)), (200, 330))
+    >>> law.temperature_range
+    (200.0, 330.0)
+    """
+
+    sets: tuple[tuple[float, ...], ...]
+    factors: tuple[float, ...]
+    temperature_range: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[[float], float],
+        temperature_range: tuple[float, float],
+        *,
+        tolerance: float = 1e-6,
+    ) -> TemperatureFit:
+        """Fit a function of the temperature.
+
+        Parameters
+        ----------
+        function : callable
+            Of the temperature [K]; returns a positive number.
+        temperature_range : tuple of two floats
+            Lowest and highest temperature [K].
+        tolerance : float
+            Largest relative error of the fit.
+
+        Raises
+        ------
+        ModelError
+            The function is not positive and finite, or not smooth enough for the range.
+        """
+        low, high = (float(x) for x in temperature_range)
+        if not 0.0 < low < high < math.inf:
+            raise ModelError(
+                f"temperature_range is {temperature_range}; expected two ascending temperatures"
+            )
+        middle, half = 0.5 * (high + low), 0.5 * (high - low)
+        hot = middle + half * np.cos(np.linspace(0.0, np.pi, _FITTED))
+        values = np.array([float(function(float(t))) for t in hot])
+        bad = ~(np.isfinite(values) & (values > 0.0))
+        if bad.any():
+            raise ModelError(
+                f"the function is {values[bad][0]:g} at {hot[bad][0]:.6g} K; expected a positive, "
+                "finite number"
+            )
+        # The seven functions, then powers of T. The fit is at every other node; the others tell its
+        # error. Without small singular values terms hardly cancel each other.
+        t9, powers = hot * 1e-9, np.arange(-_POWERS, _POWERS + 1)
+        third = np.cbrt(t9)
+        basis = [np.ones_like(t9), 1 / t9, 1 / third, third, t9, t9 * third**2, np.log(t9)]
+        columns = np.stack(basis, axis=1)
+        most = np.abs(columns).max(axis=0)
+        base = np.linalg.lstsq((columns / most)[::2], np.log(values[::2]), rcond=_SMALL)[0] / most
+        ratio = values / np.exp(columns @ base)
+        root = 1e-9 * math.sqrt(low * high)
+        terms = (t9 / root)[:, None] ** powers
+        size = terms.max(axis=0)
+        more = np.linalg.lstsq((terms / size)[::2], ratio[::2] - 1.0, rcond=_SMALLEST)[0] / size
+        error = float(np.abs((1.0 + terms @ more) / ratio - 1.0).max())
+        if not error < tolerance:
+            raise ModelError(
+                f"the function is not smooth enough from {low:g} to {high:g} K: its fit is off by "
+                f"{error:.1e}; expected {tolerance:g}; give a narrower range"
+            )
+        first = base.tolist()
+        sets = [
+            (first[0] - k * math.log(root), *first[1:6], first[6] + k)
+            for k in [0, *powers.tolist()]
+        ]
+        return cls(tuple(sets), (1.0, *more.tolist()), (low, high))
+
+
+_FITTED, _POWERS = 161, 8  # nodes; largest power of T
+_SMALL, _SMALLEST = 1e-7, 1e-10  # singular values
 
 
 @dataclass(frozen=True)
@@ -149,14 +248,14 @@ class ThreeBody(RateCoefficient):
 
     Parameters
     ----------
-    rate : Arrhenius
+    rate : Arrhenius or TemperatureFit
     efficiencies : mapping of str to float
         Efficiency of each species as a collision partner.
     default : float
         Efficiency of all other species.
     """
 
-    rate: Arrhenius
+    rate: Arrhenius | TemperatureFit
     efficiencies: Efficiencies = ()
     default: float = 1.0
 

@@ -27,6 +27,8 @@ class NasaPolynomials:
         Temperature at which the ranges meet [K].
     composition : mapping of str to float
         Atoms of each element.
+    temperature_range : tuple of two floats
+        Temperatures at which the polynomials hold [K]; results beyond come with a warning.
 
     References
     ----------
@@ -37,6 +39,7 @@ class NasaPolynomials:
     high: tuple[float, ...]
     middle: float
     composition: Mapping[str, float]
+    temperature_range: tuple[float, float] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -45,6 +48,7 @@ class NasaPolynomials:
                 raise ModelError(f"{name} of NASA polynomials is {values}; expected seven numbers")
             object.__setattr__(self, name, values)
         object.__setattr__(self, "composition", dict(self.composition))
+        _check_range(self.temperature_range)
 
     def __hash__(self) -> int:
         return hash((self.low, self.high, self.middle))
@@ -69,6 +73,8 @@ class Nasa9Polynomials:
         upper end. The first and the last range extrapolate.
     composition : mapping of str to float
         Atoms of each element.
+    temperature_range : tuple of two floats
+        Temperatures at which the polynomials hold [K]; results beyond come with a warning.
 
     Raises
     ------
@@ -91,6 +97,7 @@ class Nasa9Polynomials:
     coefficients: tuple[tuple[float, ...], ...]
     meeting_temperatures: tuple[float, ...]
     composition: Mapping[str, float]
+    temperature_range: tuple[float, float] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         rows = tuple(tuple(map(float, row)) for row in self.coefficients)
@@ -111,6 +118,7 @@ class Nasa9Polynomials:
         object.__setattr__(self, "coefficients", rows)
         object.__setattr__(self, "meeting_temperatures", ends)
         object.__setattr__(self, "composition", dict(self.composition))
+        _check_range(self.temperature_range)
 
     def __hash__(self) -> int:
         return hash((self.coefficients, self.meeting_temperatures))
@@ -120,6 +128,13 @@ class Nasa9Polynomials:
         """Highest temperature of each range [K], and its coefficients."""
         ends = (*self.meeting_temperatures, math.inf)
         return tuple(zip(ends, self.coefficients, strict=True))
+
+
+def _check_range(given: tuple[float, float]) -> None:
+    if len(given) != 2 or not given[0] < given[1]:
+        raise ModelError(
+            f"temperature_range of NASA polynomials is {given}; expected two ascending temperatures"
+        )
 
 
 @dataclass(frozen=True)
