@@ -105,7 +105,7 @@ def test_a_result_says_what_it_was_computed_from_and_computes_it_again(engine, t
     for name in ("a.nc", "a.zarr"):
         found = ergode.open_dataset(ergode.save(result, tmp_path / name))
         assert ergode.inputs(found).digest == inputs.digest
-        assert found.attrs == result.attrs
+        assert found.attrs["inputs"] == result.attrs["inputs"]
     first = next(iter(result.sizes))
     kept = result.isel({first: slice(0, 1)})
     for found in (kept, copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):
@@ -219,7 +219,9 @@ def test_what_was_changed_after_the_call_does_not_change_what_is_said():
     result = trajectories(initial=start)
     start["x"][0] = 9.0
     np.testing.assert_array_equal(ergode.inputs(result)["initial"]["x"], [1.0, 2.0])
-    np.testing.assert_array_equal(ergode.inputs(trajectories(initial=start))["initial"]["x"], [9, 2])
+    np.testing.assert_array_equal(
+        ergode.inputs(trajectories(initial=start))["initial"]["x"], [9, 2]
+    )
 
 
 def test_equal_numbers_are_equal_however_they_are_given():

@@ -18,7 +18,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast
 
 from ergode.core import (
-    checkpoint, devices, errors, inputs, log, parts, progress, resident, sample, whole,
+    checkpoint,
+    devices,
+    errors,
+    inputs,
+    log,
+    parts,
+    progress,
+    resident,
+    sample,
+    whole,
 )  # fmt: skip
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
 from ergode.core.errors import PlanError

@@ -208,7 +208,9 @@ class _Writer:
             return ""
         given = ((name, getattr(value, name), usual) for name, usual in names.items())
         parts = [
-            f'"{name}": {self.entry(part, True)}' for name, part, usual in given if part is not usual
+            f'"{name}": {self.entry(part, True)}'
+            for name, part, usual in given
+            if part is not usual
         ]
         return f', "with": {{{", ".join(parts)}}}'
 
@@ -381,7 +383,8 @@ def joined(texts: Sequence[str | None], dim: str) -> str | None:
     every = [json.loads(str(text))["arguments"] for text in texts]
     call = json.loads(texts[0])["call"]
     entries = {
-        name: _numbers_of(found) if (name, dim) == ("replicates", "replicate") else _whole(found, name)
+        name: _numbers_of(found) if (name, dim) == ("replicates", "replicate")
+        else _whole(found, name)
         for name in every[0] for found in [[one[name] for one in every]]
     }  # fmt: skip
     return _text(call, {name: json.dumps(entry) for name, entry in entries.items()})

@@ -15,7 +15,6 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import side_by_side
 from ergode.models.sweep import TRAJECTORY, Grid
 
-
 ROWS = dict.fromkeys(("prior", "measurements", "maneuvers", "parameters"), TRAJECTORY)
 """Arguments of densities side by side."""
 
