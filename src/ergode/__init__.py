@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ReadError,
         WriteError,
     )
+    from ergode.core.inputs import inputs
     from ergode.core.parts import concat
     from ergode.core.resident import DeviceResult
     from ergode.core.results import open_dataset, save
@@ -114,6 +115,7 @@ _HOMES = {
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
     "ergode.core.buffers": ("release",),
+    "ergode.core.inputs": ("inputs",),
     "ergode.core.parts": ("concat",),
     "ergode.core.resident": ("DeviceResult",),
     "ergode.core.results": ("open_dataset", "save"),
@@ -195,7 +197,7 @@ __all__ = [
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",
-    "from_gillespy2", "grid", "in_molecules", "interpolant", "kinetics",
+    "from_gillespy2", "grid", "in_molecules", "inputs", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +27,38 @@ def digest_of(value: Any) -> str:
     found = hashlib.sha256()
     _Digest(found).add(value)
     return found.hexdigest()[:32]
+
+
+def text_of_function(function: FunctionType) -> str:
+    """The definition of a function, or its name if there is no text."""
+    text, _ = _written(function)
+    name = function.__name__
+    return text.replace("formula", name, 1) if isinstance(text, str) else f"<function {name}>"
+
+
+_WRITTEN: WeakKeyDictionary[FunctionType, tuple[str | CodeType, list[str]]] = WeakKeyDictionary()
+
+
+def _written(function: FunctionType) -> tuple[str | CodeType, list[str]]:
+    """What a function does, and the names in it that have values outside."""
+    known = _WRITTEN.get(function)
+    if known is not None:
+        return known
+    body: Any = function.__code__
+    names = {*body.co_names, *body.co_freevars}
+    try:
+        tree = syntax(function)
+    except ModelError:  # no text, or a decorator: by its compiled code
+        pass
+    else:
+        tree.name = "formula"
+        # A parameter or a local variable is not the value outside that has its name.
+        # From Python 3.12 on, a name in a comprehension is a local variable beside one outside.
+        local = {*function.__code__.co_varnames} - names
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - local
+        body = ast.unparse(tree)
+    found = _WRITTEN[function] = body, sorted(names)
+    return found
 
 
 class _Digest:
@@ -103,19 +136,7 @@ class _Digest:
         if (function.__module__ or "").startswith("ergode."):
             self._mark("ergode", function.__module__, function.__qualname__)
             return
-        body: Any = function.__code__
-        names = {*body.co_names, *body.co_freevars}
-        try:
-            tree = syntax(function)
-        except ModelError:  # no text, or a decorator: by its compiled code
-            pass
-        else:
-            tree.name = "formula"
-            # A parameter or a local variable is not the value outside that has its name.
-            # From Python 3.12 on, a name in a comprehension is a local variable beside one outside.
-            local = {*function.__code__.co_varnames} - names
-            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - local
-            body = ast.unparse(tree)
-        outside = {name: outer_value(function, name) for name in sorted(names)}
+        body, names = _written(function)
+        outside = {name: outer_value(function, name) for name in names}
         used = {name: one[0] for name, one in outside.items() if one}
         self._all("function", [body, function.__defaults__, function.__kwdefaults__, used])

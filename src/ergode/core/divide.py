@@ -11,14 +11,25 @@ from __future__ import annotations
 import concurrent.futures as futures
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast
 
-from ergode.core import checkpoint, devices, errors, log, parts, progress, resident, sample, whole
+from ergode.core import (
+    checkpoint,
+    devices,
+    errors,
+    inputs,
+    log,
+    parts,
+    progress,
+    resident,
+    sample,
+    whole,
+)  # fmt: skip
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
-from ergode.core.digests import digest_of
 from ergode.core.errors import PlanError
 from ergode.core.keywords import suggesting
 from ergode.core.launch import warn
@@ -37,8 +48,6 @@ Executor = futures.Executor
 StorePath = str | os.PathLike[str]
 
 _OWN = ("executor", "store", "chunk", "checkpoint")
-_WITHOUT_EFFECT = (*_OWN, KEEP, "device", "progress", "compile")
-"""Arguments that do not change a result."""
 _USUAL_PARTS = 64
 _SAID = 4  # warnings of one category
 
@@ -81,7 +90,10 @@ def replicates_of(arguments: Mapping[str, Any]) -> Axis:
 
 
 def divisible(
-    engine: str, axis_of: AxisOf, merge_of: MergeOf = lambda _: None
+    engine: str,
+    axis_of: AxisOf,
+    merge_of: MergeOf = lambda _: None,
+    rows: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
     """Give the call of an engine the arguments `executor`, `store`, `chunk` and several devices.
 
@@ -93,6 +105,8 @@ def divisible(
         The axis along which it is divided, from the arguments by name.
     merge_of : function
         How parts make the output, from the arguments; None if they are joined.
+    rows : mapping of str to str
+        Arguments that may have a value for each member, and the dim of these members.
     """
 
     def decorate(call: Callable[P, xarray.Dataset]) -> Callable[P, xarray.Dataset]:
@@ -110,19 +124,21 @@ def divisible(
                 bound.apply_defaults()
                 few = _first_members(wanted, axis_of, bound.arguments, own)
                 return cast(Any, call)(**few)
+            record = inputs.Record(call, given, named)
             if KEEP in named and _is_kept(call.__name__, named, several):
                 device = named.get("device", "auto")
                 with whole.outside(), checkpoint.outside(), resident.staying(device):
-                    return call(*given, **named)
+                    return record.on(call(*given, **named))
             if not several and all(named.get(name) is None for name in own):
                 with whole.outside(), checkpoint.outside(), resident.outside():
-                    return call(*given, **named)
+                    return record.on(call(*given, **named))
             bound = signature.bind(*given, **named)
             bound.apply_defaults()
             with whole.outside(), checkpoint.outside(), resident.outside():
-                return _Division(engine, call, axis_of, merge_of, bound.arguments).result()
+                division = _Division(engine, call, axis_of, merge_of, bound.arguments)
+                return record.on(division.result())
 
-        return public
+        return inputs.recording(public, rows)
 
     return decorate
 
@@ -180,11 +196,7 @@ class _Division:
         merge_of: MergeOf,
         given: Mapping[str, Any],
     ) -> None:
-        # The arguments are read several times, and an iterator once.
-        arguments: dict[str, Any] = {
-            name: list(value) if isinstance(value, Iterator) else value
-            for name, value in given.items()
-        }
+        arguments = dict(given)
         self._own = [name for name in _OWN if name in arguments]
         executor, store, chunk, every = (arguments.pop(name, None) for name in _OWN)
         self._every = None if every is None else _seconds(every, store)
@@ -296,12 +308,12 @@ class _Division:
 
         numbers = self._axis.numbers
         values = self._arguments | {f"{name} of all": v for name, v in self._decisions.items()}
-        counted = {*_WITHOUT_EFFECT, f"{MEMBERS} of all"}
+        counted = {*inputs.WITHOUT_EFFECT, f"{MEMBERS} of all"}
         if self._axis.dim == parts.REPLICATE:
             counted.add("replicates")  # there may be more of them later
-        digests = {name: digest_of(v) for name, v in values.items() if name not in counted}
+        found = inputs.digests({name: v for name, v in values.items() if name not in counted})
         return Manifest(
-            self._engine, ergode.__version__, self._axis.dim, numbers.start, numbers.stop, digests
+            self._engine, ergode.__version__, self._axis.dim, numbers.start, numbers.stop, found
         )
 
     def _missing(self, kept: Sequence[tuple[int, int]]) -> list[Part]:

@@ -46,7 +46,7 @@ def folders() -> Folders:
     ERGODE_CACHE_DIR if set, else the user's cache directory.  If that is read-only or full, a
     temporary folder, which is removed when the process ends.
 
-    Raises a PlanError if other users can write to the folder.
+    Raises a PlanError if other users can write to the folder, or it belongs to one who is not root.
     """
     wanted = os.environ.get("ERGODE_CACHE_DIR")
     if not wanted:
@@ -82,6 +82,11 @@ def _check_who_writes(folder: Path) -> None:
     if os.name != "posix":
         return
     found = folder.stat()
+    if found.st_uid not in (0, os.geteuid()):
+        raise PlanError(
+            f"the kernel cache '{folder}' belongs to another user, who could make this process run "
+            "code of theirs: set ERGODE_CACHE_DIR to a folder of your own"
+        )
     # Many systems give each user a group of their own, with the same number.
     by_group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
     if by_group or found.st_mode & stat.S_IWOTH:
@@ -100,7 +105,7 @@ def file_of(name: str, text: str) -> Path:
     known = folders()
     path = known.own / f"{name}.py"
     copied = known.own != known.wanted and _copied(name, known.wanted, known.own)
-    if not (copied or path.exists()):
+    if not (copied or path.exists()) or not _is_whole(path, text):
         _make_room(known.own)
         with tempfile.NamedTemporaryFile(
             "w", dir=known.own, suffix=".tmp", delete=False, encoding="utf-8"
@@ -113,6 +118,14 @@ def file_of(name: str, text: str) -> Path:
         os.utime(path, ns=(time.time_ns(), _WRITTEN))
     _check_index(known.own, name)
     return path
+
+
+def _is_whole(path: Path, text: str) -> bool:
+    """Whether a generated file has its text, and was not cut by a full disk or a crash."""
+    try:
+        return path.read_text(encoding="utf-8") == text
+    except (OSError, ValueError):
+        return False
 
 
 def _check_index(folder: Path, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core import inputs
 from ergode.core.errors import PlanError
 
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
 
 REPLICATE = "replicate"
 
-# What has to agree: another model, key or method gives rows of another ensemble.
-_OF_THE_ENSEMBLE = (
-    "engine", "version", "seed", "method", "precision", "model_digest", "network_digest", "rtol",
-    "atol", "interventions", "parameters", "common_random_numbers", "settings_digest",
-    "lower_threshold", "scale_threshold",
+# What has to agree beside the inputs: what a call has chosen.
+_CHOSEN = (
+    "engine", "version", "seed", "method", "precision", "rtol", "atol", "lower_threshold",
+    "scale_threshold",
 )  # fmt: skip
 # Whole numbers that are not counts of work.
 _SETTINGS = (
@@ -89,13 +89,15 @@ def join(parts: list[xarray.Dataset], dim: str) -> xarray.Dataset:
     import xarray
 
     found = parts
+    along = "case" if "case" in found[0].dims and dim == REPLICATE else dim
+    if along not in found[0].dims:
+        if dim == REPLICATE:
+            _begin(found[0])
+        raise PlanError(f"the parts have no dim '{along}'; they have {_listed(found[0].dims)}")
     for number, part in enumerate(found[1:], 1):
         _check_same(found[0], part, number, dim)
     if dim == REPLICATE:
         found = _in_order(found)
-    along = "case" if "case" in found[0].dims and dim == REPLICATE else dim
-    if along not in found[0].dims:
-        raise PlanError(f"the parts have no dim '{along}'; they have {_listed(found[0].dims)}")
     found, ragged = _end_to_end(found)
     _refuse_statistics(found[0], along)
     for number, part in enumerate(found[1:], 1):
@@ -159,23 +161,58 @@ def _padded(parts: list[xarray.Dataset], along: str) -> list[xarray.Dataset]:
 
 def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int, dim: str) -> None:
     # Steps that are halved to a tolerance differ between trajectories.
-    for name in (*_OF_THE_ENSEMBLE, *(["step"] if dim == REPLICATE else [])):
+    for name in (*_CHOSEN, *(["step"] if dim == REPLICATE else [])):
         one, two = (part.attrs.get(name) for part in (first, other))
         if not np.array_equal(one, two):  # type: ignore[arg-type]
-            # Of epidemics the models of points are the values of a function.
-            if name == "model_digest" and dim != REPLICATE and first.attrs["engine"] == "epidemics":
-                raise PlanError(
-                    f"part {number} has another model than part 0, and results do not tell whether "
-                    "one function made both; compute the points in one call, or, if it did, join "
-                    f"them with xarray.concat(parts, '{dim}')"
-                )
-            raise PlanError(
-                f"part {number} has {name} {two!r} and part 0 has {one!r}; they are not parts of "
-                "one ensemble"
-            )
+            _refuse(number, name, repr(one), repr(two))
+    said = [part.attrs.get(inputs.ATTRIBUTE) for part in (first, other)]
+    if None not in said:
+        but = ("replicates",) if dim == REPLICATE else ()
+        rows = _has_rows(first, dim), _has_rows(other, dim)
+        found = inputs.difference(*said, but=but, rows=rows)
+        if found is not None:
+            _refuse(number, *found)
+    elif said[0] != said[1]:
+        lacks = 0 if said[0] is None else number
+        raise PlanError(
+            f"part {lacks} does not say what it was computed from: it has no attribute "
+            f"'{inputs.ATTRIBUTE}', and other parts have one"
+        )
     if set(first.variables) != set(other.variables):
         unlike = sorted(map(str, set(first.variables) ^ set(other.variables)))
         raise PlanError(f"only one of part 0 and part {number} has '{unlike[0]}'")
+
+
+def _refuse(number: int, name: str, one: str, two: str) -> None:
+    raise PlanError(
+        f"part {number} has {name} {two} and part 0 has {one}; they are not parts of one ensemble"
+    )
+
+
+# Dims of a value of one member, if it is not a number, in objects that are arguments.
+_DEPTHS: dict[str, dict[str, int]] = {
+    "prior": {"prior": 0}, "measurements": {"value": 1, "covariance": 2}, "maneuvers": {"change": 1}
+}  # fmt: skip
+_USUAL_DEPTHS = {"values": 1, "atol": 1}  # of a course of time, and of all species
+
+
+def _has_rows(part: xarray.Dataset, dim: str) -> inputs.IsRow:
+    """Whether an entry of the inputs has a row for each member along a dim."""
+    dims = inputs.rows_of(part.attrs[inputs.ATTRIBUTE])
+
+    def is_row(argument: str, path: tuple[Any, ...], entry: Any, in_grid: bool) -> bool:
+        if argument not in dims or in_grid:
+            return in_grid and path == (dim,)
+        name = path[-1] if path else argument
+        usual = {name: _USUAL_DEPTHS.get(name, 0)}
+        depth = _DEPTHS.get(argument, usual).get(name)
+        if dims[argument] != dim or depth is None or name == "times":
+            return False
+        if argument == "initial" and name in part and "time" in part[name].dims:
+            depth = part[name].ndim - 1 - part[name].get_axis_num("time")  # of an array
+        return inputs.length_of(entry, depth) == part.sizes.get(dim)
+
+    return is_row
 
 
 def _in_order(parts: list[xarray.Dataset]) -> list[xarray.Dataset]:
@@ -222,6 +259,8 @@ def _attributes(parts: Sequence[xarray.Dataset], dim: str) -> dict[str, Any]:
 
 
 def _attribute(name: str, values: list[Any], dim: str) -> Any:
+    if name == inputs.ATTRIBUTE:
+        return inputs.joined(values, dim)
     same = all(np.array_equal(value, values[0]) for value in values)
     if name == "interrupted":
         return max(map(int, values))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
-from types import EllipsisType
+from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,20 +98,25 @@ def with_missing(value: Any, missing: np.ndarray) -> Any:
 
 
 def host_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a call, with arrays of a CUDA device copied to the host.
+    """Arguments of a call, which is read several times, with all arrays on the host.
 
-    Such arrays may be arguments, or values of mappings.
+    Arrays of a CUDA device may be arguments, or values of mappings. An iterator becomes a list.
     """
     return {name: _argument(value) for name, value in given.items()}
 
 
+_PLAIN = frozenset((NoneType, bool, int, float, str, list, tuple, range, np.ndarray))
+
+
 def _argument(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if is_on_cuda(value):
         return on_host(value)
     if isinstance(value, Mapping) and any(is_on_cuda(one) for one in value.values()):
         # A mapping may be a grid, which is made of one.
         return type(value)({name: _argument(one) for name, one in value.items()})  # type: ignore[call-arg]
-    return value
+    return list(value) if isinstance(value, Iterator) else value
 
 
 # ---- results

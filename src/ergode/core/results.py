@@ -221,6 +221,8 @@ def _indexed(coords: Mapping[str, Any]) -> Any:
 
 def _labels_of(name: str, coordinate: Any) -> np.ndarray:
     """The values of a coordinate that labels the dim of its own name; else no array of them."""
+    if isinstance(coordinate, tuple) and len(coordinate) == 2 and coordinate[0] == name:
+        return np.asarray(coordinate[1])
     is_other = isinstance(coordinate, tuple) or getattr(coordinate, "dims", (name,)) != (name,)
     return np.asarray(None if is_other else coordinate)
 

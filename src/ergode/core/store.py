@@ -121,7 +121,14 @@ class Store:
             if found.arguments.get(name) != wanted.arguments.get(name)
         ]  # fmt: skip
         if unlike:
-            names = ", ".join(f"'{name}'" for name in unlike)
+            inner: dict[str, list[str]] = {}
+            for name in unlike:  # such as "parameters 'k'"
+                owner, space, part = name.partition(" '")
+                inner.setdefault(owner, []).extend([f"'{part}"] if space else [])
+            names = ", ".join(
+                f"'{name}'" + (f" ({', '.join(found)})" if found else "")
+                for name, found in inner.items()
+            )
             raise PlanError(
                 f"store '{self.path}' belongs to a run with another {names}; choose another store"
             )

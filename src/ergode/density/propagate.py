@@ -12,7 +12,6 @@ from ergode.core import devices, launch, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
-from ergode.core.digests import digest_of
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.formulation import COMPILE, Compile
@@ -27,7 +26,7 @@ from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
-from ergode.models.cut import axis_of_densities
+from ergode.models.cut import ROWS, axis_of_densities
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
@@ -130,7 +129,7 @@ results.register(
 _LOST_MOST = 0.01  # fraction of probability dropped, without a warning
 
 
-@divisible("density", axis_of_densities)
+@divisible("density", axis_of_densities, rows=ROWS)
 def propagate(
     field: VectorField,
     prior: Prior | Sequence[Prior],
@@ -395,19 +394,6 @@ def propagate(
         device_reason=device.reason,
         precision=precision,
         model_digest=field.digest,
-        settings_digest=_shared(
-            asked,
-            parameters,
-            width,
-            threshold,
-            retained,
-            axes,
-            conserved,
-            region,
-            process_noise,
-            keep,
-            max_cells,
-        ),
         threshold_reason=_threshold_reason(threshold, retained),
         scale_threshold=int(scale_threshold),
         lower_threshold=int(lower_threshold),
@@ -418,17 +404,6 @@ def propagate(
         **solver.work,
     )
     return _dataset(solver, found, attrs)
-
-
-def _shared(asked: Estimation, parameters: Any, *settings: Any) -> str:
-    """Digest of what all densities have in common, in this call and in others that are joined."""
-    alone = {name: v for name, v in (parameters or {}).items() if np.ndim(v) == 0}
-    seen = [(one.time, one.h, one.likelihood, one.angles) for one in asked.measurements]
-    jumps = [
-        (one.time, one.covariance, one.change if one.side_by_side is None else None)
-        for one in asked.maneuvers
-    ]
-    return digest_of([alone, seen, jumps, *settings])
 
 
 def _lattices(

@@ -38,13 +38,13 @@ from ergode.models.epidemic.interventions import Importation, Intervention
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
-from ergode.models.sweep import REPLICATES_MOST, replicates_apart
+from ergode.models.sweep import POINT, REPLICATES_MOST, replicates_apart
 
 if TYPE_CHECKING:
     import xarray
 
 
-@divisible("epidemics", replicates_of, merge_of)
+@divisible("epidemics", replicates_of, merge_of, {"parameters": POINT})
 def simulate(
     model: CompartmentModel | ModelFunction,
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts,

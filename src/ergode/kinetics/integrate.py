@@ -30,7 +30,7 @@ from ergode.kinetics.physics.equation_of_state import (
     check_range,
 )
 from ergode.kinetics.reactors import PlugFlow, StirredTank
-from ergode.kinetics.sweep import axis_of, layout_of, swept_zones
+from ergode.kinetics.sweep import ROWS, axis_of, layout_of, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
@@ -45,7 +45,7 @@ _COLDEST_STAR = 1e5  # [K]; a lower temperature of nuclei is taken for a mistake
 _LARGEST_LIMIT = 2**31 - 1
 
 
-@divisible("kinetics", axis_of)
+@divisible("kinetics", axis_of, rows=ROWS)
 def integrate(
     network: ReactionNetwork,
     *,

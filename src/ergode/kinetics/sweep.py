@@ -57,6 +57,12 @@ def layout_of(
     return lay_out(names, every, reserved=reserved, along=POINT, owner="the network")
 
 
+ROWS = {"parameters": POINT} | dict.fromkeys(
+    ("initial", "temperature", "density", "pressure", "sunlight", "reactor", "rtol", "atol"), "zone"
+)
+"""Arguments that may have a value for each point or zone."""
+
+
 def axis_of(arguments: Mapping[str, Any]) -> Axis:
     """The slowest dim of a checked call: points of a sweep, or zones.
 

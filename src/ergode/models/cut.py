@@ -15,6 +15,9 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import side_by_side
 from ergode.models.sweep import TRAJECTORY, Grid
 
+ROWS = dict.fromkeys(("prior", "measurements", "maneuvers", "parameters"), TRAJECTORY)
+"""Arguments of densities side by side."""
+
 
 def axis_of_values(
     given: Mapping[str, Any], along: str, depths: Mapping[str, int] | None = None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
 
 
-@divisible("stochastic", replicates_of, merge_of)
+@divisible("stochastic", replicates_of, merge_of, dict.fromkeys(("initial", "parameters"), POINT))
 def simulate(
     network: ReactionNetwork,
     *,

@@ -18,7 +18,7 @@ from ergode.core.whole import MEMBERS, decided, door
 from ergode.core.words import counted
 from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
-from ergode.models.sweep import REPLICATES_MOST, replicates_apart
+from ergode.models.sweep import POINT, REPLICATES_MOST, replicates_apart
 from ergode.stochastic.merge import merge_of_space
 from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.simulate import attributes, sweep_of
@@ -34,7 +34,7 @@ METHOD = "next-subvolume"
 _MANY = 4096
 
 
-@divisible("stochastic", replicates_of, merge_of_space)
+@divisible("stochastic", replicates_of, merge_of_space, {"parameters": POINT})
 def simulate_space(
     space: ReactionDiffusion,
     *,

@@ -96,7 +96,7 @@ def _beginning(observe_from: Any, way: float, grid: np.ndarray) -> float:
     return begin
 
 
-@divisible("trajectories", _axis_of)
+@divisible("trajectories", _axis_of, rows=dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def integrate(
     field: VectorField,
     *,

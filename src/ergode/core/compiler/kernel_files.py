@@ -40,12 +40,10 @@ def _guarded(kind: Any) -> Any:
             with self._guard_against_spurious_io_errors():
                 try:
                     return self._load_overload(sig, target_context)
-                except ModuleNotFoundError as error:
-                    # Inner functions are shared by modules. The file names one that the process
-                    # which compiled it had loaded, and this one has not: compile it again.
-                    if not (error.name or "").startswith("ergode_"):
-                        raise
-            return None
+                except Exception:
+                    # The file is damaged; or it names a module of inner functions that the process
+                    # which compiled it had loaded, and this one has not. Compile it again.
+                    return None
 
         def save_overload(self, sig: Any, data: Any) -> None:
             # Two processes that add forms to one index would use the same number twice.

@@ -11,6 +11,7 @@ from typing import Any
 from ergode.core.arguments import did_you_mean
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
+from ergode.core.inputs import remembered
 from ergode.core.parsing import parse
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import is_number
@@ -28,6 +29,7 @@ AMBIGUOUS = {
 }  # fmt: skip
 
 
+@remembered
 def field_from_equations(
     equations: Mapping[str, Any],
     parameters: Sequence[str] | None = None,

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ergode.core.errors import ModelError
+from ergode.core.inputs import remembered
 from ergode.models.fields.vector_field import VectorField
 
 
@@ -86,6 +87,7 @@ def _ornstein_uhlenbeck(t: Any, y: Any, p: Any) -> Any:
     return (-p[0] * (y[0] - p[1]),)
 
 
+@remembered
 def lorenz63(*, centred: bool = False) -> VectorField:
     """Lorenz's model of convection, chaotic at sigma = 10, rho = 28, beta = 8/3.
 
@@ -108,6 +110,7 @@ def lorenz63(*, centred: bool = False) -> VectorField:
 
 
 @lru_cache(maxsize=64)
+@remembered
 def lorenz96(variable_count: int) -> VectorField:
     """The Lorenz-96 ring of variables with constant forcing, chaotic at a force of about 8.
 
@@ -137,6 +140,7 @@ def lorenz96(variable_count: int) -> VectorField:
     return VectorField(ring, [f"x{j + 1}" for j in range(n)], ["force"])
 
 
+@remembered
 def planar_three_body() -> VectorField:
     """The planar circular restricted three-body problem, in the rotating frame.
 
@@ -150,11 +154,13 @@ def planar_three_body() -> VectorField:
     return VectorField(_planar_three_body, ["x", "y", "vx", "vy"], ["mu"])
 
 
+@remembered
 def three_body() -> VectorField:
     """The circular restricted three-body problem in space; see `planar_three_body`."""
     return VectorField(_three_body, ["x", "y", "z", "vx", "vy", "vz"], ["mu"])
 
 
+@remembered
 def two_body() -> VectorField:
     """The Kepler problem: a body around a centre with the gravitational parameter `mu`."""
     return VectorField(_two_body, ["x", "y", "z", "vx", "vy", "vz"], ["mu"])
@@ -191,26 +197,31 @@ def jacobi_constant(y: Any, t: Any, p: Any) -> Any:
     return (y[0] * y[0] + y[1] * y[1] + 2 * (1 - p[0]) / r1 + 2 * p[0] / r2 - speed,)
 
 
+@remembered
 def duffing() -> VectorField:
     """Duffing's oscillator: x'' = -damping x' - stiffness x - hardening x^3."""
     return VectorField(_duffing, ["x", "v"], ["damping", "stiffness", "hardening"])
 
 
+@remembered
 def van_der_pol() -> VectorField:
     """Van der Pol's oscillator: x'' = damping (1 - x^2) x' - x."""
     return VectorField(_van_der_pol, ["x", "v"], ["damping"])
 
 
+@remembered
 def pendulum() -> VectorField:
     """A pendulum: angle'' = -stiffness sin(angle) - damping angle' [rad]."""
     return VectorField(_pendulum, ["angle", "rate"], ["stiffness", "damping"])
 
 
+@remembered
 def rotation() -> VectorField:
     """Rigid rotation of the plane, at the angular rate `rate` [rad / time]."""
     return VectorField(_rotation, ["x", "y"], ["rate"])
 
 
+@remembered
 def ornstein_uhlenbeck() -> VectorField:
     """Relaxation to a mean: y' = -rate (y - mean); with noise, the Ornstein-Uhlenbeck process."""
     return VectorField(_ornstein_uhlenbeck, ["y"], ["rate", "mean"])

@@ -164,7 +164,8 @@ class VectorField(HoldsFunctions):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state.pop("arrays", None)  # computed from the other attributes
+        for name in ("arrays", "_last", "_functions"):  # computed from the other attributes
+            state.pop(name, None)
         return state
 
     @property
@@ -278,22 +279,35 @@ class VectorField(HoldsFunctions):
     @property
     def digest(self) -> str:
         """Hexadecimal digest of the compiled code, in the attributes of every result."""
-        delays = [
-            (name, [bundle.formula_text(delay.function), delay.least, delay.most])
-            if isinstance(delay, Delay)
-            else (name, delay)
-            for name, delay in self.delays
-        ]
-        names = json.dumps([self.variables, self.parameters, delays])
         if self.arrays is not None:
             text = json.dumps(self.parameters) + self.arrays.content
             return hashlib.sha256(text.encode()).hexdigest()[:16]
-        text = names + bundle.formula_text(self.function)
-        if self.diffusion is not None:
-            text += bundle.formula_text(self.diffusion)
-        if self.correlation is not None:
-            text += json.dumps(self.correlation)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        # Values of names in the functions may have changed since the last time.
+        texts = [bundle.formula_text(one) for one in self._functions]
+        if self._last["texts"] != texts:
+            delays = [
+                (name, [bundle.formula_text(delay.function), delay.least, delay.most])
+                if isinstance(delay, Delay)
+                else (name, delay)
+                for name, delay in self.delays
+            ]
+            text = json.dumps([self.variables, self.parameters, delays])
+            text += "".join(texts[: 1 if self.diffusion is None else 2])
+            if self.correlation is not None:
+                text += json.dumps(self.correlation)
+            found = hashlib.sha256(text.encode()).hexdigest()[:16]
+            self._last.update(texts=texts, digest=found)
+        return str(self._last["digest"])
+
+    @cached_property
+    def _last(self) -> dict[str, Any]:
+        """The digest that was computed last, and the texts that it is of."""
+        return {"texts": None}
+
+    @cached_property
+    def _functions(self) -> list[Any]:
+        own = [one for one in (self.function, self.diffusion) if one is not None]
+        return own + [one.function for _, one in self.delays if isinstance(one, Delay)]
 
 
 def check_field(field: Any) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
+from ergode.core.inputs import remembered
 from ergode.core.notebook import bytes_text, card
 from ergode.core.words import counted
 from ergode.models.networks import checks, csr
@@ -249,6 +250,7 @@ class ContactNetwork:
     # -- generators --------------------------------------------------------------------------
 
     @classmethod
+    @remembered
     def erdos_renyi(cls, node_count: int, mean_degree: float, seed: int = 0) -> ContactNetwork:
         """Every pair is in contact with equal probability; see `random_pairs`."""
         from ergode.models.networks import random_pairs
@@ -256,6 +258,7 @@ class ContactNetwork:
         return random_pairs.erdos_renyi(node_count, mean_degree, seed)
 
     @classmethod
+    @remembered
     def stochastic_block_model(
         cls,
         block_sizes: ArrayLike,
@@ -272,6 +275,7 @@ class ContactNetwork:
         )
 
     @classmethod
+    @remembered
     def spatial(
         cls, node_count: int, mean_degree: float, seed: int = 0, *, periodic: bool = True
     ) -> ContactNetwork:
@@ -281,6 +285,7 @@ class ContactNetwork:
         return random_pairs.spatial(node_count, mean_degree, seed, periodic=periodic)
 
     @classmethod
+    @remembered
     def barabasi_albert(cls, node_count: int, m: int, seed: int = 0) -> ContactNetwork:
         """Growth by preferential attachment; see `ergode.models.networks.random_degrees`."""
         from ergode.models.networks import random_degrees
@@ -288,6 +293,7 @@ class ContactNetwork:
         return random_degrees.barabasi_albert(node_count, m, seed)
 
     @classmethod
+    @remembered
     def configuration_model(cls, degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
         """A random network of given degrees; see `ergode.models.networks.random_degrees`."""
         from ergode.models.networks import random_degrees
@@ -295,6 +301,7 @@ class ContactNetwork:
         return random_degrees.configuration_model(degrees, seed)
 
     @classmethod
+    @remembered
     def random_regular(cls, node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
         """A random regular network; see `ergode.models.networks.random_degrees`."""
         from ergode.models.networks import random_degrees
@@ -302,6 +309,7 @@ class ContactNetwork:
         return random_degrees.random_regular(node_count, degree, seed)
 
     @classmethod
+    @remembered
     def watts_strogatz(
         cls, node_count: int, k: int, rewiring_probability: float, seed: int = 0
     ) -> ContactNetwork:

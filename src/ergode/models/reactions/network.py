@@ -440,7 +440,7 @@ class ReactionNetwork:
     def digest(self) -> str:
         """Hexadecimal digest of the model, in the attributes of every result."""
         # Parameters and rules are mappings that a user may change between two calls.
-        changing = repr([sorted(x.items()) for x in (self.parameters, self.rules, self.rate_rules)])
+        changing = repr([self.parameters, self.rules, self.rate_rules])
         if changing not in self._digests:
             self._digests.clear()
             self._digests[changing] = self._digest()
