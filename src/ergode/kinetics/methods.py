@@ -12,11 +12,12 @@ from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
 from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
+from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CLOSED, FIXED
 
 MethodName = Literal[
-    "auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", "partial-equilibrium",
+    "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state", "partial-equilibrium",
     "partial-equilibrium-quasi-steady-state",
 ]  # fmt: skip
 
@@ -76,6 +77,11 @@ METHODS = {
         Method(
             "rosenbrock23", "a Rosenbrock method of order 2, which follows `rtol`",
             "two or three digits", ImplicitRunner(ROSENBROCK23), implicit=True, max_steps=100_000,
+        ),
+        Method(
+            "bdf", "backward differentiation formulas of order 1 to 5, which follow `rtol`",
+            "mechanisms of molecules on a CPU, and accurate solutions", MultistepRunner(),
+            implicit=True, max_steps=100_000,
         ),
         Method(
             "asymptotic", "explicit, with the asymptotic formula for stiff species", _PUBLISHED,

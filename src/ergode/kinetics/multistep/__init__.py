@@ -1,0 +1,1 @@
+"""Backward differentiation formulas (BDF) for reaction mechanisms: many steps, few factorisations."""

@@ -1,0 +1,205 @@
+"""Newton's method for a step: the correction of a prediction.
+
+A step solves y = y_p + e with h f(y) = h y_p' + l_1 e. With gamma = h / l_1 an iteration solves
+
+    (I / gamma - J) d = f(y) - y_p' - e / gamma.
+
+Jacobian and factors are kept over many steps. The factors are renewed when gamma has changed by
+more than 15 %, or after 20 steps, and the Jacobian after 20 steps, or if the iteration fails.
+Otherwise d is multiplied by 2 / (1 + gamma / gamma_0), where gamma_0 is that of the factors.
+
+A zone that heats itself has one more unknown, its temperature, and one more equation: the energy of
+the zone is that at its start, for no reaction changes it. The rates of a temperature that is a
+variable would make it drift.
+
+A. C. Hindmarsh et al.: ACM Trans. Math. Softw. 31, 363 (2005), section 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.kinetics.implicit.elimination import factorize_shifted, solve
+from ergode.kinetics.kernel_options import SELF_HEATING
+from ergode.kinetics.multistep.activities import (
+    change_of,
+    energy_of_zone,
+    put_jacobian,
+    put_temperature_slopes,
+)
+from ergode.kinetics.multistep.nordsieck import MOST
+
+# --- device functions -----------------------------------------------------------------------------
+
+AGE, CHANGED = 20, 0.15
+ITERATIONS, SHARE = 3, 0.03
+"""Most iterations; error of the iteration over the allowed error of a step."""
+CONVERGED, DIVERGED, BROKEN = 0, 1, 2
+"""How an iteration ended; at last, with numbers that are not finite."""
+
+
+class Vectors(NamedTuple):
+    """Vectors of a zone."""
+
+    history: np.ndarray  # [MOST + 1, variable_count]: see `nordsieck`
+    y: np.ndarray  # [variable_count]
+    change: np.ndarray  # [variable_count]: dy/dt
+    correction: np.ndarray  # [variable_count]
+    before: np.ndarray  # [variable_count]: correction of the step before
+    trial: np.ndarray  # [variable_count]: right-hand side and solution
+    weight: np.ndarray  # [variable_count]: one over the allowed error
+    slopes: np.ndarray  # [entry_count]: Jacobian
+    row: np.ndarray  # [species_count]: row and column of the temperature
+    column: np.ndarray
+    matrix: np.ndarray  # factors
+    scratch: np.ndarray  # [variable_count]
+    l: np.ndarray  # [MOST + 2]: coefficients of a step
+    past: np.ndarray  # [MOST + 2]: lengths of past steps
+    gram: np.ndarray  # workspace of the projection
+
+
+class Kept(NamedTuple):
+    """Of the Jacobian and the factors that are kept."""
+
+    slopes_age: int  # steps since the Jacobian was computed; very large if there is none
+    factors_age: int
+    gamma: float  # of the factors
+    rate: float  # estimate of the rate of convergence
+    capacity: float  # heat capacity at the Jacobian
+
+
+class Setting(NamedTuple):
+    """What a zone has during a step."""
+
+    factors: np.ndarray  # prefactors in a sweep
+    given: float  # density, or pressure
+    start: float  # temperature at the start of the step
+    energy: float  # energy that the zone keeps
+
+
+NOTHING_KEPT = 1_000_000
+
+
+def vectors_of(chemistry):
+    """Workspace for these tables."""
+    count, sums = chemistry.absolute.size, chemistry.invariants.shape[0]
+    return Vectors(
+        np.zeros((MOST + 1, count)), np.empty(count), np.zeros(count), np.zeros(count),
+        np.zeros(count), np.empty(count), np.empty(count),
+        np.empty(chemistry.slopes.place.size), np.empty(count), np.empty(count),
+        np.empty(chemistry.plan.column.size), np.empty(count), np.zeros(MOST + 2),
+        np.zeros(MOST + 2), np.empty((sums + 3) * sums),
+    )  # fmt: skip
+
+
+def norm(vector, weight):
+    """Root mean square of the errors over the allowed errors."""
+    total = 0.0
+    for i in range(vector.size):
+        total += (vector[i] * weight[i]) ** 2
+    return math.sqrt(total / vector.size)
+
+
+def put_rates(chemistry, zone, vectors, setting):
+    """Compute dy/dt at `vectors.y`."""
+    y, species = vectors.y, zone.logarithm.size
+    hot = y[species] if SELF_HEATING else setting.start
+    rise = change_of(
+        chemistry, zone, setting.factors, setting.given, setting.start, hot, y, vectors.change
+    )
+    if SELF_HEATING:
+        vectors.change[species] = rise
+
+
+def renew_slopes(chemistry, zone, vectors, setting):
+    """Compute the Jacobian at `vectors.y`, where the rates are known; returns the heat capacity."""
+    put_jacobian(chemistry, zone, vectors.slopes)
+    capacity = 1.0
+    if SELF_HEATING:
+        capacity = put_temperature_slopes(
+            chemistry, zone, setting.factors, setting.given, setting.start,
+            vectors.y[zone.logarithm.size], vectors.y, vectors.change, vectors.row, vectors.column,
+        )  # fmt: skip
+    return capacity
+
+
+def renew_factors(chemistry, vectors, gamma):
+    """Factorise the matrix; whether all pivots are sound."""
+    slopes, matrix, per = chemistry.slopes, vectors.matrix, 1.0 / gamma
+    for entry in range(matrix.size):
+        matrix[entry] = 0.0
+    for entry in range(slopes.place.size):
+        matrix[slopes.place[entry]] = -vectors.slopes[entry]
+    if SELF_HEATING:
+        for i in range(slopes.heat_row.size):
+            matrix[slopes.heat_row[i]] = per * vectors.row[i]
+            matrix[slopes.heat_column[i]] = -vectors.column[i]
+    return factorize_shifted(chemistry.plan, matrix, per, vectors.scratch)
+
+
+def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
+    """Solve for a step of length h, whose prediction is in the history.
+
+    The iteration ends at an error below `allowed`. If `anew`, the Jacobian is computed first.
+    Returns how it ended, and what is kept.
+    """
+    y, history, correction, b = vectors.y, vectors.history, vectors.correction, vectors.trial
+    species = zone.logarithm.size
+    gamma = h / vectors.l[1]
+    again = anew
+    while True:
+        for i in range(y.size):
+            y[i] = history[0, i]
+            correction[i] = 0.0
+        put_rates(chemistry, zone, vectors, setting)
+        fresh = again or kept.slopes_age >= AGE
+        energy, capacity = 0.0, kept.capacity
+        if SELF_HEATING:
+            energy, _ = energy_of_zone(zone, y)
+        slopes_age = kept.slopes_age
+        if fresh:
+            capacity = renew_slopes(chemistry, zone, vectors, setting)
+            slopes_age = 0
+        kept = Kept(slopes_age, kept.factors_age, kept.gamma, kept.rate, capacity)
+        sound = True
+        if fresh or kept.factors_age >= AGE or abs(gamma / kept.gamma - 1.0) > CHANGED:
+            sound = renew_factors(chemistry, vectors, gamma)
+            kept = Kept(slopes_age, 0, gamma, 1.0, capacity)
+        state, rate, last = DIVERGED, kept.rate, 0.0
+        share = 2.0 / (1.0 + gamma / kept.gamma)
+        for turn in range(ITERATIONS if sound else 0):
+            if turn > 0:
+                put_rates(chemistry, zone, vectors, setting)
+                if SELF_HEATING:
+                    energy, _ = energy_of_zone(zone, y)
+            for i in range(species):
+                b[i] = gamma * vectors.change[i] - history[1, i] / vectors.l[1] - correction[i]
+                b[i] /= kept.gamma
+            if SELF_HEATING:
+                b[species] = (setting.energy - energy) / (capacity * kept.gamma)
+            solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
+            for i in range(y.size):
+                b[i] *= share
+                correction[i] += b[i]
+                y[i] = history[0, i] + correction[i]
+            size = norm(b, vectors.weight)
+            if turn > 0:
+                rate = max(0.3 * rate, size / last)
+            if size * min(rate, 1.0) <= allowed:
+                state = CONVERGED
+                break
+            if not size < math.inf:
+                state = BROKEN
+                break
+            if SELF_HEATING and not y[species] > 0.0:
+                break
+            if turn > 0 and size > 2.0 * last:
+                break
+            last = size
+        kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
+        if state == CONVERGED or fresh:
+            return state, kept
+        again = True

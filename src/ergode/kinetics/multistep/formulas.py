@@ -1,0 +1,327 @@
+"""Backward differentiation formulas of order 1 to 5, with steps of any length (see `nordsieck`).
+
+The error of a step is its correction times a constant. The order follows the errors of the orders
+next to it. An amount below zero is an error as large as itself.
+
+G. D. Byrne, A. C. Hindmarsh: ACM Trans. Math. Softw. 1, 71 (1975);
+A. C. Hindmarsh et al.: ACM Trans. Math. Softw. 31, 363 (2005), section 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ergode.core.compiler.language import no_refcount
+from ergode.core.status import Status
+from ergode.kinetics.condition_history import history_of
+from ergode.kinetics.kernel_options import (
+    OWN_TOLERANCES,
+    SELF_HEATING,
+    SUNLIT,
+)
+from ergode.kinetics.multistep.activities import energy_of_zone, put_heat, put_matter, zone_of
+from ergode.kinetics.multistep.corrector import (
+    BROKEN,
+    CONVERGED,
+    NOTHING_KEPT,
+    SHARE,
+    Kept,
+    Setting,
+    correct,
+    norm,
+    put_rates,
+    vectors_of,
+)
+from ergode.kinetics.multistep.nordsieck import (
+    MOST,
+    lower_order,
+    predict,
+    put_coefficients,
+    raise_order,
+    rescale,
+    retract,
+    slopes_at,
+    value_at,
+)
+from ergode.kinetics.network.projection import conserved, project
+
+# --- device functions -----------------------------------------------------------------------------
+
+DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
+    int(Status.STEP_TOO_SMALL),
+)  # fmt: skip
+NOT_A_NUMBER = math.nan
+# Steps below this fraction of the time since the start are lost in rounding; the smallest step.
+SHORTEST, VANISHED = 1e-15, 1e-280
+# Largest growth of a step: usually, and of the first; the least growth for which steps change.
+GROWTH, FIRST_GROWTH, WORTHWHILE = 10.0, 1e4, 1.5
+# Errors are estimated with these safety factors: own and lower order, higher order.
+SAFE, SAFER = 6.0, 10.0
+MOST_FAILURES = 3
+"""Failures of a step after which the order falls to one."""
+
+
+def growth(safety, error, order):
+    """Ratio of the next step to this one."""
+    return 1.0 / ((safety * error) ** (1.0 / order) + 1e-6)
+
+
+def put_weights(absolute, rtol, history, weight):
+    """Put one over the allowed errors of a step."""
+    for i in range(weight.size):
+        weight[i] = 1.0 / (absolute[i] + rtol * abs(history[0, i]))
+
+
+def error_of(vectors, constant, species):
+    """Error of a step over the allowed one, where an amount below zero is an error too."""
+    total = 0.0
+    for i in range(vectors.y.size):
+        error = abs(vectors.correction[i]) * constant
+        if i < species:
+            error = max(error, -vectors.y[i])
+        total += (error * vectors.weight[i]) ** 2
+    return math.sqrt(total / vectors.y.size)
+
+
+def begin(chemistry, zone, vectors, setting, span):
+    """Begin with order 1 at `vectors.y`; returns the first step."""
+    for i in range(vectors.y.size):
+        vectors.history[0, i] = vectors.y[i]
+    put_rates(chemistry, zone, vectors, setting)
+    speed = norm(vectors.change, vectors.weight)
+    h = min(span, 0.05 / speed) if speed > 0.0 else span
+    for i in range(vectors.y.size):
+        vectors.history[1, i] = h * vectors.change[i]
+    return h
+
+
+def put_temperature(chemistry, zone, setting, amounts, species):
+    """Put the temperature that the energy sets, near the one that is there."""
+    hot = amounts[species]
+    put_matter(chemistry, zone, setting.start, hot)
+    energy, capacity = energy_of_zone(zone, amounts)
+    amounts[species] = hot + (setting.energy - energy) / capacity
+
+
+def next_order(vectors, constants, error, order, waiting, ratio, h):
+    """The order of the next step, and its length over that of this step.
+
+    `waiting` is the number of steps before the order may change. `ratio` is that of the correction
+    before.
+    """
+    most, chosen = growth(SAFE, error, order + 1), order
+    if waiting > 0:
+        return chosen, most
+    down, up = 0.0, 0.0
+    if order > 1:
+        size = norm(vectors.history[order], vectors.weight)
+        down = growth(SAFE, size * constants.lower, order)
+    if order < MOST and ratio > 0.0:
+        scale = constants.ratio / ratio * (h / vectors.past[2]) ** (order + 1)
+        for i in range(vectors.trial.size):
+            vectors.trial[i] = vectors.correction[i] - scale * vectors.before[i]
+        up = growth(SAFER, norm(vectors.trial, vectors.weight) * constants.higher, order + 2)
+    if max(most, down, up) < WORTHWHILE:
+        return order, 1.0
+    if up > most and up > down:
+        return order + 1, up
+    if down > most:
+        return order - 1, down
+    return order, most
+
+
+def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
+    """Write amounts at the times of the result within a step; returns the next place in `grid`."""
+    species = zone.logarithm.size
+    while place < grid.size and grid[place] - grid[0] <= now:
+        s = ((grid[place] - grid[0]) - now) / h
+        for i in range(out.shape[1]):
+            if i < vectors.y.size:
+                out[place, i] = value_at(vectors.history, order, i, s)
+            else:
+                out[place, i] = out[0, i]
+        worst = project(chemistry.invariants, out[place], vectors.gram, vectors.scratch)
+        defect = max(defect, worst)
+        if SELF_HEATING:
+            put_temperature(chemistry, zone, setting, out[place], species)
+            put_temperature(chemistry, zone, setting, out[place], species)
+        place += 1
+    return place, defect
+
+
+def fastest_heating(history, order, i, h, end, steepest, peak):
+    """Update the steepest slope of the temperature, and its time, after a step that ended at `end`."""
+    for eighth in range(9):
+        s = 0.125 * eighth - 1.0
+        first, _, _ = slopes_at(history, order, i, s)
+        if first > steepest * h:
+            for _ in range(3):
+                _, second, third = slopes_at(history, order, i, s)
+                if third < 0.0:
+                    s = min(max(s - second / third, -1.0), 0.0)
+            best, _, _ = slopes_at(history, order, i, s)
+            if best >= first:
+                steepest = best / h
+                peak = end + s * h
+            else:
+                steepest = first / h
+                peak = end + (0.125 * eighth - 1.0) * h
+    return steepest, peak
+
+
+@no_refcount
+def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, out):
+    """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
+
+    Returns the status, steps taken, steps repeated, the largest defect that was corrected and, if
+    the zone heats itself, the time when its temperature rose fastest.
+    """
+    history, y, past, l = vectors.history, vectors.y, vectors.past, vectors.l
+    species, count = zone.logarithm.size, vectors.y.size
+    absolute = chemistry.absolute
+    if OWN_TOLERANCES:
+        absolute = conditions.tolerances[:count]
+        rtol = conditions.tolerances[conditions.tolerances.size - 1]
+    for i in range(count):
+        y[i] = out[0, i]
+        history[0, i] = out[0, i]
+    for j in range(past.size):
+        past[j] = 0.0
+    conserved(chemistry.invariants, y, vectors.gram, vectors.scratch)
+    hot = out[0, species] if SELF_HEATING else conditions.temperature[0]
+    if not SELF_HEATING and out.shape[1] > species:
+        hot = out[0, species]
+    zone.between[0], zone.between[1] = math.inf, -math.inf
+    light = conditions.sunlight[0] if SUNLIT else 1.0
+    put_heat(chemistry, zone, conditions.factors, hot, hot, light)
+    energy = 0.0
+    if SELF_HEATING:
+        energy, _ = energy_of_zone(zone, y)
+    setting = Setting(conditions.factors, conditions.density[0], hot, energy)
+    whole = grid[grid.size - 1] - grid[0]
+    put_weights(absolute, rtol, history, vectors.weight)
+    h = begin(chemistry, zone, vectors, setting, whole)
+    kept = Kept(NOTHING_KEPT, NOTHING_KEPT, 1.0, 1.0, 1.0)
+    order, waiting, most = 1, 2, FIRST_GROWTH
+    now, place, taken, repeated, defect = 0.0, 1, 0, 0, 0.0
+    peak, steepest = NOT_A_NUMBER, 0.0
+    ratio, failures, anew, broken = 0.0, 0, False, False
+    put_weights(absolute, rtol, history, vectors.weight)
+    while place < grid.size:
+        if taken + repeated >= max_steps:
+            return TOO_MANY_STEPS, taken, repeated, defect, peak
+        if not (h > max(SHORTEST * now, VANISHED)) or not h < math.inf:
+            status = NOT_FINITE if broken or not h < math.inf else STEP_TOO_SMALL
+            return status, taken, repeated, defect, peak
+        predict(history, order)
+        constants = put_coefficients(l, past, order, h)
+        state, kept = correct(
+            chemistry, zone, vectors, setting, h, SHARE / constants.own, kept, anew
+        )
+        anew, broken = False, state == BROKEN
+        error = 2.0
+        if state == CONVERGED:
+            error = error_of(vectors, constants.own, species)
+        if not error <= 1.0 or state != CONVERGED:
+            retract(history, order)
+            repeated += 1
+            most = 1.0
+            if state != CONVERGED:
+                factor, anew = 0.25, True
+            else:
+                failures += 1
+                factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
+                factor = min(factor, 0.9 if failures < 2 else 0.2)
+            if failures > MOST_FAILURES:
+                # The past says nothing of the future: begin again, without amounts below zero.
+                for i in range(count):
+                    y[i] = max(history[0, i], 0.0)
+                short = 0.1 * h
+                order, waiting, failures, anew = 1, 2, 0, True
+                h = begin(chemistry, zone, vectors, setting, short)
+                continue
+            h *= factor
+            rescale(history, order, factor)
+            continue
+        taken += 1
+        failures = 0
+        if SELF_HEATING:
+            put_temperature(chemistry, zone, setting, y, species)
+            vectors.correction[species] = y[species] - history[0, species]
+        for back in range(order - 1):
+            past[order - back] = past[order - back - 1]
+        if order == 1 and taken > 1:
+            past[2] = past[1]
+        past[1] = h
+        now += h
+        for j in range(order + 1):
+            for i in range(count):
+                history[j, i] += l[j] * vectors.correction[i]
+        if SELF_HEATING:
+            steepest, peak = fastest_heating(
+                history, order, species, h, grid[0] + now, steepest, peak
+            )
+        place, defect = fill_output(
+            chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out
+        )
+        if SELF_HEATING:
+            hot = history[0, species]
+            put_matter(chemistry, zone, setting.start, hot)
+            energy = setting.energy
+            if not (setting.start > zone.between[0] and setting.start <= zone.between[1]):
+                zone.between[0], zone.between[1] = math.inf, -math.inf
+                put_matter(chemistry, zone, hot, hot)
+                energy, _ = energy_of_zone(zone, y)
+            setting = Setting(setting.factors, setting.given, hot, energy)
+        kept = Kept(
+            kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity
+        )
+        waiting -= 1
+        if waiting == 1 and order < MOST:
+            for i in range(count):
+                vectors.before[i] = vectors.correction[i]
+            ratio = constants.ratio
+        factor, chosen = 1.0, order
+        if most == 1.0:  # the step after a failure
+            waiting = max(waiting, 2)
+        else:
+            chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
+            if waiting <= 0:
+                waiting = 2
+        if factor < WORTHWHILE:
+            factor, chosen = 1.0, order
+        factor = min(factor, most)
+        most = GROWTH
+        if chosen > order:
+            raise_order(history, l, past, order, h, vectors.correction)
+        elif chosen < order:
+            lower_order(history, l, past, order, h)
+        if chosen != order or factor != 1.0:
+            order = chosen
+            waiting = order + 1
+        if factor != 1.0:
+            rescale(history, order, factor)
+            h *= factor
+        put_weights(absolute, rtol, history, vectors.weight)
+    return DONE, taken, repeated, defect, peak
+
+
+# --- CPU ------------------------------------------------------------------------------------------
+
+
+def integrate_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, outcome):
+    """Zones `start` to `stop`, one after another."""
+    zone, vectors = zone_of(chemistry), vectors_of(chemistry)
+    for place in range(start, stop):
+        status, taken, repeated, defect, peak = integrate_zone(
+            chemistry, zone, vectors, history_of(conditions, place), grid, rtol, max_steps,
+            outcome.amounts[place],
+        )  # fmt: skip
+        outcome.status[place] = status
+        outcome.taken[place] = taken
+        outcome.repeated[place] = repeated
+        outcome.defect[place] = defect
+        outcome.fastest_heating[place] = peak

@@ -1,0 +1,158 @@
+"""A solution as scaled derivatives at the end of a step, and how a step changes them.
+
+Row j of the history [row, variable] is h^j y^(j) / j!, for the polynomial through the last values.
+A prediction is a product with Pascal's triangle. A step of order q then adds l_j times the
+correction to row j, where the polynomial
+
+    sum of l_j x^j = (1 + x / xi_*) (1 + x) (1 + x / xi_2) ... (1 + x / xi_(q-1))
+
+vanishes at the past times t_(n-i), which are xi_i steps of length h before the new one, and xi_* is
+such that l_1 = sum of 1/j for j up to q: this coefficient, which multiplies the Jacobian, does not
+depend on the past steps.
+
+G. D. Byrne, A. C. Hindmarsh: ACM Trans. Math. Softw. 1, 71 (1975);
+K. R. Jackson, R. Sacks-Davis: ACM Trans. Math. Softw. 6, 295 (1980);
+A. C. Hindmarsh et al.: ACM Trans. Math. Softw. 31, 363 (2005), section 2.1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ergode.kinetics.tables import NONNEGATIVE
+
+MOST = 5
+"""The highest order."""
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+class Constants(NamedTuple):
+    """Factors of norms that estimate errors of a step, and one factor of the next order."""
+
+    own: float  # of the correction
+    lower: float  # of the last row of the history
+    higher: float  # of the difference of two corrections
+    ratio: float  # of the next order, over the previous correction
+
+
+def predict(history, order):
+    """Move the history forward by a step."""
+    for k in range(order):
+        for back in range(order - k):
+            j = (order - 1 - back) & NONNEGATIVE
+            for i in range(history.shape[1]):
+                history[j, i] += history[j + 1, i]
+
+
+def retract(history, order):
+    """Undo `predict`."""
+    for k in range(order):
+        for back in range(order - k):
+            j = (order - 1 - back) & NONNEGATIVE
+            for i in range(history.shape[1]):
+                history[j, i] -= history[j + 1, i]
+
+
+def rescale(history, order, factor):
+    """Change the length of the next step."""
+    scale = 1.0
+    for j in range(1, order + 1):
+        scale *= factor
+        for i in range(history.shape[1]):
+            history[j, i] *= scale
+
+
+def put_coefficients(l, past, order, h):
+    """Put the coefficients l of a step of length h; `past` has the lengths of steps, from 1 on."""
+    for j in range(l.size):
+        l[j] = 0.0
+    l[0], l[1] = 1.0, 1.0
+    star, last = 1.0, 1.0  # 1 / xi_* and 1 / xi_q
+    leading, fitted = -1.0, -1.0
+    since = h
+    if order > 1:
+        for j in range(2, order):
+            since += past[j - 1]
+            leading -= 1.0 / j
+            for back in range(j):
+                l[j - back] += l[j - back - 1] * (h / since)
+        leading -= 1.0 / order
+        star = -l[1] - leading
+        since += past[order - 1]
+        last = h / since
+        fitted = -l[1] - last
+        for back in range(order):
+            l[order - back] += l[order - back - 1] * star
+    a = 1.0 - fitted + leading
+    b = 1.0 + order * a
+    lower = 1.0
+    if order > 1:
+        c = leading + 1.0 / order
+        lower = abs(star / l[order] * (1.0 - (fitted + last) + c) / c)
+    further = h / (since + past[order])
+    d = leading - 1.0 / (order + 1)
+    higher = abs((1.0 - (fitted - further) + d) / b / (further * (order + 2) * d))
+    return Constants(
+        abs(a / (leading * b)), lower, higher, abs(b * star / (l[order] * last))
+    )
+
+
+def raise_order(history, l, past, order, h, correction):
+    """Add a row to the history, and change the others to the polynomial of the higher order."""
+    for j in range(l.size):
+        l[j] = 0.0
+    l[2] = 1.0
+    total, product, before, leading = 1.0, 1.0, 1.0, -1.0
+    since = h
+    for j in range(1, order):
+        since += past[j + 1]
+        xi = since / h
+        product *= xi
+        leading -= 1.0 / (j + 1)
+        total += 1.0 / xi
+        for back in range(j + 1):
+            i = j + 2 - back
+            l[i] = l[i] * before + l[i - 1]
+        before = xi
+    scale = (-leading - total) / product
+    for i in range(history.shape[1]):
+        last = scale * correction[i]
+        history[order + 1, i] = last
+        for j in range(2, order + 1):
+            history[j, i] += l[j] * last
+
+
+def lower_order(history, l, past, order, h):
+    """Change the history to the polynomial of the lower order."""
+    for j in range(l.size):
+        l[j] = 0.0
+    l[2] = 1.0
+    since = 0.0
+    for j in range(1, order - 1):
+        since += past[j]
+        for back in range(j + 1):
+            i = j + 2 - back
+            l[i] = l[i] * (since / h) + l[i - 1]
+    for j in range(2, order):
+        for i in range(history.shape[1]):
+            history[j, i] -= l[j] * history[order, i]
+
+
+def value_at(history, order, i, s):
+    """A variable, s steps after the end of a step."""
+    total = 0.0
+    for back in range(order + 1):
+        total = total * s + history[order - back, i]
+    return total
+
+
+def slopes_at(history, order, i, s):
+    """The first three derivatives of a variable with respect to s."""
+    first, second, third = 0.0, 0.0, 0.0
+    for back in range(order):
+        j = order - back
+        third = third * s + second
+        second = second * s + first
+        first = first * s + j * history[j, i]
+    return first, second, 2.0 * third

@@ -1,0 +1,71 @@
+"""The runner of backward differentiation formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ergode.core.devices import Device
+from ergode.core.errors import PlanError
+from ergode.kinetics.block.launch import Launch
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.kernel_options import (
+    FLOW,
+    HEATING,
+    MIXTURES,
+    MOLECULES,
+    OWN_TOLERANCES,
+    POWERS,
+    REVERSIBLE,
+    SELF_HEATING,
+    SUNLIT,
+    SWEPT,
+    THIRD_BODIES,
+)
+from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.multistep.formulas import integrate_cpu
+from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.tables import Outcome
+
+_USED = (
+    FLOW, HEATING, MIXTURES, MOLECULES, OWN_TOLERANCES, POWERS, REVERSIBLE, SELF_HEATING, SUNLIT,
+    SWEPT, THIRD_BODIES,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MultistepRunner:
+    """Runs backward differentiation formulas, with a thread for each zone."""
+
+    def run_on_cpu(
+        self,
+        problem: Problem,
+        zones: Zones,
+        grid: np.ndarray,
+        device: Device,
+        outcome: Outcome,
+        finished: Callable[[int, int], None],
+    ) -> None:
+        """Integrate all zones and fill `outcome`."""
+        options, bound = problem.options, dict(problem.bound + problem.matter)
+        tables = _tables(problem.mechanism, bound[SELF_HEATING])
+        used = tuple((one, bound[one]) for one in _USED)
+        device.run(
+            cpu_kernel(integrate_cpu, used), zones.count,
+            tables._replace(absolute=problem.tolerances[: tables.absolute.size]),
+            zones.history, grid, options.rtol, options.max_steps, outcome,
+            finished=finished, piece=1,
+        )  # fmt: skip
+
+    def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
+        """No kernel: the record of the method refuses CUDA devices."""
+        raise PlanError(f"method 'bdf' does not run on '{device.name}'; use 'rodas4'")
+
+
+@lru_cache(maxsize=32)
+def _tables(mechanism: Mechanism, heats: bool) -> Chemistry:
+    return chemistry_of(mechanism, heats=heats)
