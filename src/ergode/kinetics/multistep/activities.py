@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergode.core.compiler.language import noinline_cpu
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import (
     HEATING,
@@ -38,23 +39,19 @@ _WARMER = 1e-7
 class Zone(NamedTuple):
     """Workspace of a zone's rates."""
 
-    powers_of_heat: np.ndarray  # [row_count]: the distinct exponentials
-    slots: np.ndarray  # coefficients
-    constant: np.ndarray  # coefficients that do not depend on partners
+    exponential: np.ndarray  # [row_count]: the distinct exponentials
+    # [2, slot_count]: coefficients; and those that do not depend on partners.
+    slots: np.ndarray
     slopes: np.ndarray  # d ln k / d ln M, which is not used
-    partners: np.ndarray  # concentrations of the partners of each set
+    partners: np.ndarray  # [set_count]: concentrations of partners
     packed: np.ndarray  # [10, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
-    logarithm: np.ndarray  # [species_count]: ln q
-    energies: np.ndarray  # [species_count]: internal energy or enthalpy [erg/mol]
-    capacities: np.ndarray  # [species_count]: its derivative [erg/(mol K)]
-    # [species_count + 1 + power_size]: q; one; and powers. Then 1 / q, and activities.
-    volume: np.ndarray
-    inverse: np.ndarray
+    # [3, species_count]: ln q; internal energy or enthalpy [erg/mol]; its derivative [erg/(mol K)].
+    matter: np.ndarray
+    # [3, species_count + 1 + power_size]: q, 1 / q and z of species; one; and powers.
     activity: np.ndarray
-    scale: np.ndarray  # [reaction_count]: product of q over the reactants
-    factor: np.ndarray  # [reaction_count]: K
-    rate: np.ndarray  # [reaction_count]
+    # [3, reaction_count]: product of q over the reactants; K; net rate.
+    rate: np.ndarray
     derivative: np.ndarray  # of rates with respect to activities
 
 
@@ -65,27 +62,23 @@ def zone_of(chemistry):
     width = species + 1
     if POWERS:
         width += chemistry.powers.start.size - 1 + chemistry.powers.species.size
-    whole = reactions.first.size
-    pairs = reactions.back_first.size
-    slot_count = laws.rates.slot_start.size - 1
+    whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
     return Zone(
-        np.empty(laws.exponent.shape[1]), np.empty(slot_count), np.empty(slot_count),
+        np.empty(laws.exponent.shape[1]), np.empty((2, laws.slot_count)),
         np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), np.empty(laws.usual.size),
-        np.empty((10, species)), np.empty(2), np.zeros(species), np.zeros(species),
-        np.zeros(species), np.ones(width), np.ones(width), np.ones(width), np.ones(whole),
-        np.empty(whole), np.empty(whole),
-        np.empty(3 * (whole + pairs) + chemistry.slopes.power.size),
+        np.empty((10, species)), np.empty(2), np.zeros((3, species)), np.ones((3, width)),
+        np.ones((3, whole)), np.empty(3 * (whole + pairs) + chemistry.slopes.power.shape[1]),
     )  # fmt: skip
 
 
+@noinline_cpu
 def pack(chemistry, zone, start, temperature):
     """Pack the nine coefficients of each molecule at a temperature.
 
     Rows 7 and 8 are for ln q, whose shift they contain. Row 9 is for the energy, which has no jump
     between the temperatures `start` and this one.
     """
-    thermo, packed = chemistry.thermo, zone.packed
-    a = thermo.polynomials
+    packed, a = zone.packed, chemistry.polynomials
     low, high = 0.0, math.inf
     for i in range(packed.shape[1]):
         o = range_at(a, i, temperature)
@@ -94,13 +87,14 @@ def pack(chemistry, zone, start, temperature):
             low = max(low, a[o - 11, i])
         for k in range(9):
             packed[k, i] = a[o + k, i]
-        packed[9, i] = packed[7, i] - jump_of(thermo, start, temperature, i) / GAS_CONSTANT
+        packed[9, i] = packed[7, i] - jump_of(chemistry, start, temperature, i) / GAS_CONSTANT
         packed[7, i] -= chemistry.shift[1, i]
         packed[8, i] += chemistry.shift[0, i]
     zone.between[0] = low
     zone.between[1] = high
 
 
+@noinline_cpu
 def put_matter(chemistry, zone, start, temperature):
     """Put ln q, energies and heat capacities of molecules at a temperature."""
     if not (temperature > zone.between[0] and temperature <= zone.between[1]):
@@ -118,16 +112,17 @@ def put_matter(chemistry, zone, start, temperature):
         if SELF_HEATING:
             one = (a[0, i] * inverse + a[1, i]) * inverse + a[2, i] - work
             one += t * (a[3, i] + t * (a[4, i] + t * (a[5, i] + t * a[6, i])))
-            zone.capacities[i] = GAS_CONSTANT * one
-            zone.energies[i] = gas * (rest + a[9, i] * inverse - work)
+            zone.matter[2, i] = GAS_CONSTANT * one
+            zone.matter[1, i] = gas * (rest + a[9, i] * inverse - work)
         if REVERSIBLE:
             entropy = a[2, i] * logarithm + a[8, i] - (a[1, i] + 0.5 * a[0, i] * inverse) * inverse
             entropy += t * (
                 a[3, i] + t * (a[4, i] / 2.0 + t * (a[5, i] / 3.0 + t * a[6, i] / 4.0))
             )
-            zone.logarithm[i] = unit + entropy - rest - a[7, i] * inverse
+            zone.matter[0, i] = unit + entropy - rest - a[7, i] * inverse
 
 
+@noinline_cpu
 def put_heat(chemistry, zone, factors, start, temperature, sunlight):
     """Put all that depends on the temperature alone; `factors` are prefactors in a sweep."""
     laws, reactions = chemistry.laws, chemistry.reactions
@@ -135,43 +130,44 @@ def put_heat(chemistry, zone, factors, start, temperature, sunlight):
     logarithm = log(t9)
     third = exp(logarithm / 3.0)
     inverse, cube, fifth = 1.0 / t9, 1.0 / third, t9 * third * third
-    a, found = laws.exponent, zone.powers_of_heat
+    a, found = laws.exponent, zone.exponential
     for row in range(found.size):
         x = a[0, row] + a[1, row] * inverse + a[2, row] * cube + a[3, row] * third
         found[row] = exp(x + a[4, row] * t9 + a[5, row] * fifth + a[6, row] * logarithm)
-    for slot in range(zone.slots.size):
-        zone.slots[slot] = 0.0
-    for s in range(laws.slot.size):
+    for slot in range(zone.slots.shape[1]):
+        zone.slots[0, slot] = 0.0
+    for s in range(laws.place.shape[1]):
         factor = factors[s] if SWEPT else laws.prefactor[s]
-        zone.slots[laws.slot[s]] += factor * found[laws.row[s]]
+        zone.slots[0, laws.place[1, s]] += factor * found[laws.place[0, s]]
     if SUNLIT:
-        add_sunlight(laws.rates, sunlight, zone.slots, 0, 1)
+        add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
     if MOLECULES:
         put_matter(chemistry, zone, start, temperature)
     if REVERSIBLE:
-        species = zone.logarithm.size
-        q = zone.volume
+        species = zone.matter.shape[1]
+        q, left = zone.activity, reactions.left
         for i in range(species):
-            q[i] = exp(zone.logarithm[i])
+            q[0, i] = exp(zone.matter[0, i])
         for i in range(species):
-            zone.inverse[i] = exp(-zone.logarithm[i])
+            q[1, i] = exp(-zone.matter[0, i])
         if POWERS:
-            put_powers(chemistry.powers, q, species, 0, 1)
-        for r in range(zone.scale.size):
-            zone.scale[r] = q[reactions.first[r]] * q[reactions.second[r]] * q[reactions.third[r]]
+            put_powers(chemistry.powers, q[0], species, 0, 1)
+        for r in range(left.shape[1]):
+            zone.rate[0, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
     if THIRD_BODIES and not SELF_HEATING:
-        for slot in range(zone.slots.size):
-            zone.constant[slot] = zone.slots[slot]
+        for slot in range(zone.slots.shape[1]):
+            zone.slots[1, slot] = zone.slots[0, slot]
 
 
+@noinline_cpu
 def put_partners(chemistry, zone, temperature, density, y):
     """Multiply coefficients by what depends on collision partners."""
     laws = chemistry.laws
     if not SELF_HEATING:
-        for slot in range(zone.slots.size):
-            zone.slots[slot] = zone.constant[slot]
+        for slot in range(zone.slots.shape[1]):
+            zone.slots[0, slot] = zone.slots[1, slot]
     total = 0.0
-    for i in range(zone.logarithm.size):
+    for i in range(zone.matter.shape[1]):
         total += y[i]
     for kind in range(zone.partners.size):
         amount = laws.usual[kind] * total
@@ -181,45 +177,45 @@ def put_partners(chemistry, zone, temperature, density, y):
         if MIXTURES:
             rates = laws.rates
             for collider in range(rates.collider_start[kind], rates.collider_start[kind + 1]):
-                efficiency = zone.slots[rates.collider_slot[collider]]
+                efficiency = zone.slots[0, rates.collider_slot[collider]]
                 amount += efficiency * y[rates.collider_species[collider]]
         zone.partners[kind] = density * amount
-    for count in range(laws.plain.size):
-        zone.slots[laws.plain[count]] *= zone.partners[laws.plain_set[count]]
+    for count in range(laws.plain.shape[1]):
+        zone.slots[0, laws.plain[0, count]] *= zone.partners[laws.plain[1, count]]
     third_bodies(
-        laws.rates, chemistry.thermo.polynomials, temperature, 1.0, zone.partners, zone.slots,
+        laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
         zone.slopes, 0, 1,
     )  # fmt: skip
 
 
+@noinline_cpu
 def put_change(chemistry, zone, density, y, change):
     """Compute dy/dt of all species, for the coefficients of the zone."""
-    reactions = chemistry.reactions
-    z, K, rate = zone.activity, zone.factor, zone.rate
-    species = zone.logarithm.size
+    reactions, z, rate = chemistry.reactions, zone.activity, zone.rate
+    species = zone.matter.shape[1]
     for i in range(species):
-        z[i] = y[i] * density * zone.inverse[i]
+        z[2, i] = y[i] * density * z[1, i]
     if POWERS:
-        put_powers(chemistry.powers, z, species, 0, 1)
-    first, second, third = reactions.first, reactions.second, reactions.third
-    for r in range(rate.size):
-        K[r] = zone.slots[reactions.coefficient[r]] * zone.scale[r]
-        rate[r] = K[r] * (z[first[r]] * z[second[r]] * z[third[r]])
+        put_powers(chemistry.powers, z[2], species, 0, 1)
+    left, right = reactions.left, reactions.right
+    for r in range(left.shape[1]):
+        K = zone.slots[0, reactions.coefficient[r]] * rate[0, r]
+        rate[1, r] = K
+        rate[2, r] = K * (z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]])
     if REVERSIBLE:
-        first, second, third = reactions.back_first, reactions.back_second, reactions.back_third
-        for r in range(first.size):
-            rate[r] -= K[r] * (z[first[r]] * z[second[r]] * z[third[r]])
+        for r in range(right.shape[1]):
+            rate[2, r] -= rate[1, r] * (z[2, right[0, r]] * z[2, right[1, r]] * z[2, right[2, r]])
     per = 1.0 / density
     for i in range(species):
         even, odd = 0.0, 0.0
         begin, end = reactions.start[i], reactions.start[i + 1]
         for count in range(begin, end - 1, 2):
             k = count & NONNEGATIVE
-            even += reactions.change[k] * rate[reactions.reaction[k]]
-            odd += reactions.change[k + 1] * rate[reactions.reaction[k + 1]]
+            even += reactions.change[k] * rate[2, reactions.reaction[k]]
+            odd += reactions.change[k + 1] * rate[2, reactions.reaction[k + 1]]
         if (end - begin) % 2 == 1:
             k = (end - 1) & NONNEGATIVE
-            even += reactions.change[k] * rate[reactions.reaction[k]]
+            even += reactions.change[k] * rate[2, reactions.reaction[k]]
         change[i] = (even + odd) * per
 
 
@@ -228,7 +224,7 @@ def density_at(zone, given, temperature, y):
     if HEATING != PRESSURE:
         return given
     total = 0.0
-    for i in range(zone.logarithm.size):
+    for i in range(zone.matter.shape[1]):
         total += y[i]
     return given / (GAS_CONSTANT * temperature * total)
 
@@ -248,9 +244,9 @@ def change_of(chemistry, zone, factors, given, start, temperature, y, change):
     rise = 0.0
     if SELF_HEATING:
         released, capacity = 0.0, 0.0
-        for i in range(zone.energies.size):
-            released -= zone.energies[i] * change[i]
-            capacity += zone.capacities[i] * y[i]
+        for i in range(zone.matter.shape[1]):
+            released -= zone.matter[1, i] * change[i]
+            capacity += zone.matter[2, i] * y[i]
         rise = released / capacity
     return rise
 
@@ -258,42 +254,41 @@ def change_of(chemistry, zone, factors, given, start, temperature, y, change):
 def energy_of_zone(zone, y):
     """The energy of a zone, and its heat capacity, at the temperature of its workspace."""
     energy, capacity = 0.0, 0.0
-    for i in range(zone.energies.size):
-        energy += zone.energies[i] * y[i]
-        capacity += zone.capacities[i] * y[i]
+    for i in range(zone.matter.shape[1]):
+        energy += zone.matter[1, i] * y[i]
+        capacity += zone.matter[2, i] * y[i]
     return energy, capacity
 
 
+@noinline_cpu
 def put_jacobian(chemistry, zone, values):
     """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`."""
     reactions, slopes, found = chemistry.reactions, chemistry.slopes, zone.derivative
-    z, K = zone.activity, zone.factor
-    first, second, third = reactions.first, reactions.second, reactions.third
-    for r in range(K.size):
-        a, b, c = z[first[r]], z[second[r]], z[third[r]]
-        found[3 * r] = K[r] * b * c
-        found[3 * r + 1] = K[r] * a * c
-        found[3 * r + 2] = K[r] * a * b
+    z, left, right = zone.activity, reactions.left, reactions.right
+    for r in range(left.shape[1]):
+        K, a, b, c = zone.rate[1, r], z[2, left[0, r]], z[2, left[1, r]], z[2, left[2, r]]
+        found[3 * r] = K * b * c
+        found[3 * r + 1] = K * a * c
+        found[3 * r + 2] = K * a * b
+    behind = 3 * left.shape[1]
     if REVERSIBLE:
-        first, second, third = reactions.back_first, reactions.back_second, reactions.back_third
-        behind = 3 * K.size
-        for r in range(first.size):
-            a, b, c = z[first[r]], z[second[r]], z[third[r]]
-            found[behind + 3 * r] = -K[r] * b * c
-            found[behind + 3 * r + 1] = -K[r] * a * c
-            found[behind + 3 * r + 2] = -K[r] * a * b
+        for r in range(right.shape[1]):
+            K, a, b, c = -zone.rate[1, r], z[2, right[0, r]], z[2, right[1, r]], z[2, right[2, r]]
+            found[behind + 3 * r] = K * b * c
+            found[behind + 3 * r + 1] = K * a * c
+            found[behind + 3 * r + 2] = K * a * b
     if POWERS:
-        behind = 3 * (K.size + reactions.back_first.size)
-        size = zone.logarithm.size + chemistry.powers.start.size
-        for count in range(slopes.power.size):
-            own = z[size + slopes.factor[count]]
-            found[behind + count] = found[slopes.power[count]] * own
+        behind += 3 * right.shape[1]
+        size = zone.matter.shape[1] + chemistry.powers.start.size
+        for count in range(slopes.power.shape[1]):
+            own = z[2, size + slopes.power[1, count]]
+            found[behind + count] = found[slopes.power[0, count]] * own
     for entry in range(values.size):
         total = 0.0
         for count in range(slopes.start[entry], slopes.start[entry + 1]):
             k = count & NONNEGATIVE
             total += slopes.change[k] * found[slopes.derivative[k]]
-        values[entry] = total * zone.inverse[slopes.column[entry]]
+        values[entry] = total * z[1, slopes.entry[0, entry]]
 
 
 def put_temperature_slopes(
@@ -304,9 +299,9 @@ def put_temperature_slopes(
     `change` is dy/dt at the temperature. The workspace is left at another temperature.
     """
     _, capacity = energy_of_zone(zone, y)
-    species = zone.energies.size
+    species = zone.matter.shape[1]
     for i in range(species):
-        row[i] = zone.energies[i] / capacity
+        row[i] = zone.matter[1, i] / capacity
     more = _WARMER * temperature
     change_of(chemistry, zone, factors, given, start, temperature + more, y, column)
     for i in range(species):

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergode.core.compiler.language import noinline_cpu
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.kernel_options import SELF_HEATING
 from ergode.kinetics.multistep.activities import (
@@ -89,7 +90,7 @@ def vectors_of(chemistry):
     return Vectors(
         np.zeros((MOST + 1, count)), np.empty(count), np.zeros(count), np.zeros(count),
         np.zeros(count), np.empty(count), np.empty(count),
-        np.empty(chemistry.slopes.place.size), np.empty(count), np.empty(count),
+        np.empty(chemistry.slopes.entry.shape[1]), np.empty(count), np.empty(count),
         np.empty(chemistry.plan.column.size), np.empty(count), np.zeros(MOST + 2),
         np.zeros(MOST + 2), np.empty((sums + 3) * sums),
     )  # fmt: skip
@@ -103,9 +104,10 @@ def norm(vector, weight):
     return math.sqrt(total / vector.size)
 
 
+@noinline_cpu
 def put_rates(chemistry, zone, vectors, setting):
     """Compute dy/dt at `vectors.y`."""
-    y, species = vectors.y, zone.logarithm.size
+    y, species = vectors.y, zone.matter.shape[1]
     hot = y[species] if SELF_HEATING else setting.start
     rise = change_of(
         chemistry, zone, setting.factors, setting.given, setting.start, hot, y, vectors.change
@@ -121,25 +123,27 @@ def renew_slopes(chemistry, zone, vectors, setting):
     if SELF_HEATING:
         capacity = put_temperature_slopes(
             chemistry, zone, setting.factors, setting.given, setting.start,
-            vectors.y[zone.logarithm.size], vectors.y, vectors.change, vectors.row, vectors.column,
+            vectors.y[zone.matter.shape[1]], vectors.y, vectors.change, vectors.row, vectors.column,
         )  # fmt: skip
     return capacity
 
 
+@noinline_cpu
 def renew_factors(chemistry, vectors, gamma):
     """Factorise the matrix; whether all pivots are sound."""
     slopes, matrix, per = chemistry.slopes, vectors.matrix, 1.0 / gamma
     for entry in range(matrix.size):
         matrix[entry] = 0.0
-    for entry in range(slopes.place.size):
-        matrix[slopes.place[entry]] = -vectors.slopes[entry]
+    for entry in range(vectors.slopes.size):
+        matrix[slopes.entry[1, entry]] = -vectors.slopes[entry]
     if SELF_HEATING:
-        for i in range(slopes.heat_row.size):
-            matrix[slopes.heat_row[i]] = per * vectors.row[i]
-            matrix[slopes.heat_column[i]] = -vectors.column[i]
+        for i in range(slopes.heat.shape[1]):
+            matrix[slopes.heat[0, i]] = per * vectors.row[i]
+            matrix[slopes.heat[1, i]] = -vectors.column[i]
     return factorize_shifted(chemistry.plan, matrix, per, vectors.scratch)
 
 
+@noinline_cpu
 def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     """Solve for a step of length h, whose prediction is in the history.
 
@@ -147,39 +151,34 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     Returns how it ended, and what is kept.
     """
     y, history, correction, b = vectors.y, vectors.history, vectors.correction, vectors.trial
-    species = zone.logarithm.size
+    species = zone.matter.shape[1]
     gamma = h / vectors.l[1]
     again = anew
     while True:
         for i in range(y.size):
             y[i] = history[0, i]
             correction[i] = 0.0
-        put_rates(chemistry, zone, vectors, setting)
         fresh = again or kept.slopes_age >= AGE
-        energy, capacity = 0.0, kept.capacity
-        if SELF_HEATING:
-            energy, _ = energy_of_zone(zone, y)
-        slopes_age = kept.slopes_age
-        if fresh:
-            capacity = renew_slopes(chemistry, zone, vectors, setting)
-            slopes_age = 0
-        kept = Kept(slopes_age, kept.factors_age, kept.gamma, kept.rate, capacity)
-        sound = True
-        if fresh or kept.factors_age >= AGE or abs(gamma / kept.gamma - 1.0) > CHANGED:
-            sound = renew_factors(chemistry, vectors, gamma)
-            kept = Kept(slopes_age, 0, gamma, 1.0, capacity)
-        state, rate, last = DIVERGED, kept.rate, 0.0
-        share = 2.0 / (1.0 + gamma / kept.gamma)
-        for turn in range(ITERATIONS if sound else 0):
-            if turn > 0:
-                put_rates(chemistry, zone, vectors, setting)
-                if SELF_HEATING:
-                    energy, _ = energy_of_zone(zone, y)
+        state, rate, last, energy, share = DIVERGED, kept.rate, 0.0, 0.0, 1.0
+        for turn in range(ITERATIONS):
+            put_rates(chemistry, zone, vectors, setting)
+            if SELF_HEATING:
+                energy, _ = energy_of_zone(zone, y)
+            if turn == 0:
+                if fresh:
+                    capacity = renew_slopes(chemistry, zone, vectors, setting)
+                    kept = Kept(0, kept.factors_age, kept.gamma, rate, capacity)
+                if fresh or kept.factors_age >= AGE or abs(gamma / kept.gamma - 1.0) > CHANGED:
+                    rate = 1.0
+                    kept = Kept(kept.slopes_age, 0, gamma, rate, kept.capacity)
+                    if not renew_factors(chemistry, vectors, gamma):
+                        break
+                share = 2.0 / (1.0 + gamma / kept.gamma)
             for i in range(species):
                 b[i] = gamma * vectors.change[i] - history[1, i] / vectors.l[1] - correction[i]
                 b[i] /= kept.gamma
             if SELF_HEATING:
-                b[species] = (setting.energy - energy) / (capacity * kept.gamma)
+                b[species] = (setting.energy - energy) / (kept.capacity * kept.gamma)
             solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
             for i in range(y.size):
                 b[i] *= share

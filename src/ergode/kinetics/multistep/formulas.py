@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import no_refcount
+from ergode.core.compiler.language import no_refcount, noinline_cpu
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.kernel_options import (
@@ -86,6 +86,7 @@ def error_of(vectors, constant, species):
     return math.sqrt(total / vectors.y.size)
 
 
+@noinline_cpu
 def begin(chemistry, zone, vectors, setting, span):
     """Begin with order 1 at `vectors.y`; returns the first step."""
     for i in range(vectors.y.size):
@@ -98,6 +99,7 @@ def begin(chemistry, zone, vectors, setting, span):
     return h
 
 
+@noinline_cpu
 def put_temperature(chemistry, zone, setting, amounts, species):
     """Put the temperature that the energy sets, near the one that is there."""
     hot = amounts[species]
@@ -106,6 +108,7 @@ def put_temperature(chemistry, zone, setting, amounts, species):
     amounts[species] = hot + (setting.energy - energy) / capacity
 
 
+@noinline_cpu
 def next_order(vectors, constants, error, order, waiting, ratio, h):
     """The order of the next step, and its length over that of this step.
 
@@ -133,9 +136,10 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
     return order, most
 
 
+@noinline_cpu
 def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
     """Write amounts at the times of the result within a step; returns the next place in `grid`."""
-    species = zone.logarithm.size
+    species = zone.matter.shape[1]
     while place < grid.size and grid[place] - grid[0] <= now:
         s = ((grid[place] - grid[0]) - now) / h
         for i in range(out.shape[1]):
@@ -152,6 +156,7 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
     return place, defect
 
 
+@noinline_cpu
 def fastest_heating(history, order, i, h, end, steepest, peak):
     """Update the steepest slope of the temperature, and its time, after a step that ended at `end`."""
     for eighth in range(9):
@@ -180,7 +185,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     the zone heats itself, the time when its temperature rose fastest.
     """
     history, y, past, l = vectors.history, vectors.y, vectors.past, vectors.l
-    species, count = zone.logarithm.size, vectors.y.size
+    species, count = zone.matter.shape[1], vectors.y.size
     absolute = chemistry.absolute
     if OWN_TOLERANCES:
         absolute = conditions.tolerances[:count]
@@ -203,14 +208,16 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     setting = Setting(conditions.factors, conditions.density[0], hot, energy)
     whole = grid[grid.size - 1] - grid[0]
     put_weights(absolute, rtol, history, vectors.weight)
-    h = begin(chemistry, zone, vectors, setting, whole)
+    h, restarts = whole, True
     kept = Kept(NOTHING_KEPT, NOTHING_KEPT, 1.0, 1.0, 1.0)
     order, waiting, most = 1, 2, FIRST_GROWTH
     now, place, taken, repeated, defect = 0.0, 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
-    ratio, failures, anew, broken = 0.0, 0, False, False
-    put_weights(absolute, rtol, history, vectors.weight)
+    ratio, failures, anew, broken = 0.0, 0, True, False
     while place < grid.size:
+        if restarts:
+            h = begin(chemistry, zone, vectors, setting, h)
+            order, waiting, failures, restarts = 1, 2, 0, False
         if taken + repeated >= max_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
         if not (h > max(SHORTEST * now, VANISHED)) or not h < math.inf:
@@ -239,9 +246,8 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 # The past says nothing of the future: begin again, without amounts below zero.
                 for i in range(count):
                     y[i] = max(history[0, i], 0.0)
-                short = 0.1 * h
-                order, waiting, failures, anew = 1, 2, 0, True
-                h = begin(chemistry, zone, vectors, setting, short)
+                h *= 0.1
+                anew, restarts = True, True
                 continue
             h *= factor
             rescale(history, order, factor)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ergode.core.compiler.language import noinline_cpu
 from ergode.kinetics.tables import NONNEGATIVE
 
 MOST = 5
@@ -36,6 +37,7 @@ class Constants(NamedTuple):
     ratio: float  # of the next order, over the previous correction
 
 
+@noinline_cpu
 def predict(history, order):
     """Move the history forward by a step."""
     for k in range(order):
@@ -45,6 +47,7 @@ def predict(history, order):
                 history[j, i] += history[j + 1, i]
 
 
+@noinline_cpu
 def retract(history, order):
     """Undo `predict`."""
     for k in range(order):
@@ -54,6 +57,7 @@ def retract(history, order):
                 history[j, i] -= history[j + 1, i]
 
 
+@noinline_cpu
 def rescale(history, order, factor):
     """Change the length of the next step."""
     scale = 1.0
@@ -63,6 +67,7 @@ def rescale(history, order, factor):
             history[j, i] *= scale
 
 
+@noinline_cpu
 def put_coefficients(l, past, order, h):
     """Put the coefficients l of a step of length h; `past` has the lengths of steps, from 1 on."""
     for j in range(l.size):
@@ -98,6 +103,7 @@ def put_coefficients(l, past, order, h):
     )
 
 
+@noinline_cpu
 def raise_order(history, l, past, order, h, correction):
     """Add a row to the history, and change the others to the polynomial of the higher order."""
     for j in range(l.size):
@@ -123,6 +129,7 @@ def raise_order(history, l, past, order, h, correction):
             history[j, i] += l[j] * last
 
 
+@noinline_cpu
 def lower_order(history, l, past, order, h):
     """Change the history to the polynomial of the lower order."""
     for j in range(l.size):

@@ -27,7 +27,7 @@ from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.third_bodies import PLAIN
-from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates, Thermodynamics
+from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates
 
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
 
@@ -35,32 +35,28 @@ _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
 class Laws(NamedTuple):
     """Coefficients at a temperature, and their third bodies."""
 
-    exponent: np.ndarray  # float64 [7, row_count]: distinct exponents, as `Rates.parameters`
-    row: np.ndarray  # uint32 [set_count]: row of `exponent` of each exponential
-    slot: np.ndarray  # uint32 [set_count]: slot of each exponential
+    exponent: np.ndarray  # float64 [7, row_count]: distinct ones of `Rates.parameters`
+    slot_count: int
+    place: np.ndarray  # uint32 [2, set_count]: row of `exponent` of each term, and its slot
     prefactor: np.ndarray  # float64 [set_count]
     # Partners: the efficiency of most species of each set, and how that of others differs.
     usual: np.ndarray  # float64 [partner_set_count]
     other_start: np.ndarray  # uint32 [partner_set_count + 1]
     other_species: np.ndarray  # uint32
     other_more: np.ndarray  # float64
-    plain: np.ndarray  # uint32: reactions whose coefficient is multiplied by a concentration
-    plain_set: np.ndarray  # uint32: the partners of each
+    # uint32 [2, plain_count]: reactions whose coefficient is multiplied by a concentration, and the
+    # partners of each.
+    plain: np.ndarray
     rates: Rates  # all other laws that depend on partners
 
 
 class Reactions(NamedTuple):
     """Pairs of reactions, and reactions without a reverse."""
 
-    # uint32 [reaction_count]: three activities each; the number of species where there is none.
-    # Larger numbers are powers. Reactions with a reverse come first.
-    first: np.ndarray
-    second: np.ndarray
-    third: np.ndarray
-    # uint32 [pair_count]: those of the products.
-    back_first: np.ndarray
-    back_second: np.ndarray
-    back_third: np.ndarray
+    # uint32 [3, reaction_count]: activities of the reactants; the number of species where there is
+    # none. Larger numbers are powers. Reactions with a reverse come first.
+    left: np.ndarray
+    right: np.ndarray  # uint32 [3, pair_count]: activities of the products
     coefficient: np.ndarray  # uint32 [reaction_count]: slot of the forward coefficient
     # By species: reactions that change it, and by how much.
     start: np.ndarray  # uint32 [species_count + 1]
@@ -78,15 +74,13 @@ class Slopes(NamedTuple):
     start: np.ndarray  # uint32 [entry_count + 1]: where the terms of each entry begin
     derivative: np.ndarray  # uint32 [term_count]
     change: np.ndarray  # float64 [term_count]: net change of the species of the row
-    row: np.ndarray  # uint32 [entry_count]: species
-    column: np.ndarray  # uint32 [entry_count]: species
-    place: np.ndarray  # uint32 [entry_count]: index among the entries of the factors
-    # Derivatives with respect to factors of powers: that of the power, and the factor.
-    power: np.ndarray  # uint32
-    factor: np.ndarray  # uint32
-    # uint32 [species_count]: places of the row and the column of the temperature.
-    heat_row: np.ndarray
-    heat_column: np.ndarray
+    # uint32 [2, entry_count]: species of the column, and index among the entries of the factors.
+    entry: np.ndarray
+    # uint32 [2, factor_count]: derivatives with respect to factors of powers: that with respect to
+    # the power, and the factor.
+    power: np.ndarray
+    # uint32 [2, species_count]: places of the row and of the column of the temperature.
+    heat: np.ndarray
 
 
 class Chemistry(NamedTuple):
@@ -96,7 +90,7 @@ class Chemistry(NamedTuple):
     reactions: Reactions
     slopes: Slopes
     plan: Elimination
-    thermo: Thermodynamics
+    polynomials: Any  # as in `Thermodynamics`
     shift: np.ndarray  # float64 [2, species_count]: A_i and B_i of ln q_i
     invariants: np.ndarray  # float64 [invariant_count, species_count]
     absolute: np.ndarray  # float64 [variable_count]: absolute tolerances
@@ -113,13 +107,12 @@ def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
         Whether the temperature is an unknown.
     """
     count = mechanism.structure.species_count
-    _, thermo = mechanism.used(heats)
     entries = _Entries(mechanism)
     reactions = entries.reactions()
     slopes, plan = _slopes_of(entries, reactions, count, heats)
     return Chemistry(
-        _laws_of(mechanism, heats), reactions, slopes, plan, thermo, _shift_of(mechanism),
-        mechanism.invariants, np.zeros(count + heats),
+        _laws_of(mechanism, heats), reactions, slopes, plan,
+        mechanism.thermo.polynomials, _shift_of(mechanism), mechanism.invariants, np.zeros(count + heats),
         entries.powers if entries.powers.power_count else (),
     )  # fmt: skip
 
@@ -177,8 +170,7 @@ class _Entries:
             for i, value in change.items():
                 rows[i].append((r, value))
         return Reactions(
-            *(one.copy() for one in left), *(one.copy() for one in right),
-            np.array(self.coefficient, np.uint32), _starts(rows),
+            left.copy(), right.copy(), np.array(self.coefficient, np.uint32), _starts(rows),
             np.array([r for row in rows for r, _ in row], np.uint32),
             np.array([v for row in rows for _, v in row], np.float64),
         )  # fmt: skip
@@ -188,11 +180,11 @@ def _slopes_of(
     entries: _Entries, reactions: Reactions, count: int, heats: bool
 ) -> tuple[Slopes, Elimination]:
     powers = entries.powers
-    whole = SLOTS * (reactions.first.size + entries.pair_count)
+    whole = SLOTS * (reactions.coefficient.size + entries.pair_count)
     power: list[int] = []
     factor: list[int] = []
     terms: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for side, base in ((entries.left, 0), (entries.right, SLOTS * reactions.first.size)):
+    for side, base in ((entries.left, 0), (entries.right, SLOTS * reactions.coefficient.size)):
         for r, slots in enumerate(side):
             for slot, j in enumerate(slots):
                 own = base + SLOTS * r + slot
@@ -221,12 +213,9 @@ def _slopes_of(
         _starts([terms[key] for key in keys]),
         np.array([one for one, _ in flat], np.uint32),
         np.array([value for _, value in flat], np.float64),
-        np.array([i for i, _ in keys], np.uint32),
-        np.array([j for _, j in keys], np.uint32),
-        np.array([places[key] for key in keys], np.uint32),
-        np.array(power, np.uint32), np.array(factor, np.uint32),
-        np.array([places[count, j] for j in along], np.uint32),
-        np.array([places[i, count] for i in along], np.uint32),
+        _pairs((key[1], places[key]) for key in keys),
+        _pairs(zip(power, factor, strict=True)),
+        _pairs((places[count, i], places[i, count]) for i in along),
     ), plan  # fmt: skip
 
 
@@ -239,13 +228,17 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     plain = np.flatnonzero(every.third_body_kind[: every.third_body_reaction.size] == PLAIN)
     if mechanism.has_third_bodies:
         rates = _without(rates, plain)
+    idle = ("parameters", "prefactor", "slot_start", "dependent_start", "dependent",
+            "dependent_slope", "efficiency", "reverse", "forward", "reverse_start",
+            "reverse_species", "reverse_change")  # fmt: skip
+    rates = rates._replace(**dict.fromkeys(idle, ()))
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
-        np.ascontiguousarray(exponent), row.ravel().astype(np.uint32), slot.astype(np.uint32),
-        every.prefactor, usual, _starts(others),
+        np.ascontiguousarray(exponent), every.slot_count, np.array([row.ravel(), slot], np.uint32), every.prefactor, usual, _starts(others),
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
-        every.third_body_reaction[plain], every.third_body_set[plain], rates,
+        np.array([every.third_body_reaction[plain], every.third_body_set[plain]], np.uint32),
+        rates,
     )  # fmt: skip
 
 
@@ -305,6 +298,10 @@ def _log_volumes(polynomials: np.ndarray, t: float) -> np.ndarray:
         entropy += a[8] - (a[1] + 0.5 * a[0] / t) / t
         found[i] = entropy - enthalpy
     return found
+
+
+def _pairs(items: Iterable[tuple[int, int]]) -> np.ndarray:
+    return np.array(list(items), np.uint32).reshape(-1, 2).T.copy()
 
 
 def _starts(parts: Sequence[Iterable[Any]]) -> np.ndarray:
