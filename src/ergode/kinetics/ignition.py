@@ -17,6 +17,7 @@ from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
+from ergode.kinetics.methods import MethodName
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
@@ -58,6 +59,7 @@ def ignition_delay(
     duration: float = 1.0,
     heating: _Heating = "constant-volume",
     criterion: str | float = "temperature",
+    method: MethodName = "auto",
     rtol: float = 1e-5,
     device: str | devices.Device = "auto",
     progress: bool = False,
@@ -86,7 +88,7 @@ def ignition_delay(
         species, such as ``"OH"`` or ``"CH*"``, when its concentration is largest; or a rise of the
         temperature [K], when it is reached. All but the first repeat the integration to
         find the time within 1e-4.
-    rtol, device, progress
+    method, rtol, device, progress
         As for `integrate`.
 
     Returns
@@ -129,7 +131,7 @@ def ignition_delay(
     for name, amount in oxidizer.items():
         initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
     _check_criterion(network, criterion, heating)
-    options: dict[str, Any] = {"heating": heating, "rtol": rtol, "device": device}
+    options: dict[str, Any] = {"heating": heating, "method": method, "rtol": rtol, "device": device}
     found = integrate(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
         pressure=dense, progress=progress, **options,

@@ -138,6 +138,8 @@ def integrate(
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
           digits
+        - ``"bdf"``: backward differentiation formulas of order 1 to 5, which follow `rtol`; for
+          chemistry on a CPU, and accurate solutions
         - ``"asymptotic"``: explicit, with the asymptotic formula for stiff species; for comparison
           with published codes
         - ``"quasi-steady-state"``: explicit, by relaxation of every species towards its steady
@@ -224,6 +226,7 @@ def integrate(
     References
     ----------
     E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7;
+    G. D. Byrne, A. C. Hindmarsh, ACM Trans. Math. Softw. 1, 71 (1975), for ``"bdf"``;
     M. Guidry et al., Comput. Sci. Disc. 6, 015001, 015002, 015003 (2013).
 
     Examples
@@ -291,7 +294,10 @@ def integrate(
             )  # fmt: skip
     scale = decided("scale of atol", scale_of(mechanism, zones))
     by_zone = decided("tolerances by zone", asked.by_zone)
-    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow, by_zone=by_zone))
+    chosen.refuse(chosen.why_unsupported(
+        mechanism, zones.heating, zones.flow, by_zone=by_zone,
+        timed=zones.history.times.size > 1,
+    ))  # fmt: skip
     tolerances = asked.filled(mechanism, scale)
     one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())
     if by_zone:
@@ -300,6 +306,7 @@ def integrate(
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
+    chosen.refuse(chosen.why_not_on(device))
     check_room(
         # Twice: as the output of kernels, and as the result.
         8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),

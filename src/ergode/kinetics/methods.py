@@ -7,6 +7,7 @@ from typing import Literal
 
 from ergode.core import methods
 from ergode.core.arguments import choice
+from ergode.core.devices import Device
 from ergode.core.math.rosenbrock import RODAS4, ROSENBROCK23
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
@@ -29,19 +30,29 @@ _PUBLISHED = "comparison with published codes"
 class Method(methods.Method):
     """One method of integration."""
 
-    runner: Runner  # integrates zones on the CPU and on CUDA devices: every method runs on both
+    runner: Runner  # integrates zones on the CPU and on CUDA devices
     # Whether the method is implicit: it follows `rtol` on stiff networks, and can heat zones.
     implicit: bool = False
     needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
+    # Whether the method keeps a history of steps: for closed zones of constant conditions, on CPUs.
+    multistep: bool = False
 
     def why_unsupported(
-        self, mechanism: Mechanism, heating: int, flow: int = CLOSED, *, by_zone: bool = False
+        self, mechanism: Mechanism, heating: int, flow: int = CLOSED, *, by_zone: bool = False,
+        timed: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own.
+        `by_zone` tells whether zones have tolerances of their own, and `timed` whether conditions
+        change over time.
         """
+        if self.multistep and mechanism.nuclear:
+            return "is for chemistry, and the network has nuclei; use 'rodas4'"
+        if self.multistep and timed:
+            return "cannot follow conditions that change over time; use 'rodas4'"
+        if self.multistep and flow != CLOSED:
+            return "cannot integrate a reactor with flow; use 'rodas4'"
         if by_zone and not self.implicit:
             return "has no tolerances by zone; give rtol and atol for all zones, or use 'rodas4'"
         if flow != CLOSED and not self.implicit:
@@ -55,6 +66,12 @@ class Method(methods.Method):
             return "cannot integrate coefficients that depend on sunlight; use 'rodas4'"
         if heating != FIXED and not self.implicit:
             return "cannot integrate the temperature; use 'rodas4'"
+        return None
+
+    def why_not_on(self, device: Device) -> str | None:
+        """Why zones cannot be integrated on this device; None if they can."""
+        if self.multistep and device.is_cuda:
+            return f"runs on CPUs, and the device is '{device.name}'; use device='cpu', or 'rodas4'"
         return None
 
     def why_uncontrolled(self, mechanism: Mechanism) -> str | None:
@@ -80,8 +97,8 @@ METHODS = {
         ),
         Method(
             "bdf", "backward differentiation formulas of order 1 to 5, which follow `rtol`",
-            "mechanisms of molecules on a CPU, and accurate solutions", MultistepRunner(),
-            implicit=True, max_steps=100_000,
+            "chemistry on a CPU, and accurate solutions", MultistepRunner(),
+            implicit=True, max_steps=100_000, multistep=True,
         ),
         Method(
             "asymptotic", "explicit, with the asymptotic formula for stiff species", _PUBLISHED,
