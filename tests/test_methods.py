@@ -105,7 +105,7 @@ CALLED = {
         "device": {"cdua": "cuda"},
     },
     "kinetics": {
-        "method": {"BDF": "rodas4", "Radau": "rodas4", "QSSA": "quasi-steady-state"},
+        "method": {"BDF": "bdf", "Radau": "rodas4", "QSSA": "quasi-steady-state"},
         "heating": {"isochoric": "constant-volume", "constant_pressure": "constant-pressure"},
         "screening": {"Chugunov": "chugunov"}, "equation_of_state": {"timmes": "helmholtz"},
     },

@@ -67,7 +67,7 @@ def final(net, stop, initial, **options):
     return result["concentration"].values[0, -1]
 
 
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", "bdf"])
 def test_robertson(method):
     found = final(ROBERTSON, 40.0, {"A": 1.0}, rtol=1e-7, atol=1e-12, method=method)
     np.testing.assert_allclose(found, [0.715827069, 9.18553476e-6, 0.284163746], rtol=2e-6)

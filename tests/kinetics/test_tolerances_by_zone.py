@@ -34,7 +34,7 @@ def own(asked, zone):
     return {"rtol": float(np.broadcast_to(rtol, 3)[zone]), "atol": atol}
 
 
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", "bdf"])
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 def test_every_zone_is_a_call_of_its_own(asked, method):
     options = {"times": TIMES, "method": method, "device": "cpu"}

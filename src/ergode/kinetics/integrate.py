@@ -19,7 +19,7 @@ from ergode.core.whole import decided
 from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
-from ergode.kinetics.methods import Method, MethodName, choose
+from ergode.kinetics.methods import Method, MethodName, choose, suited
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.outputs import dataset_of
 from ergode.kinetics.physics.equation_of_state import (
@@ -130,10 +130,11 @@ def integrate(
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : str
-        ``"auto"`` is ``"rodas4"``. The explicit methods are algebraically stabilised. They are much
-        slower and less accurate than the implicit ones. A second run, by ``"rodas4"`` at a tenth
-        of the tolerance, estimates their error (``error_estimate``). ``"asymptotic"`` does not use
-        `rtol`.
+        ``"auto"`` is ``"bdf"`` for molecules on a CPU, in closed zones whose conditions are
+        constant or follow from `heating`, and ``"rodas4"`` otherwise. The explicit methods are
+        algebraically stabilised. They are much slower and less accurate than the implicit ones. A
+        second run, by ``"rodas4"`` at a tenth of the tolerance, estimates their error
+        (``error_estimate``). ``"asymptotic"`` does not use `rtol`.
 
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
@@ -294,6 +295,10 @@ def integrate(
             )  # fmt: skip
     scale = decided("scale of atol", scale_of(mechanism, zones))
     by_zone = decided("tolerances by zone", asked.by_zone)
+    device = devices.resolve(device)
+    if method == "auto":
+        suits, reason = suited(mechanism, zones, device)
+        chosen, _ = choose(decided("method", suits.name))
     chosen.refuse(chosen.why_unsupported(
         mechanism, zones.heating, zones.flow, by_zone=by_zone,
         timed=zones.history.times.size > 1,
@@ -305,7 +310,6 @@ def integrate(
         one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
-    device = devices.resolve(device)
     chosen.refuse(chosen.why_not_on(device))
     check_room(
         # Twice: as the output of kernels, and as the result.

@@ -9,6 +9,7 @@ from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.core.devices import Device
 from ergode.core.math.rosenbrock import RODAS4, ROSENBROCK23
+from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
 from ergode.kinetics.implicit.runner import ImplicitRunner
@@ -18,8 +19,8 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CLOSED, FIXED
 
 MethodName = Literal[
-    "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state", "partial-equilibrium",
-    "partial-equilibrium-quasi-steady-state",
+    "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
+    "partial-equilibrium", "partial-equilibrium-quasi-steady-state",
 ]  # fmt: skip
 
 _LARGEST_COUNT = 2**31 - 1
@@ -39,7 +40,12 @@ class Method(methods.Method):
     multistep: bool = False
 
     def why_unsupported(
-        self, mechanism: Mechanism, heating: int, flow: int = CLOSED, *, by_zone: bool = False,
+        self,
+        mechanism: Mechanism,
+        heating: int,
+        flow: int = CLOSED,
+        *,
+        by_zone: bool = False,
         timed: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
@@ -123,10 +129,12 @@ METHODS = {
 }  # fmt: skip
 AUTO = "rodas4"
 _AUTO_REASON = "implicit, of order 4: the fewest steps on stiff networks"
+_CHEMISTRY = "bdf"
+_CHEMISTRY_REASON = "molecules on a CPU: one Jacobian serves many steps"
 
 
 def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
-    """The method of this name, and why it was chosen.
+    """The method of this name, and why it was chosen; `suited` chooses for ``"auto"``.
 
     Parameters
     ----------
@@ -143,3 +151,13 @@ def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
     if name == "auto":
         return METHODS[AUTO], _AUTO_REASON
     return METHODS[name], "asked for"
+
+
+def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, str]:
+    """The method that ``"auto"`` is for these zones, and why."""
+    one = METHODS[_CHEMISTRY]
+    timed = zones.history.times.size > 1
+    refused = one.why_unsupported(mechanism, zones.heating, zones.flow, timed=timed)
+    if mechanism.molecular and not (refused or one.why_not_on(device)):
+        return one, _CHEMISTRY_REASON
+    return choose("auto")

@@ -150,7 +150,8 @@ def test_every_law_is_that_of_the_rosenbrock_method():
     ]
     network = ergode.ReactionNetwork(species, reactions)
     given = {
-        "times": [0.0, 1e-6, 1e-5, 1e-3], "initial": {"H2": 2, "O2": 1, "Ar": 4, "H": 0.5, "O": 0.2},
+        "times": [0.0, 1e-6, 1e-5, 1e-3],
+        "initial": {"H2": 2, "O2": 1, "Ar": 4, "H": 0.5, "O": 0.2},
         "temperature": [1300.0, 1480.0], "pressure": [1e6, 4e6], "device": CPU,
     }  # fmt: skip
     for heating in ("constant-pressure", None):

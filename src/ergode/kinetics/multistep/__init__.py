@@ -1,1 +1,1 @@
-"""Backward differentiation formulas (BDF) for reaction mechanisms: many steps, few factorisations."""
+"""Backward differentiation formulas for chemistry: many steps, few factorisations."""

@@ -36,6 +36,16 @@ _WARMER = 1e-7
 """Relative increment of the temperature in finite differences."""
 
 
+class Setting(NamedTuple):
+    """What a zone has during a step."""
+
+    factors: np.ndarray  # prefactors in a sweep
+    given: float  # density, or pressure
+    sunlight: float
+    start: float  # temperature at the start of the step
+    energy: float  # energy that the zone keeps
+
+
 class Zone(NamedTuple):
     """Workspace of a zone's rates."""
 
@@ -116,15 +126,13 @@ def put_matter(chemistry, zone, start, temperature):
             zone.matter[1, i] = gas * (rest + a[9, i] * inverse - work)
         if REVERSIBLE:
             entropy = a[2, i] * logarithm + a[8, i] - (a[1, i] + 0.5 * a[0, i] * inverse) * inverse
-            entropy += t * (
-                a[3, i] + t * (a[4, i] / 2.0 + t * (a[5, i] / 3.0 + t * a[6, i] / 4.0))
-            )
+            entropy += t * (a[3, i] + t * (a[4, i] / 2.0 + t * (a[5, i] / 3.0 + t * a[6, i] / 4.0)))
             zone.matter[0, i] = unit + entropy - rest - a[7, i] * inverse
 
 
 @noinline_cpu
-def put_heat(chemistry, zone, factors, start, temperature, sunlight):
-    """Put all that depends on the temperature alone; `factors` are prefactors in a sweep."""
+def put_heat(chemistry, zone, setting, temperature):
+    """Put all that depends on the temperature alone."""
     laws, reactions = chemistry.laws, chemistry.reactions
     t9 = temperature * 1e-9
     logarithm = log(t9)
@@ -137,12 +145,12 @@ def put_heat(chemistry, zone, factors, start, temperature, sunlight):
     for slot in range(zone.slots.shape[1]):
         zone.slots[0, slot] = 0.0
     for s in range(laws.place.shape[1]):
-        factor = factors[s] if SWEPT else laws.prefactor[s]
+        factor = setting.factors[s] if SWEPT else laws.prefactor[s]
         zone.slots[0, laws.place[1, s]] += factor * found[laws.place[0, s]]
-    if SUNLIT:
-        add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
+    if SUNLIT and not THIRD_BODIES:
+        add_sunlight(laws.rates, setting.sunlight, zone.slots[0], 0, 1)
     if MOLECULES:
-        put_matter(chemistry, zone, start, temperature)
+        put_matter(chemistry, zone, setting.start, temperature)
     if REVERSIBLE:
         species = zone.matter.shape[1]
         q, left = zone.activity, reactions.left
@@ -160,8 +168,8 @@ def put_heat(chemistry, zone, factors, start, temperature, sunlight):
 
 
 @noinline_cpu
-def put_partners(chemistry, zone, temperature, density, y):
-    """Multiply coefficients by what depends on collision partners."""
+def put_partners(chemistry, zone, temperature, density, y, sunlight):
+    """Multiply coefficients by what depends on collision partners, and by the sunlight."""
     laws = chemistry.laws
     if not SELF_HEATING:
         for slot in range(zone.slots.shape[1]):
@@ -186,6 +194,8 @@ def put_partners(chemistry, zone, temperature, density, y):
         laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
         zone.slopes, 0, 1,
     )  # fmt: skip
+    if SUNLIT:
+        add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
 
 
 @noinline_cpu
@@ -229,17 +239,16 @@ def density_at(zone, given, temperature, y):
     return given / (GAS_CONSTANT * temperature * total)
 
 
-def change_of(chemistry, zone, factors, given, start, temperature, y, change):
+def change_of(chemistry, zone, setting, temperature, y, change):
     """Compute dy/dt of all species; returns dT/dt.
 
-    `given` is the density or the pressure. A zone that heats itself is evaluated at the
-    temperature, its step having begun at the temperature `start`.
+    The temperature is that of the zone; it matters only where the zone heats itself.
     """
-    density = density_at(zone, given, temperature, y)
+    density = density_at(zone, setting.given, temperature, y)
     if SELF_HEATING:
-        put_heat(chemistry, zone, factors, start, temperature, 1.0)
+        put_heat(chemistry, zone, setting, temperature)
     if THIRD_BODIES:
-        put_partners(chemistry, zone, temperature, density, y)
+        put_partners(chemistry, zone, temperature, density, y, setting.sunlight)
     put_change(chemistry, zone, density, y, change)
     rise = 0.0
     if SELF_HEATING:
@@ -291,9 +300,7 @@ def put_jacobian(chemistry, zone, values):
         values[entry] = total * z[1, slopes.entry[0, entry]]
 
 
-def put_temperature_slopes(
-    chemistry, zone, factors, given, start, temperature, y, change, row, column
-):
+def put_temperature_slopes(chemistry, zone, setting, temperature, y, change, row, column):
     """Compute the energies over the heat capacity, and d(dy/dt)/dT.
 
     `change` is dy/dt at the temperature. The workspace is left at another temperature.
@@ -303,7 +310,7 @@ def put_temperature_slopes(
     for i in range(species):
         row[i] = zone.matter[1, i] / capacity
     more = _WARMER * temperature
-    change_of(chemistry, zone, factors, given, start, temperature + more, y, column)
+    change_of(chemistry, zone, setting, temperature + more, y, column)
     for i in range(species):
         column[i] = (column[i] - change[i]) / more
     return capacity

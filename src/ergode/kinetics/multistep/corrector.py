@@ -57,7 +57,7 @@ class Vectors(NamedTuple):
     column: np.ndarray
     matrix: np.ndarray  # factors
     scratch: np.ndarray  # [variable_count]
-    l: np.ndarray  # [MOST + 2]: coefficients of a step
+    gain: np.ndarray  # [MOST + 2]: coefficients of a step
     past: np.ndarray  # [MOST + 2]: lengths of past steps
     gram: np.ndarray  # workspace of the projection
 
@@ -70,15 +70,6 @@ class Kept(NamedTuple):
     gamma: float  # of the factors
     rate: float  # estimate of the rate of convergence
     capacity: float  # heat capacity at the Jacobian
-
-
-class Setting(NamedTuple):
-    """What a zone has during a step."""
-
-    factors: np.ndarray  # prefactors in a sweep
-    given: float  # density, or pressure
-    start: float  # temperature at the start of the step
-    energy: float  # energy that the zone keeps
 
 
 NOTHING_KEPT = 1_000_000
@@ -109,9 +100,7 @@ def put_rates(chemistry, zone, vectors, setting):
     """Compute dy/dt at `vectors.y`."""
     y, species = vectors.y, zone.matter.shape[1]
     hot = y[species] if SELF_HEATING else setting.start
-    rise = change_of(
-        chemistry, zone, setting.factors, setting.given, setting.start, hot, y, vectors.change
-    )
+    rise = change_of(chemistry, zone, setting, hot, y, vectors.change)
     if SELF_HEATING:
         vectors.change[species] = rise
 
@@ -122,8 +111,8 @@ def renew_slopes(chemistry, zone, vectors, setting):
     capacity = 1.0
     if SELF_HEATING:
         capacity = put_temperature_slopes(
-            chemistry, zone, setting.factors, setting.given, setting.start,
-            vectors.y[zone.matter.shape[1]], vectors.y, vectors.change, vectors.row, vectors.column,
+            chemistry, zone, setting, vectors.y[zone.matter.shape[1]], vectors.y, vectors.change,
+            vectors.row, vectors.column,
         )  # fmt: skip
     return capacity
 
@@ -152,7 +141,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     """
     y, history, correction, b = vectors.y, vectors.history, vectors.correction, vectors.trial
     species = zone.matter.shape[1]
-    gamma = h / vectors.l[1]
+    gamma = h / vectors.gain[1]
     again = anew
     while True:
         for i in range(y.size):
@@ -175,7 +164,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                         break
                 share = 2.0 / (1.0 + gamma / kept.gamma)
             for i in range(species):
-                b[i] = gamma * vectors.change[i] - history[1, i] / vectors.l[1] - correction[i]
+                b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
                 b[i] /= kept.gamma
             if SELF_HEATING:
                 b[species] = (setting.energy - energy) / (kept.capacity * kept.gamma)

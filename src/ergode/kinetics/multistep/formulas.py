@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ergode.core.compiler.language import no_refcount, noinline_cpu
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of
@@ -21,14 +19,19 @@ from ergode.kinetics.kernel_options import (
     SELF_HEATING,
     SUNLIT,
 )
-from ergode.kinetics.multistep.activities import energy_of_zone, put_heat, put_matter, zone_of
+from ergode.kinetics.multistep.activities import (
+    Setting,
+    energy_of_zone,
+    put_heat,
+    put_matter,
+    zone_of,
+)
 from ergode.kinetics.multistep.corrector import (
     BROKEN,
     CONVERGED,
     NOTHING_KEPT,
     SHARE,
     Kept,
-    Setting,
     correct,
     norm,
     put_rates,
@@ -158,7 +161,7 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
 
 @noinline_cpu
 def fastest_heating(history, order, i, h, end, steepest, peak):
-    """Update the steepest slope of the temperature, and its time, after a step that ended at `end`."""
+    """Update the steepest slope of the temperature, and its time, by a step up to `end`."""
     for eighth in range(9):
         s = 0.125 * eighth - 1.0
         first, _, _ = slopes_at(history, order, i, s)
@@ -184,7 +187,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     Returns the status, steps taken, steps repeated, the largest defect that was corrected and, if
     the zone heats itself, the time when its temperature rose fastest.
     """
-    history, y, past, l = vectors.history, vectors.y, vectors.past, vectors.l
+    history, y, past, gain = vectors.history, vectors.y, vectors.past, vectors.gain
     species, count = zone.matter.shape[1], vectors.y.size
     absolute = chemistry.absolute
     if OWN_TOLERANCES:
@@ -201,11 +204,11 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         hot = out[0, species]
     zone.between[0], zone.between[1] = math.inf, -math.inf
     light = conditions.sunlight[0] if SUNLIT else 1.0
-    put_heat(chemistry, zone, conditions.factors, hot, hot, light)
-    energy = 0.0
+    setting = Setting(conditions.factors, conditions.density[0], light, hot, 0.0)
+    put_heat(chemistry, zone, setting, hot)
     if SELF_HEATING:
         energy, _ = energy_of_zone(zone, y)
-    setting = Setting(conditions.factors, conditions.density[0], hot, energy)
+        setting = Setting(setting.factors, setting.given, light, hot, energy)
     whole = grid[grid.size - 1] - grid[0]
     put_weights(absolute, rtol, history, vectors.weight)
     h, restarts = whole, True
@@ -224,7 +227,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             status = NOT_FINITE if broken or not h < math.inf else STEP_TOO_SMALL
             return status, taken, repeated, defect, peak
         predict(history, order)
-        constants = put_coefficients(l, past, order, h)
+        constants = put_coefficients(gain, past, order, h)
         state, kept = correct(
             chemistry, zone, vectors, setting, h, SHARE / constants.own, kept, anew
         )
@@ -265,7 +268,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         now += h
         for j in range(order + 1):
             for i in range(count):
-                history[j, i] += l[j] * vectors.correction[i]
+                history[j, i] += gain[j] * vectors.correction[i]
         if SELF_HEATING:
             steepest, peak = fastest_heating(
                 history, order, species, h, grid[0] + now, steepest, peak
@@ -281,10 +284,8 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 zone.between[0], zone.between[1] = math.inf, -math.inf
                 put_matter(chemistry, zone, hot, hot)
                 energy, _ = energy_of_zone(zone, y)
-            setting = Setting(setting.factors, setting.given, hot, energy)
-        kept = Kept(
-            kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity
-        )
+            setting = Setting(setting.factors, setting.given, light, hot, energy)
+        kept = Kept(kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity)
         waiting -= 1
         if waiting == 1 and order < MOST:
             for i in range(count):
@@ -302,9 +303,9 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         factor = min(factor, most)
         most = GROWTH
         if chosen > order:
-            raise_order(history, l, past, order, h, vectors.correction)
+            raise_order(history, gain, past, order, h, vectors.correction)
         elif chosen < order:
-            lower_order(history, l, past, order, h)
+            lower_order(history, gain, past, order, h)
         if chosen != order or factor != 1.0:
             order = chosen
             waiting = order + 1

@@ -68,11 +68,11 @@ def rescale(history, order, factor):
 
 
 @noinline_cpu
-def put_coefficients(l, past, order, h):
-    """Put the coefficients l of a step of length h; `past` has the lengths of steps, from 1 on."""
-    for j in range(l.size):
-        l[j] = 0.0
-    l[0], l[1] = 1.0, 1.0
+def put_coefficients(gain, past, order, h):
+    """Put the coefficients l_j of a step of length h; `past` has past lengths, from 1 on."""
+    for j in range(gain.size):
+        gain[j] = 0.0
+    gain[0], gain[1] = 1.0, 1.0
     star, last = 1.0, 1.0  # 1 / xi_* and 1 / xi_q
     leading, fitted = -1.0, -1.0
     since = h
@@ -81,34 +81,32 @@ def put_coefficients(l, past, order, h):
             since += past[j - 1]
             leading -= 1.0 / j
             for back in range(j):
-                l[j - back] += l[j - back - 1] * (h / since)
+                gain[j - back] += gain[j - back - 1] * (h / since)
         leading -= 1.0 / order
-        star = -l[1] - leading
+        star = -gain[1] - leading
         since += past[order - 1]
         last = h / since
-        fitted = -l[1] - last
+        fitted = -gain[1] - last
         for back in range(order):
-            l[order - back] += l[order - back - 1] * star
+            gain[order - back] += gain[order - back - 1] * star
     a = 1.0 - fitted + leading
     b = 1.0 + order * a
     lower = 1.0
     if order > 1:
         c = leading + 1.0 / order
-        lower = abs(star / l[order] * (1.0 - (fitted + last) + c) / c)
+        lower = abs(star / gain[order] * (1.0 - (fitted + last) + c) / c)
     further = h / (since + past[order])
     d = leading - 1.0 / (order + 1)
     higher = abs((1.0 - (fitted - further) + d) / b / (further * (order + 2) * d))
-    return Constants(
-        abs(a / (leading * b)), lower, higher, abs(b * star / (l[order] * last))
-    )
+    return Constants(abs(a / (leading * b)), lower, higher, abs(b * star / (gain[order] * last)))
 
 
 @noinline_cpu
-def raise_order(history, l, past, order, h, correction):
+def raise_order(history, gain, past, order, h, correction):
     """Add a row to the history, and change the others to the polynomial of the higher order."""
-    for j in range(l.size):
-        l[j] = 0.0
-    l[2] = 1.0
+    for j in range(gain.size):
+        gain[j] = 0.0
+    gain[2] = 1.0
     total, product, before, leading = 1.0, 1.0, 1.0, -1.0
     since = h
     for j in range(1, order):
@@ -119,31 +117,31 @@ def raise_order(history, l, past, order, h, correction):
         total += 1.0 / xi
         for back in range(j + 1):
             i = j + 2 - back
-            l[i] = l[i] * before + l[i - 1]
+            gain[i] = gain[i] * before + gain[i - 1]
         before = xi
     scale = (-leading - total) / product
     for i in range(history.shape[1]):
         last = scale * correction[i]
         history[order + 1, i] = last
         for j in range(2, order + 1):
-            history[j, i] += l[j] * last
+            history[j, i] += gain[j] * last
 
 
 @noinline_cpu
-def lower_order(history, l, past, order, h):
+def lower_order(history, gain, past, order, h):
     """Change the history to the polynomial of the lower order."""
-    for j in range(l.size):
-        l[j] = 0.0
-    l[2] = 1.0
+    for j in range(gain.size):
+        gain[j] = 0.0
+    gain[2] = 1.0
     since = 0.0
     for j in range(1, order - 1):
         since += past[j]
         for back in range(j + 1):
             i = j + 2 - back
-            l[i] = l[i] * (since / h) + l[i - 1]
+            gain[i] = gain[i] * (since / h) + gain[i - 1]
     for j in range(2, order):
         for i in range(history.shape[1]):
-            history[j, i] -= l[j] * history[order, i]
+            history[j, i] -= gain[j] * history[order, i]
 
 
 def value_at(history, order, i, s):

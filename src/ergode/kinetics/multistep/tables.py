@@ -3,14 +3,14 @@
 With the activity z_i = c_i / q_i of a species, where c_i is its concentration and q_i its partition
 function per volume, a reaction and its reverse by detailed balance have the net rate
 
-    r = K (prod of z over reactants - prod of z over products),    K = k_forward prod of q_reactants.
+    r = K (prod of z over reactants - prod of z over products),   K = k_forward prod of q_reactants.
 
 A reverse reaction then costs no exponential and no division, and its equilibrium is exact. Other
 reactions have the first product alone. Species without thermochemistry have q = 1.
 
 Reactions conserve some sums (atoms of elements). Any combination of these sums may be added to all
-ln q_i, for it cancels in r. The combination that fits -ln q_i best, of the form A_i + B_i / T, keeps
-the exponents of large molecules small.
+ln q_i, for it cancels in r. The combination that fits -ln q_i best, of the form A_i + B_i / T,
+keeps the exponents of large molecules small.
 
 The Jacobian has neither derivatives with respect to collision partners nor with respect to the
 density at constant pressure, which would fill it. Newton's method needs no exact Jacobian.
@@ -112,7 +112,8 @@ def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
     slopes, plan = _slopes_of(entries, reactions, count, heats)
     return Chemistry(
         _laws_of(mechanism, heats), reactions, slopes, plan,
-        mechanism.thermo.polynomials, _shift_of(mechanism), mechanism.invariants, np.zeros(count + heats),
+        mechanism.thermo.polynomials, _shift_of(mechanism), mechanism.invariants,
+        np.zeros(count + heats),
         entries.powers if entries.powers.power_count else (),
     )  # fmt: skip
 
@@ -234,7 +235,8 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     rates = rates._replace(**dict.fromkeys(idle, ()))
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
-        np.ascontiguousarray(exponent), every.slot_count, np.array([row.ravel(), slot], np.uint32), every.prefactor, usual, _starts(others),
+        np.ascontiguousarray(exponent), every.slot_count,
+        np.array([row.ravel(), slot], np.uint32), every.prefactor, usual, _starts(others),
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
         np.array([every.third_body_reaction[plain], every.third_body_set[plain]], np.uint32),
@@ -266,7 +268,8 @@ def _partners_of(efficiency: np.ndarray) -> tuple[np.ndarray, list[list[tuple[in
     for place, row in enumerate(efficiency):
         values, counts = np.unique(row, return_counts=True)
         usual[place] = values[counts.argmax()]
-        others.append([(int(i), row[i] - usual[place]) for i in np.flatnonzero(row != usual[place])])
+        different = np.flatnonzero(row != usual[place])
+        others.append([(int(i), row[i] - usual[place]) for i in different])
     return usual, others
 
 
@@ -308,4 +311,3 @@ def _starts(parts: Sequence[Iterable[Any]]) -> np.ndarray:
     """Offsets of consecutive parts of these lengths."""
     sizes = [len(part) for part in parts]  # type: ignore[arg-type]
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
-
