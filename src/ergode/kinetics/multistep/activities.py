@@ -130,18 +130,36 @@ def put_matter(chemistry, zone, start, temperature):
             zone.matter[0, i] = unit + entropy - rest - a[7, i] * inverse
 
 
+def term_at(k, t9):
+    """What a parameter of an exponent is multiplied by (see `physics.rates`)."""
+    if k == 0:
+        return 1.0
+    if k == 1:
+        return 1.0 / t9
+    if k == 4:
+        return t9
+    logarithm = log(t9)
+    if k == 6:
+        return logarithm
+    third = exp(logarithm / 3.0)
+    if k == 2:
+        return 1.0 / third
+    return third if k == 3 else t9 * third * third
+
+
 @noinline_cpu
 def put_heat(chemistry, zone, setting, temperature):
     """Put all that depends on the temperature alone."""
     laws, reactions = chemistry.laws, chemistry.reactions
-    t9 = temperature * 1e-9
-    logarithm = log(t9)
-    third = exp(logarithm / 3.0)
-    inverse, cube, fifth = 1.0 / t9, 1.0 / third, t9 * third * third
-    a, found = laws.exponent, zone.exponential
+    found = zone.exponential
     for row in range(found.size):
-        x = a[0, row] + a[1, row] * inverse + a[2, row] * cube + a[3, row] * third
-        found[row] = exp(x + a[4, row] * t9 + a[5, row] * fifth + a[6, row] * logarithm)
+        found[row] = 0.0
+    for k in range(laws.term.size):
+        value = term_at(laws.term[k], temperature * 1e-9)
+        for row in range(found.size):
+            found[row] += laws.exponent[k, row] * value
+    for row in range(found.size):
+        found[row] = exp(found[row])
     for slot in range(zone.slots.shape[1]):
         zone.slots[0, slot] = 0.0
     for s in range(laws.place.shape[1]):
@@ -157,7 +175,7 @@ def put_heat(chemistry, zone, setting, temperature):
         for i in range(species):
             q[0, i] = exp(zone.matter[0, i])
         for i in range(species):
-            q[1, i] = exp(-zone.matter[0, i])
+            q[1, i] = 1.0 / q[0, i]
         if POWERS:
             put_powers(chemistry.powers, q[0], species, 0, 1)
         for r in range(left.shape[1]):

@@ -35,7 +35,10 @@ _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
 class Laws(NamedTuple):
     """Coefficients at a temperature, and their third bodies."""
 
-    exponent: np.ndarray  # float64 [7, row_count]: distinct ones of `Rates.parameters`
+    # float64 [term_count, row_count]: distinct ones of `Rates.parameters`, without terms that are
+    # zero in all; uint32 [term_count]: which terms there are.
+    exponent: np.ndarray
+    term: np.ndarray
     slot_count: int
     place: np.ndarray  # uint32 [2, set_count]: row of `exponent` of each term, and its slot
     prefactor: np.ndarray  # float64 [set_count]
@@ -221,10 +224,13 @@ def _slopes_of(
 
 
 def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
-    rates, _ = mechanism.used(heats)
+    used, _ = mechanism.used(heats)
+    rates: Any = used
     every = mechanism.rates
     exponent, row = np.unique(every.parameters, axis=1, return_inverse=True)
-    slot = np.repeat(np.arange(every.slot_count), np.diff(every.slot_start.astype(np.int64)))
+    term = np.flatnonzero(exponent.any(axis=1))
+    starts = every.slot_start.astype(np.int64)
+    slot = np.repeat(np.arange(every.slot_count), starts[1:] - starts[:-1])
     usual, others = _partners_of(every.efficiency)
     plain = np.flatnonzero(every.third_body_kind[: every.third_body_reaction.size] == PLAIN)
     if mechanism.has_third_bodies:
@@ -235,7 +241,7 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     rates = rates._replace(**dict.fromkeys(idle, ()))
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
-        np.ascontiguousarray(exponent), every.slot_count,
+        np.ascontiguousarray(exponent[term]), term.astype(np.uint32), every.slot_count,
         np.array([row.ravel(), slot], np.uint32), every.prefactor, usual, _starts(others),
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
