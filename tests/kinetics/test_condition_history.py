@@ -63,7 +63,7 @@ def test_no_pulse_is_stepped_over(method, course):
     assert found == pytest.approx(expected, rel=ALLOWED.get(method, 1e-3))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name].multistep])
 @pytest.mark.parametrize("origin", [1.0, -64.0, 2.0**30])
 def test_the_origin_of_time_changes_nothing(method, origin):
     """To the last bit, where the shifted times are exact."""

@@ -65,7 +65,7 @@ def test_conditions(carbon, changes, words):
 
 
 def test_options(carbon):
-    assert "method 'bdf' is unknown" in refused(carbon, ergode.PlanError, method="bdf")
+    assert "method 'cvode' is unknown" in refused(carbon, ergode.PlanError, method="cvode")
     assert "rtol is 1e-15" in refused(carbon, ergode.PlanError, rtol=1e-15)
     assert "rtol is 0" in refused(carbon, ergode.PlanError, rtol=0)
     assert "max_steps is 0" in refused(carbon, ergode.PlanError, max_steps=0)

@@ -32,6 +32,7 @@ from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------
 
+_TINY, _TEN = 1e-300, 2.302585092994046
 _WARMER = 1e-7
 """Relative increment of the temperature in finite differences."""
 
@@ -54,6 +55,8 @@ class Zone(NamedTuple):
     slots: np.ndarray
     slopes: np.ndarray  # d ln k / d ln M, which is not used
     partners: np.ndarray  # [set_count]: concentrations of partners
+    # [3, falloff_count]: logarithm of the centre; reduced pressure; factor.
+    falloff: np.ndarray
     packed: np.ndarray  # [10, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
     # [3, species_count]: ln q; internal energy or enthalpy [erg/mol]; its derivative [erg/(mol K)].
@@ -76,6 +79,7 @@ def zone_of(chemistry):
     return Zone(
         np.empty(laws.exponent.shape[1]), np.empty((2, laws.slot_count)),
         np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), np.empty(laws.usual.size),
+        np.empty((3, laws.falloff.shape[1])),
         np.empty((10, species)), np.empty(2), np.zeros((3, species)), np.ones((3, width)),
         np.ones((3, whole)), np.empty(3 * (whole + pairs) + chemistry.slopes.power.shape[1]),
     )  # fmt: skip
@@ -147,7 +151,6 @@ def term_at(k, t9):
     return third if k == 3 else t9 * third * third
 
 
-@noinline_cpu
 def put_heat(chemistry, zone, setting, temperature):
     """Put all that depends on the temperature alone."""
     laws, reactions = chemistry.laws, chemistry.reactions
@@ -180,12 +183,37 @@ def put_heat(chemistry, zone, setting, temperature):
             put_powers(chemistry.powers, q[0], species, 0, 1)
         for r in range(left.shape[1]):
             zone.rate[0, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
+    if THIRD_BODIES:
+        put_centres(laws, zone, temperature)
     if THIRD_BODIES and not SELF_HEATING:
         for slot in range(zone.slots.shape[1]):
             zone.slots[1, slot] = zone.slots[0, slot]
 
 
-@noinline_cpu
+def put_centres(laws, zone, temperature):
+    """Put the decadic logarithms of the centres of falloff."""
+    found, troe, inverse = zone.falloff, laws.troe, 1.0 / temperature
+    for f in range(found.shape[1]):
+        a = troe[0, f]
+        centre = (1.0 - a) * exp(temperature * troe[1, f]) + a * exp(temperature * troe[2, f])
+        found[0, f] = log(max(centre + exp(troe[3, f] * inverse), _TINY)) / _TEN
+
+
+def put_falloff(laws, zone):
+    """Multiply high-pressure limits by P / (1 + P) F of Lindemann or Troe."""
+    found, falloff, slots = zone.falloff, laws.falloff, zone.slots
+    for f in range(found.shape[1]):
+        low = slots[0, falloff[1, f]] * zone.partners[falloff[2, f]]
+        found[1, f] = low / max(slots[0, falloff[0, f]], _TINY)
+    for f in range(found.shape[1]):
+        centre, reduced = found[0, f], found[1, f]
+        x = log(max(reduced, _TINY)) / _TEN - 0.4 - 0.67 * centre
+        ratio = x / (0.75 - 1.27 * centre - 0.14 * x)
+        found[2, f] = reduced / (1.0 + reduced) * exp(_TEN * centre / (1.0 + ratio * ratio))
+    for f in range(found.shape[1]):
+        slots[0, falloff[0, f]] *= found[2, f]
+
+
 def put_partners(chemistry, zone, temperature, density, y, sunlight):
     """Multiply coefficients by what depends on collision partners, and by the sunlight."""
     laws = chemistry.laws
@@ -206,6 +234,7 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
                 efficiency = zone.slots[0, rates.collider_slot[collider]]
                 amount += efficiency * y[rates.collider_species[collider]]
         zone.partners[kind] = density * amount
+    put_falloff(laws, zone)
     for count in range(laws.plain.shape[1]):
         zone.slots[0, laws.plain[0, count]] *= zone.partners[laws.plain[1, count]]
     third_bodies(
@@ -216,7 +245,6 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
         add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
 
 
-@noinline_cpu
 def put_change(chemistry, zone, density, y, change):
     """Compute dy/dt of all species, for the coefficients of the zone."""
     reactions, z, rate = chemistry.reactions, zone.activity, zone.rate
@@ -257,6 +285,7 @@ def density_at(zone, given, temperature, y):
     return given / (GAS_CONSTANT * temperature * total)
 
 
+@noinline_cpu
 def change_of(chemistry, zone, setting, temperature, y, change):
     """Compute dy/dt of all species; returns dT/dt.
 

@@ -95,7 +95,6 @@ def norm(vector, weight):
     return math.sqrt(total / vector.size)
 
 
-@noinline_cpu
 def put_rates(chemistry, zone, vectors, setting):
     """Compute dy/dt at `vectors.y`."""
     y, species = vectors.y, zone.matter.shape[1]
@@ -132,7 +131,6 @@ def renew_factors(chemistry, vectors, gamma):
     return factorize_shifted(chemistry.plan, matrix, per, vectors.scratch)
 
 
-@noinline_cpu
 def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     """Solve for a step of length h, whose prediction is in the history.
 

@@ -49,6 +49,7 @@ from ergode.kinetics.multistep.nordsieck import (
     value_at,
 )
 from ergode.kinetics.network.projection import conserved, project
+from ergode.kinetics.physics.rates import jump_of
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -109,6 +110,23 @@ def put_temperature(chemistry, zone, setting, amounts, species):
     put_matter(chemistry, zone, setting.start, hot)
     energy, capacity = energy_of_zone(zone, amounts)
     amounts[species] = hot + (setting.energy - energy) / capacity
+
+
+def jump_error(chemistry, zone, vectors, setting, order):
+    """What jumps of enthalpies within a step change of the heat of its reactions.
+
+    It is the change of the temperature over the allowed error. The step does not see it: its
+    energies are continuous. `vectors.y` is the end of the step, and the history its prediction.
+    """
+    start, species = setting.start, zone.matter.shape[1]
+    if start > zone.between[0] and start <= zone.between[1]:
+        return 0.0
+    y, heat = vectors.y, 0.0
+    for i in range(species):
+        jump = jump_of(chemistry, start, y[species], i)
+        heat += jump * (y[i] - value_at(vectors.history, order, i, -1.0))
+    _, capacity = energy_of_zone(zone, y)
+    return abs(heat) / capacity * vectors.weight[species]
 
 
 @noinline_cpu
@@ -235,6 +253,10 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         error = 2.0
         if state == CONVERGED:
             error = error_of(vectors, constants.own, species)
+        if SELF_HEATING and error <= 1.0:
+            put_temperature(chemistry, zone, setting, y, species)
+            vectors.correction[species] = y[species] - history[0, species]
+            error += jump_error(chemistry, zone, vectors, setting, order)
         if not error <= 1.0 or state != CONVERGED:
             retract(history, order)
             repeated += 1
@@ -257,9 +279,6 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             continue
         taken += 1
         failures = 0
-        if SELF_HEATING:
-            put_temperature(chemistry, zone, setting, y, species)
-            vectors.correction[species] = y[species] - history[0, species]
         for back in range(order - 1):
             past[order - back] = past[order - back - 1]
         if order == 1 and taken > 1:

@@ -26,9 +26,10 @@ import numpy as np
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.third_bodies import PLAIN
+from ergode.kinetics.physics.third_bodies import LINDEMANN, PLAIN, TROE
 from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates
 
+_TINY, _HUGE = 1e-300, 1e300
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
 
 
@@ -50,6 +51,10 @@ class Laws(NamedTuple):
     # uint32 [2, plain_count]: reactions whose coefficient is multiplied by a concentration, and the
     # partners of each.
     plain: np.ndarray
+    # Falloff of Lindemann and Troe: uint32 [3, falloff_count]: reaction, slot of the low limit, and
+    # partners; float64 [4, falloff_count]: a, -1 / T3, -1 / T1 and -T2 of Troe.
+    falloff: np.ndarray
+    troe: np.ndarray
     rates: Rates  # all other laws that depend on partners
 
 
@@ -232,9 +237,11 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     starts = every.slot_start.astype(np.int64)
     slot = np.repeat(np.arange(every.slot_count), starts[1:] - starts[:-1])
     usual, others = _partners_of(every.efficiency)
-    plain = np.flatnonzero(every.third_body_kind[: every.third_body_reaction.size] == PLAIN)
+    kind = every.third_body_kind[: every.third_body_reaction.size]
+    plain = np.flatnonzero(kind == PLAIN)
+    falloff = np.flatnonzero((kind == LINDEMANN) | (kind == TROE))
     if mechanism.has_third_bodies:
-        rates = _without(rates, plain)
+        rates = _without(rates, np.union1d(plain, falloff))
     idle = ("parameters", "prefactor", "slot_start", "dependent_start", "dependent",
             "dependent_slope", "efficiency", "reverse", "forward", "reverse_start",
             "reverse_species", "reverse_change")  # fmt: skip
@@ -246,17 +253,40 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
         np.array([every.third_body_reaction[plain], every.third_body_set[plain]], np.uint32),
+        np.array(
+            [
+                every.third_body_reaction[falloff],
+                every.third_body_low[falloff],
+                every.third_body_set[falloff],
+            ],
+            np.uint32,
+        ),
+        _troe_of(every, falloff),
         rates,
     )  # fmt: skip
 
 
-def _without(rates: Rates, plain: np.ndarray) -> Rates:
+def _troe_of(rates: Rates, laws: np.ndarray) -> np.ndarray:
+    """Parameters of Troe's formula; those of Lindemann make its factor 1."""
+    found = np.empty((4, laws.size))
+    for place, b in enumerate(laws):
+        numbers = rates.third_body_number[rates.third_body_start[b] : rates.third_body_start[b + 1]]
+        if numbers.size:
+            a, t3, t1, t2 = numbers
+            # A temperature of 0 stands for a term that vanishes.
+            found[:, place] = a, *(-1.0 / (t or _TINY) for t in (t3, t1)), -t2 if t2 else -_HUGE
+        else:
+            found[:, place] = 1.0, -1.0, -_TINY, -_HUGE
+    return found
+
+
+def _without(rates: Rates, laws: np.ndarray) -> Rates:
     """The tables without these laws of third bodies."""
     starts = rates.third_body_start.astype(np.int64)
-    kept = np.setdiff1d(np.arange(rates.third_body_kind.size), plain)
+    kept = np.setdiff1d(np.arange(rates.third_body_kind.size), laws)
     numbers = [rates.third_body_number[starts[b] : starts[b + 1]] for b in kept]
     return rates._replace(
-        third_body_reaction=np.delete(rates.third_body_reaction, plain),
+        third_body_reaction=np.delete(rates.third_body_reaction, laws),
         third_body_low=rates.third_body_low[kept],
         third_body_kind=rates.third_body_kind[kept],
         third_body_set=rates.third_body_set[kept],
@@ -264,7 +294,7 @@ def _without(rates: Rates, plain: np.ndarray) -> Rates:
         third_body_number=np.concatenate([np.zeros(0), *numbers]),
         mixture_start=rates.mixture_start
         if isinstance(rates.mixture_start, tuple)
-        else (rates.mixture_start - np.uint32(plain.size)),
+        else (rates.mixture_start - np.uint32(laws.size)),
     )
 
 
