@@ -1,4 +1,4 @@
-"""Fields that a grid cannot follow: not finite, growing without bound, or needing very many steps."""
+"""Fields that a grid cannot follow: not finite, without bound, or with very many steps."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ def where_undefined(lattice: Lattice, keys: np.ndarray, rates: np.ndarray) -> st
     `keys` [cell]; `rates` [row, cell] are all that were computed from the field and the noise.
     """
     bad = np.flatnonzero(~np.isfinite(rates).all(axis=0))
+    if not bad.size:
+        return ""
     return (
-        ""
-        if not bad.size
-        else (
-            f"the field or its noise is not a finite number in the cell at "
-            f"{_place(lattice, keys[bad[0]])}; keep the density away with region=, or change the field"
-        )
+        f"the field or its noise is not a finite number in the cell at "
+        f"{_place(lattice, keys[bad[0]])}; keep the density away with region=, or change the field"
     )
 
 
@@ -37,15 +35,13 @@ def where_boundless(lattice: Lattice, keys: np.ndarray, rates: np.ndarray, mass:
     size = np.abs(rates).max(axis=0)
     fastest = int(size.argmax())
     mean = float(size @ np.maximum(mass, 0.0) / max(mass.sum(), 1e-300))
+    if size[fastest] <= _BOUNDLESS * mean:
+        return ""
     return (
-        ""
-        if size[fastest] <= _BOUNDLESS * mean
-        else (
-            f"the field grows without bound: it moves {size[fastest]:.2g} cells a unit of time in the "
-            f"cell at {_place(lattice, keys[fastest])}, and {mean:.2g} on average, so that mass "
-            "reaches the end of the lattice whatever the widths; end earlier, or keep the density away "
-            "with region="
-        )
+        f"the field grows without bound: it moves {size[fastest]:.2g} cells a unit of time in the "
+        f"cell at {_place(lattice, keys[fastest])}, and {mean:.2g} on average, so that mass "
+        "reaches the end of the lattice whatever the widths; end earlier, or keep the density "
+        "away with region="
     )
 
 
@@ -54,13 +50,11 @@ def where_too_fast(lattice: Lattice, keys: np.ndarray, rates: np.ndarray, span: 
     size = np.abs(rates).max(axis=0)
     fastest = int(size.argmax())
     steps = float(size[fastest]) * span
+    if steps <= _STEPS_MOST:
+        return ""
     return (
-        ""
-        if steps <= _STEPS_MOST
-        else (
-            f"the field is nearly infinite in the cell at {_place(lattice, keys[fastest])}: the run "
-            f"would take {steps:.1g} steps; keep the density away with region=, or change the field"
-        )
+        f"the field is nearly infinite in the cell at {_place(lattice, keys[fastest])}: the run "
+        f"would take {steps:.1g} steps; keep the density away with region=, or change the field"
     )
 
 

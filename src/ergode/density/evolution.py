@@ -431,7 +431,8 @@ class Evolution:
         boundless = undefined or difficulty.where_boundless(*known, self.device.get(mass))
         self.end(
             chosen, Status.NOT_FINITE if undefined else Status.OUT_OF_LATTICE,
-            boundless or f"the density reaches the end of the lattice, {self.lattice.reach} cells from its "
+            boundless
+            or f"the density reaches the end of the lattice, {self.lattice.reach} cells from its "
             "centre; use larger widths",
         )  # fmt: skip
 

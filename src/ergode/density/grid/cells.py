@@ -371,9 +371,9 @@ def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
             _try_to_create(thread_rank, beside, e, cells, masses, fresh, frame)
 
 
-# A sweep along each dimension carries mass to a corner that is downwind along all of them. Mass waits
-# where that cell is missing. A face that moves less than this fraction of a cell in the longest step
-# carries little of it.
+# Sweeps along all dimensions carry mass to the corner that is downwind along each of them. Mass
+# waits where that cell is missing. Little of it crosses a face that moves less than this fraction
+# of a cell in the longest step.
 _FAR = 0.25
 
 
