@@ -188,7 +188,8 @@ def propagate(
         include the measurement.
     measurements : sequence of Measurement
         In any order; several may have the same time. A value with an axis in front gives one value
-        to each density.
+        to each density. The likelihood is taken at the centres of cells: if it has a jump, errors
+        fall in proportion to the width, and otherwise with its square.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
         before a measurement, and before results are reported. Its change moves the whole grid, and
@@ -251,7 +252,8 @@ def propagate(
         as the Jacobi constant. Cells are made only where it is within its range in the prior.
     region : function, optional
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
-        No probability leaves the region.
+        No probability leaves the region. Its edge is along faces of cells: a cell is inside if its
+        centre is, so that errors at the edge fall in proportion to the width.
     keep : {"all", "last", "none"}, optional
         Times at which the density itself is part of the result. The default is ``"all"`` for a
         single density, and ``"none"`` for many.
