@@ -19,6 +19,7 @@ from ergode.core.formulation import COMPILE, Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, door
+from ergode.density.flow.check import check, smearing_warning
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import METHODS, SchemeName
@@ -75,6 +76,16 @@ results.register(
             "standard deviation of the density's features along each axis, in cells: below about 2 "
             "they are not resolved",
         ),
+        Variable(
+            "mean_error", _TIME, "floating", "1",
+            "how far the mean is from that of points that follow the flow, in deviations: the "
+            "largest of all variables; missing with noise or walls and after a measurement",
+        ),
+        Variable(
+            "deviation_error", _TIME, "floating", "1",
+            "relative error of the deviations by points that follow the flow: the largest of all "
+            "variables; missing with noise or walls and after a measurement",
+        ),
         Variable("status", (SWEPT,), "uint8", "1", "how the density ended (see Status)"),
         *of_measurements(SWEPT),
         Variable(
@@ -100,8 +111,8 @@ results.register(
         ),
         Variable(
             "unreliable_from", (SWEPT,), "floating", "time",
-            "time of the first measurement that left a density which may be wrong; missing if "
-            "there is none",
+            "first time at which the density may be wrong: a measurement, or a time by which "
+            "transport has smeared it; missing if there is none",
         ),
         Variable(
             "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"
@@ -285,9 +296,11 @@ def propagate(
         cell_count(time) and the mass balance; for each measurement the evidence, the moments
         before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
         ``evidence_shift``, ``posterior_cells_in_deviation``); and the cells of all times, end to
-        end (see `ergode.density.cells_at`). ``unreliable_from`` is the time of the first
-        measurement after which the density may be wrong: the alarm is cautious, and a shift is what
-        the error could be, not what it is. The grid's centre, width and axes, and the threshold.
+        end (see `ergode.density.cells_at`). ``unreliable_from`` is the first time from which the
+        density may be wrong, by a measurement or by transport: the alarm of measurements is
+        cautious, and a shift is what the error could be, not what it is. ``mean_error`` and
+        ``deviation_error`` are differences from points that follow the flow, which have no
+        numerical diffusion. The grid's centre, width and axes, and the threshold.
         Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
@@ -304,9 +317,9 @@ def propagate(
         The prior has far more cells than are needed to resolve it.
     AccuracyWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
-        show; or a measurement lies in a tail that had been cut or smeared, or outside of the grid.
-        The message says what to change, and suggests a width. Or use an ensemble
-        (`ergode.particles`).
+        show; transport has smeared the density on its way; or a measurement lies in a tail that
+        had been cut or smeared, or outside of the grid. The message says what to change, and
+        suggests a width. Or use an ensemble (`ergode.particles`).
     FailureWarning, InterruptionWarning
         The run ended early - memory, a field that is not finite, an impossible measurement, Ctrl-C:
         the result ends with the last valid density, at ``time_reached``. Other densities of the
@@ -381,12 +394,16 @@ def propagate(
     solver.solve()
     if lower_threshold:
         solver.solve_cut_ones_again()
+    if noise is None and limits is None:
+        check(asked, solver.records, compile)
     found = together(solver.records)
     smaller = resolving_width(found, each, scheme)
     _warn(found, field.variables, each, smaller)
-    said = measurement_warning(solver, lower_threshold, smaller)
-    if said:
-        launch.warn(said, AccuracyWarning)
+    for said in (
+        measurement_warning(solver, lower_threshold, smaller), smearing_warning(solver.records)
+    ):  # fmt: skip
+        if said:
+            launch.warn(said, AccuracyWarning)
     attrs = results.provenance(
         stopwatch,
         engine="density",
