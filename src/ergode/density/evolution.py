@@ -22,7 +22,7 @@ from ergode.density.grid import cells
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
 from ergode.density.grid.memory import Memory
-from ergode.density.methods import METHODS
+from ergode.density.methods import GRIDS
 from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.runner import FOREVER, PRUNE_EVERY, RUNNERS, CUDARunner
@@ -87,7 +87,7 @@ class Evolution:
         self.lattice = lattice = lattices[0]
         self.device = device
         self.precision = precision
-        self.method = METHODS[scheme]
+        self.method = GRIDS[scheme]
         self.parameters = np.atleast_2d(parameters)
         self._cells_most = max_cells
         count = len(self.parameters)

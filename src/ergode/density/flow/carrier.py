@@ -25,6 +25,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
+_POINTS_WORTH_COMPILING = 20_000
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -88,7 +89,7 @@ class Carrier:
         rows = frame_rows(lattices, parameters)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
-        self._own, self._program = _kernels(field, precision)
+        self._own, self._program = kernels_of(field, precision)
         self._shift = away
 
     # ---- operations
@@ -98,7 +99,10 @@ class Carrier:
         if end <= begin:
             return
         kernel, frame = self._own, self._frame
-        if self._program and self.device.target == "cpu" and self._when != "now":
+        may_be_interpreted = self._when == "never" or (
+            self._when == "auto" and self.count * self.point_count < _POINTS_WORTH_COMPILING
+        )
+        if self._program and self.device.target == "cpu" and may_be_interpreted:
             other = standing(kernel)
             if self._when == "never" or stands_in(kernel, other, self.time_spent):
                 kernel, frame = other, frame._replace(program=self._program)
@@ -212,7 +216,7 @@ class Carrier:
         return found[:, :, 0], found[:, :, 1]
 
 
-def _kernels(field: VectorField, precision: Precision) -> tuple[kernels.Kernel, tuple[Any, ...]]:
+def kernels_of(field: VectorField, precision: Precision) -> tuple[kernels.Kernel, tuple[Any, ...]]:
     """The kernel of a field, and its program; () if it has to be compiled."""
     parts = _PARTS_OF_VARYING if depends_on_time(field.function) else 1
     kernel = kernels.for_each(

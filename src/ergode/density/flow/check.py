@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.devices import resolve
+from ergode.core.formulation import Compile
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
 from ergode.density.record import Record
@@ -30,7 +31,7 @@ _FINE = 1e-3
 _DENSITIES_MOST = 16  # of a bank
 
 
-def check(asked: Estimation, records: list[Record], when: str) -> None:
+def check(asked: Estimation, records: list[Record], when: Compile) -> None:
     """Record the errors of the first densities, at times before any measurement."""
     size = len(asked.field.variables)
     if size > DIMENSIONS_OF_LATTICE:
@@ -51,7 +52,7 @@ def check(asked: Estimation, records: list[Record], when: str) -> None:
 
 def _check(
     which: list[int], starts: list[Start], asked: Estimation, records: list[Record], first: float,
-    when: str,
+    when: Compile,
 ) -> None:  # fmt: skip
     priors = [asked.priors[one] for one in which]
     scales = (
@@ -114,5 +115,5 @@ def smearing_warning(records: list[Record]) -> str:
         f"transport on a fixed grid has smeared {who} from time {time:g} on, by the distance "
         f"travelled: at the end of what was compared, a mean is {mean:.2g} deviations and a "
         f"deviation {100 * deviation:.0f} % off, by points that follow the flow - use "
-        "ergode.particles, or smaller widths"
+        "scheme='flow', or smaller widths"
     )

@@ -39,6 +39,7 @@ class Pattern:
     signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
     spacing: float  # of the lattice; 0 if it is none
     ideal: float  # effective number of points for the normal distribution
+    scale: float = 1.0  # on the spacing
 
     def __len__(self) -> int:
         return len(self.z)
@@ -82,7 +83,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     volume = np.full(len(k), size * math.log(spacing * scale))
     edge = (np.linalg.norm(k, axis=1) > reach - 1.0).astype(np.int8)
     ideal = (4 * math.pi) ** (size / 2) / spacing**size
-    return Pattern(z, volume, log_normal, k.astype(np.int64), edge, signs, spacing, ideal)
+    return Pattern(z, volume, log_normal, k.astype(np.int64), edge, signs, spacing, ideal, scale)
 
 
 def spacing_of(
@@ -111,6 +112,18 @@ class Start:
     ideal: float  # effective number of points if nothing is measured
     spacing: float  # of the lattice; 0 if it is none
     log_scale: float  # what makes an integral of the prior's `log_density` one, as a logarithm
+    # Of each component's lattice, the point of the index zero, and the edges of a cell of spacing
+    # one, as columns.
+    frames: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    first_spacing: float = 0.0  # before cells were divided
+
+    def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
+        """Logarithm of what one of the lattices stands for."""
+        prior = self.prior
+        if isinstance(prior, Mixture) and len(self.frames) > 1:
+            weight = float(np.log(prior.weights[component]))
+            return weight + prior.components[component].log_density(x)
+        return prior.log_density(x) + self.log_scale
 
 
 def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
@@ -135,7 +148,8 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
             prior, np.concatenate([one.points for one in parts]), log,
             np.concatenate([one.signs for one in parts]),
             np.concatenate([one.is_edge for one in parts]), index, _effective(log),
-            parts[0].spacing, 0.0,
+            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts if one.frames),
+            parts[0].spacing,
         )  # fmt: skip
     root = root_of(np.asarray(prior.covariance, np.float64))
     return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
@@ -159,7 +173,8 @@ def in_frame(
     index = np.concatenate([np.zeros((len(shape.index), 1), np.int64), shape.index], axis=1)
     return Start(
         prior, points, log, shape.signs, shape.is_edge, index, shape.ideal, shape.spacing,
-        log_scale,
+        log_scale, ((mean, root * shape.scale),) if shape.spacing else (),
+        shape.spacing,
     )  # fmt: skip
 
 
