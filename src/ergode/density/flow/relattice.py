@@ -15,7 +15,7 @@ import numpy as np
 from ergode.density.flow.points import Start, in_frame
 from ergode.models.estimation.covariances import root_of
 
-FEWEST = 0.15
+FEWEST = 0.3
 """Effective number of points below which a lattice is replaced, relative to that of the prior."""
 
 AGREED = 0.02
@@ -43,7 +43,9 @@ def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool)
         return start
     base, gain = start.log_weights[known], (log_weights - start.log_weights)[known]
     points = start.points[known]
-    power = _power(base, gain, _ENOUGH * start.ideal)
+    # A few points along each axis tell where the posterior lies.
+    wanted = max(_ENOUGH * start.ideal, min(3.0 ** points.shape[1], 0.5 * start.ideal))
+    power = _power(base, gain, wanted)
     weight = np.exp(base + power * gain - (base + power * gain).max())
     weight /= weight.sum()
     mean = weight @ points
@@ -72,7 +74,9 @@ def finer(start: Start, log_weights: np.ndarray) -> Start:
     steps = np.zeros((2 * size + 1, size + 1), np.int64)
     for d in range(size):
         steps[1 + 2 * d, 1 + d], steps[2 + 2 * d, 1 + d] = 1, -1
-    cells = np.unique((chosen[:, None] + steps).reshape(-1, size + 1), axis=0)
+    every = np.concatenate([chosen, (chosen[:, None] + steps[1:]).reshape(-1, size + 1)])
+    cells, place = np.unique(every, axis=0, return_index=True)
+    is_edge = place >= len(chosen)
     corners = np.indices((2,) * size).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()
@@ -92,7 +96,7 @@ def finer(start: Start, log_weights: np.ndarray) -> Start:
     signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
     return replace(
         start, points=points, log_weights=log, signs=signs,
-        is_edge=np.zeros(len(index), np.int8), index=index, spacing=spacing,
+        is_edge=np.repeat(is_edge, len(corners)).astype(np.int8), index=index, spacing=spacing,
         frames=tuple(frames),
     )  # fmt: skip
 
