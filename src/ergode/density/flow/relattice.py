@@ -56,7 +56,8 @@ def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool)
         return start
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
-    if power < 1.0 or is_shrunk or at_edge:
+    # A filament leaves a lattice in any frame few points.
+    if power < 0.5 or is_shrunk or at_edge:
         return in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
     return finer(start, log_weights)
 

@@ -199,7 +199,8 @@ class FlowSolver:
         log, edge = group.carrier.host(place)[1], float(moments.edge[place])
         was_at_edge = 0
         for _ in range(ROUNDS):
-            at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE
+            is_divided = start.spacing < start.first_spacing
+            at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
             following = next_start(start, log, self.cut, at_edge)
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
@@ -316,7 +317,8 @@ def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
     error = np.maximum(moments.mean_error, moments.deviation_error)
     enough = (moments.effective >= FEWEST * ideal) & (error < AGREED)
-    return ~fixed & ~(enough & (moments.edge < EDGE))
+    divided = np.array([one.spacing < one.first_spacing for one in starts])
+    return ~fixed & ~(enough & (moments.edge < np.where(divided, CUT_MOST, EDGE)))
 
 
 class Row(NamedTuple):
