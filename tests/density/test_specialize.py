@@ -11,7 +11,7 @@ from ergode.core import kernels
 from ergode.density import specialize
 from ergode.density.grid import cells
 from ergode.density.grid.lattice import Frame, Lattice
-from ergode.density.methods import METHODS
+from ergode.density.methods import GRIDS
 from ergode.density.noise import Noise
 from ergode.density.transport import advance as transport
 
@@ -75,7 +75,7 @@ def test_cuda_kernels_compile_to_registers(
     bindings = specialize.bindings_of(
         field,
         [lattice],
-        METHODS[scheme],
+        GRIDS[scheme],
         noise,
         thread_group,
         retained=field is DRIVEN,

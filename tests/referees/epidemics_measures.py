@@ -263,11 +263,11 @@ def _add_effects(rng: np.random.Generator, world: World) -> None:
     first["waning"] = table if rng.random() < 0.5 else round(float(rng.uniform(0.4, 2.0)), 2)
     branching = [to for to, _ in world.progressions.values() if len(to) > 1]
     if branching:
-        to = list(branching[0])
+        spared = next(iter(branching[0]))
         for one in (first, second):
-            one["severity"] = {to[0]: float(rng.choice([0.6, 1.0]))}
+            one["severity"] = {spared: float(rng.choice([0.6, 1.0]))}
         other = rng.spawn(1)[0]
-        shared = [c for to in branching for c in to if c != to[0]]
+        shared = [c for to in branching for c in to if c != spared]
         if shared and other.random() < 0.5:
             # Another branch is named by one that few or none receive, or that wanes.
             idle = {

@@ -75,6 +75,7 @@ _OTHERS = {
     # schemes of densities
     "split": "strang splitting dst3",
     "corner-transport": "ctu gbees upwind godunov",
+    "flow": "characteristics lagrangian pushforward liouville",
     # outputs, and which times of them are kept
     "trajectories": "paths samplepaths timeseries full",
     "counts": "trajectories timeseries curves",

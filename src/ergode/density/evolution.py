@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, resident
+from ergode.core import checkpoint, kernels, launch, resident
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.core.errors import PlanError
+from ergode.core.errors import PerformanceWarning, PlanError
 from ergode.core.formulation import Compile, stands_in
 from ergode.core.launch import check_room, room_on
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.density import bayes, jump
+from ergode.density import bayes, difficulty, jump
 from ergode.density.grid import cells
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
 from ergode.density.grid.memory import Memory
-from ergode.density.methods import METHODS
+from ergode.density.methods import GRIDS
 from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.runner import FOREVER, PRUNE_EVERY, RUNNERS, CUDARunner
@@ -87,7 +87,7 @@ class Evolution:
         self.lattice = lattice = lattices[0]
         self.device = device
         self.precision = precision
-        self.method = METHODS[scheme]
+        self.method = GRIDS[scheme]
         self.parameters = np.atleast_2d(parameters)
         self._cells_most = max_cells
         count = len(self.parameters)
@@ -208,6 +208,7 @@ class Evolution:
             self._place(which, keys, np.asarray(mass, self.precision))
         self.settle()
         counters[:, cells.LOADED] = counters[:, mass_word(self.lattices[0].dimension)]
+        self._check_speed()
 
     def read(self, which: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Keys of a density in ascending order, and the mass of each cell.
@@ -276,8 +277,8 @@ class Evolution:
             if at_edge.any():
                 self._end_at_edge(at_edge)
             elif undefined.any():
-                where = self._where_undefined(int(undefined.argmax()))
-                self.end(undefined, Status.NOT_FINITE, where)
+                known = self._known_of(int(undefined.argmax()))
+                self.end(undefined, Status.NOT_FINITE, difficulty.where_undefined(*known))
             elif full.any():
                 why_not = self._enlarge()
                 if why_not:
@@ -424,9 +425,14 @@ class Evolution:
         return why_not
 
     def _end_at_edge(self, chosen: np.ndarray) -> None:
+        which = int(chosen.argmax())
+        known, (_, mass) = self._known_of(which), self._filled(which)
+        undefined = difficulty.where_undefined(*known)
+        boundless = undefined or difficulty.where_boundless(*known, self.device.get(mass))
         self.end(
-            chosen, Status.OUT_OF_LATTICE,
-            f"the density reaches the end of the lattice, {self.lattice.reach} cells from its "
+            chosen, Status.NOT_FINITE if undefined else Status.OUT_OF_LATTICE,
+            boundless
+            or f"the density reaches the end of the lattice, {self.lattice.reach} cells from its "
             "centre; use larger widths",
         )  # fmt: skip
 
@@ -553,21 +559,27 @@ class Evolution:
         self._capacity = capacity
         self._runner.forget()
 
-    def _where_undefined(self, which: int) -> str:
-        """Error text for a field or noise that is not finite in some cell of a density."""
+    def _known_of(self, which: int) -> tuple[Lattice, np.ndarray, np.ndarray]:
+        """Lattice, keys [cell] and rates [row, cell] of a density, on the host."""
         assert self._cells is not None
         used = int(self._counters[which, cells.USED])
         kept = [self._cells.rate] + [self._cells.spread] * self._local_noise
         rates = np.concatenate([self.device.get(one[which])[:, 1:used] for one in kept])
-        keys, _ = (self.device.get(array) for array in self._filled(which))
-        bad = np.flatnonzero(~np.isfinite(rates).all(axis=0))
-        lattice = self.lattices[which]
-        (where,) = lattice.points(lattice.unpack(keys[bad[:1]] & cells.KEY))
-        numbers = ", ".join(f"{x:.6g}" for x in where)
-        return (
-            f"the field or its noise is not a finite number in the cell at ({numbers}); keep the "
-            "density away with region=, or change the field"
-        )
+        keys, _ = self._filled(which)
+        return self.lattices[which], self.device.get(keys) & cells.KEY, rates
+
+    def _check_speed(self) -> None:
+        """End densities whose first rates need steps without end; warn of a run of minutes."""
+        assert self._cells is not None
+        fastest = self.device.get(self._cells.fastest)[:, 0].astype(np.float64)
+        never = difficulty.is_too_fast(fastest, self._span)
+        if never.any():
+            known = self._known_of(int(never.argmax()))
+            self.end(never, Status.NOT_FINITE, difficulty.where_too_fast(*known, self._span))
+        counts = self._counters[:, cells.USED] - 1
+        said = difficulty.long_run(fastest * ~never, counts, self._span, self.device)
+        if said:
+            launch.warn(said, PerformanceWarning)
 
     def _enlarge(self) -> str:
         """Allocate more cells; return the reason if that is impossible, else an empty string."""

@@ -293,7 +293,7 @@ def _ellipsoids(prior: Prior, lattice: Lattice, reach: float) -> np.ndarray:
         covariance = lattice.axes.T @ part.covariance @ lattice.axes
         covariance = covariance / np.outer(lattice.width, lattice.width)
         middle = ((part.mean - lattice.centre) @ lattice.axes) / lattice.width
-        found.append(lattice.pack(_ellipsoid(middle, covariance, reach)))
+        found.append(lattice.pack(ellipsoid(middle, covariance, reach)))
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
@@ -305,7 +305,7 @@ def _check_count(count: float) -> None:
         )
 
 
-def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.ndarray:
+def ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.ndarray:
     """Integer points of an ellipsoid [point, dimension], in the order of their keys.
 
     Dimensions are processed from the last, the most significant of a key, to the first: with the

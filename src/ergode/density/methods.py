@@ -13,14 +13,20 @@ from ergode.density import tail
 from ergode.density.grid import cells
 from ergode.density.transport import advance, corner, fluxes, split
 
-SchemeName = Literal["split", "corner-transport"]
+SchemeName = Literal["split", "corner-transport", "flow"]
 
 
 @dataclass(frozen=True)
-class Method(methods.Method):
-    """A scheme that transports mass through the faces of cells."""
+class Scheme(methods.Method):
+    """A way to move probability."""
 
     reason: str  # why a run uses this scheme, for the attributes of the result
+
+
+@dataclass(frozen=True)
+class Method(Scheme):
+    """A scheme that transports mass through the faces of cells."""
+
     # Module with its device functions `find_fluxes_cpu` and `find_fluxes_cuda`.
     transport: ModuleType
     # Whether all dimensions are advanced together. The sum of their rates then bounds the step, a
@@ -46,14 +52,14 @@ class Method(methods.Method):
         return found
 
 
-METHODS = {
+GRIDS = {
     method.name: method
     for method in (
         Method(
             name="split",
             summary="third-order sweeps, one dimension after the other",
             use="every density",
-            reason="the more accurate scheme",
+            reason="the default; without noise and walls 'flow' is more accurate",
             transport=split,
             unsplit=False,
             boxed=False,
@@ -72,5 +78,15 @@ METHODS = {
             shift=tail.shift_of_corner_transport,
             shift_order=2,
         ),
+    )
+}
+"""The schemes on a fixed grid."""
+
+METHODS: dict[str, Scheme] = GRIDS | {
+    "flow": Scheme(
+        name="flow",
+        summary="cells of the prior keep their mass and move with the field",
+        use="densities without noise or walls, above all those that travel far",
+        reason="asked for",
     )
 }

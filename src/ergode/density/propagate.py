@@ -8,26 +8,30 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
-from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
+from ergode.core import devices, launch, log, resident, results
+from ergode.core.arguments import check_range, check_switch, choice, count_of, integer, refuse_idle
+from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.formulation import COMPILE, Compile
-from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, door
+from ergode.density import outputs  # noqa: F401 - registers the variables of results
+from ergode.density.flow.check import check, smearing_warning
+from ergode.density.flow.points import CUT
+from ergode.density.flow.solve import FlowSolver, flow_warning
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
-from ergode.density.methods import METHODS, SchemeName
+from ergode.density.methods import GRIDS, METHODS, SchemeName
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
 from ergode.models.cut import ROWS, axis_of_densities
-from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
+from ergode.models.estimation.estimation import Estimation, estimation
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -36,95 +40,6 @@ from ergode.models.fields.vector_field import VectorField
 
 if TYPE_CHECKING:
     import xarray
-
-_TIME = (SWEPT, "time")
-
-results.register(
-    "density",
-    "moments",
-    [
-        Variable("mean", (*_TIME, "variable"), "floating", "1", "mean of the density"),
-        Variable(
-            "covariance", (*_TIME, "variable", "variable_"), "floating", "1",
-            "covariance of the density",
-        ),
-        Variable(
-            "mass_lost", _TIME, "floating", "1",
-            "probability dropped so far: of the prior, by pruning and at missing neighbours",
-        ),
-        Variable(
-            "mass_kept", _TIME, "floating", "1",
-            "sum over cells before it is made one, since the latest measurement",
-        ),
-        Variable(
-            "mass_pruned", _TIME, "floating", "1",
-            "probability dropped by pruning since the latest measurement",
-        ),
-        Variable(
-            "mass_out", _TIME, "floating", "1",
-            "probability lost at missing neighbours, less what clipping at zero made, since the "
-            "latest measurement",
-        ),
-        Variable("cell_count", _TIME, "number", "1", "number of cells"),
-        Variable(
-            "time_reached", (SWEPT,), "floating", "time", "time up to which the density was found"
-        ),
-        Variable(
-            "cells_in_deviation", (*_TIME, "axis"), "floating", "1",
-            "standard deviation of the density's features along each axis, in cells: below about 2 "
-            "they are not resolved",
-        ),
-        Variable("status", (SWEPT,), "uint8", "1", "how the density ended (see Status)"),
-        *of_measurements(SWEPT),
-        Variable(
-            "posterior_cut", (SWEPT, "measurement"), "floating", "1",
-            "estimated probability after a measurement that is missing because the density had "
-            "been cut before it: above 0.005 the posterior and the evidence are not to be trusted",
-        ),
-        Variable(
-            "posterior_shift", (SWEPT, "measurement"), "floating", "1",
-            "how far the mean after a measurement could be off, in its deviations, because "
-            "transport smears tails; a cautious estimate, in many cases several times too large: "
-            "above 0.1 the posterior and the evidence may be wrong",
-        ),
-        Variable(
-            "evidence_shift", (SWEPT, "measurement"), "floating", "1",
-            "what the log evidence of a measurement could be off by, because transport smears "
-            "tails: above 0.25 it may be wrong",
-        ),
-        Variable(
-            "posterior_cells_in_deviation", (SWEPT, "measurement", "axis"), "floating", "1",
-            "standard deviation of the density's features just after a measurement, in cells: "
-            "below 0.85 the posterior and the evidence are not to be trusted",
-        ),
-        Variable(
-            "unreliable_from", (SWEPT,), "floating", "time",
-            "time of the first measurement that left a density which may be wrong; missing if "
-            "there is none",
-        ),
-        Variable(
-            "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"
-        ),
-        Variable(
-            "coordinate", ("cell", "variable"), "integer", "1", "coordinates of cells, by time"
-        ),
-        Variable("mass", ("cell",), "floating", "1", "probability of cells, by time"),
-        Variable("cells_stored", _TIME, "integer", "1", "cells of each time along dim cell"),
-        Variable("centre", (SWEPT, "variable"), "floating", "1", "centre of the first grid"),
-        Variable(
-            "grid_shift", (*_TIME, "variable"), "floating", "1",
-            "how far maneuvers have moved the grid's centre",
-        ),
-        Variable("width", (SWEPT, "axis"), "floating", "1", "width of cells along each axis"),
-        Variable(
-            "axes", (SWEPT, "variable", "axis"), "floating", "1", "directions of the grid's axes"
-        ),
-        Variable(
-            "threshold", (SWEPT,), "floating", "1",
-            "probability below which cells were dropped; its initial value, if mass is retained",
-        ),
-    ],
-)  # fmt: skip
 
 _LOST_MOST = 0.01  # fraction of probability dropped, without a warning
 
@@ -187,7 +102,8 @@ def propagate(
         include the measurement.
     measurements : sequence of Measurement
         In any order; several may have the same time. A value with an axis in front gives one value
-        to each density.
+        to each density. The likelihood is taken at the centres of cells: if it has a jump, errors
+        fall in proportion to the width, and otherwise with its square.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
         before a measurement, and before results are reported. Its change moves the whole grid, and
@@ -227,11 +143,16 @@ def propagate(
         tail that the threshold cut off. The run is repeated at most four times. It is of no use for
         a prior of `Samples`, which has no further tail.
     scheme : str
-        How mass moves:
+        How mass moves. ``"flow"`` has no numerical diffusion. `width`, relative to the prior's
+        deviations, is the distance between its points (default 0.5, and more in more than four
+        dimensions). Where measurements leave few of them, new points are laid in the posterior at
+        the first time. Cells of the result are images of the points' cells. The schemes:
 
         - ``"split"``: third-order sweeps, one dimension after the other; for every density
         - ``"corner-transport"``: the scheme of the published runs, with their box of three standard
           deviations as the prior; for comparison with those runs
+        - ``"flow"``: cells of the prior keep their mass and move with the field; for densities
+          without noise or walls, above all those that travel far
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
@@ -250,7 +171,8 @@ def propagate(
         as the Jacobi constant. Cells are made only where it is within its range in the prior.
     region : function, optional
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
-        No probability leaves the region.
+        No probability leaves the region. Its edge is along faces of cells: a cell is inside if its
+        centre is, so that errors at the edge fall in proportion to the width.
     keep : {"all", "last", "none"}, optional
         Times at which the density itself is part of the result. The default is ``"all"`` for a
         single density, and ``"none"`` for many.
@@ -282,9 +204,11 @@ def propagate(
         cell_count(time) and the mass balance; for each measurement the evidence, the moments
         before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
         ``evidence_shift``, ``posterior_cells_in_deviation``); and the cells of all times, end to
-        end (see `ergode.density.cells_at`). ``unreliable_from`` is the time of the first
-        measurement after which the density may be wrong: the alarm is cautious, and a shift is what
-        the error could be, not what it is. The grid's centre, width and axes, and the threshold.
+        end (see `ergode.density.cells_at`). ``unreliable_from`` is the first time from which the
+        density may be wrong, by a measurement or by transport: the alarm of measurements is
+        cautious, and a shift is what the error could be, not what it is. ``mean_error`` and
+        ``deviation_error`` are differences from points that follow the flow, which have no
+        numerical diffusion. The grid's centre, width and axes, and the threshold.
         Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
@@ -301,9 +225,9 @@ def propagate(
         The prior has far more cells than are needed to resolve it.
     AccuracyWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
-        show; or a measurement lies in a tail that had been cut or smeared, or outside of the grid.
-        The message says what to change, and suggests a width. Or use an ensemble
-        (`ergode.particles`).
+        show; transport has smeared the density on its way; or a measurement lies in a tail that
+        had been cut or smeared, or outside of the grid. The message says what to change, and
+        suggests a width. Or use an ensemble (`ergode.particles`).
     FailureWarning, InterruptionWarning
         The run ended early - memory, a field that is not finite, an impossible measurement, Ctrl-C:
         the result ends with the last valid density, at ``time_reached``. Other densities of the
@@ -355,35 +279,54 @@ def propagate(
         )
     noise = noise_of(process_noise, field)
     turned = None if noise is None else noise.matrix
-    boxed = METHODS[scheme].boxed
+    on_grid = GRIDS.get(scheme)
+    boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
     check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     check_lattices(each, precision)
     check_lattices(_moved(each, asked), precision)
     check_noise(noise, each, asked.priors, grid, values)
     device = devices.resolve(device)
-    solver = Solver(
-        asked, each, limits,
-        **_thresholds(asked, each, threshold, retained, scale_threshold),
-        boxed=boxed and retained is None, keep=keep, show=progress,
-        options={
-            "scheme": scheme, "device": device, "precision": precision, "noise": noise,
-            "max_cells": max_cells, "when": compile,
-        },
-    )  # fmt: skip
     log.tell_choice(scheme, METHODS[scheme].reason, device.name, device.model)
-    solver.check_counts()
+    thresholds = _thresholds(asked, each, threshold, retained, scale_threshold)
     jumps = decided("maneuvers", noted(asked.maneuvers))
-    door()
-    solver.solve()
-    if lower_threshold:
-        solver.solve_cut_ones_again()
-    found = together(solver.records)
-    smaller = resolving_width(found, each, scheme)
-    _warn(found, field.variables, each, smaller)
-    said = measurement_warning(solver, lower_threshold, smaller)
-    if said:
-        launch.warn(said, AccuracyWarning)
+    solver: Solver | FlowSolver
+    if on_grid is None:
+        _check_flow(asked, noise, limits, threshold, lower_threshold, max_cells)
+        solver = FlowSolver(
+            asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
+            keep=keep, show=progress,
+            options={"device": device, "precision": precision, "when": compile},
+        )  # fmt: skip
+        door()
+        solver.solve()
+        found = together(solver.records)
+        warnings = [flow_warning(solver)]
+    else:
+        solver = Solver(
+            asked, each, limits, **thresholds, boxed=boxed and retained is None, keep=keep,
+            show=progress,
+            options={
+                "scheme": scheme, "device": device, "precision": precision, "noise": noise,
+                "max_cells": max_cells, "when": compile,
+            },
+        )  # fmt: skip
+        solver.check_counts()
+        door()
+        solver.solve()
+        if lower_threshold:
+            solver.solve_cut_ones_again()
+        if noise is None and limits is None:
+            check(asked, solver.records, compile)
+        found = together(solver.records)
+        smaller = resolving_width(found, each, scheme)
+        _warn(found, field.variables, each, smaller)
+        warnings = [
+            measurement_warning(solver, lower_threshold, smaller), smearing_warning(solver.records),
+        ]  # fmt: skip
+    for said in warnings:
+        if said:
+            launch.warn(said, AccuracyWarning)
     attrs = results.provenance(
         stopwatch,
         engine="density",
@@ -394,7 +337,9 @@ def propagate(
         device_reason=device.reason,
         precision=precision,
         model_digest=field.digest,
-        threshold_reason=_threshold_reason(threshold, retained),
+        threshold_reason=(
+            "no cells are dropped" if on_grid is None else _threshold_reason(threshold, retained)
+        ),
         scale_threshold=int(scale_threshold),
         lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
@@ -425,6 +370,40 @@ def _lattices(
     return found
 
 
+def _check_flow(
+    asked: Estimation, noise: Noise | None, limits: Limits | None, threshold: float | None,
+    lower_threshold: bool, max_cells: int | None,
+) -> None:  # fmt: skip
+    """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
+    spread = any(one.covariance is not None for one in asked.maneuvers)
+    for is_given, what in (
+        (noise is not None, "process noise"),
+        (limits is not None, "a region or a conserved quantity"),
+        (spread, "maneuvers with a covariance"),
+    ):
+        if is_given:
+            raise PlanError(f"scheme 'flow' is for densities without {what}; use scheme='split'")
+    refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
+    if resident.device() is not None:
+        raise PlanError("scheme 'flow' has no keep_on_device; use scheme='split', or leave it out")
+    why = "scheme is 'flow', which drops no cells; use retained"
+    refuse_idle(
+        threshold=(threshold is not None, why), lower_threshold=(lower_threshold, why),
+        max_cells=(max_cells is not None, "scheme is 'flow', whose points are no more later"),
+    )  # fmt: skip
+
+
+def _spacings(asked: Estimation, width: Any) -> list[float | None]:
+    """Spacing of the points of each prior in its deviations, from widths; None: the default."""
+    if width is None:
+        return [None] * len(asked.priors)
+    found: dict[int, float] = {}
+    for prior in asked.priors:
+        ratio = np.asarray(width, np.float64) / np.sqrt(np.diag(prior.covariance))
+        found[id(prior)] = float(np.exp(np.log(ratio).mean()))
+    return [found[id(prior)] for prior in asked.priors]
+
+
 def _moved(lattices: Sequence[Lattice], asked: Estimation) -> list[Lattice]:
     """The lattices after each maneuver."""
     found, places = list(lattices), asked.layout.beside
@@ -444,7 +423,7 @@ def _check_room(density_count: int, time_count: int, variable_count: int) -> Non
 
 
 def _dataset(
-    solver: Solver, found: Mapping[str, np.ndarray], attrs: Mapping[str, Any]
+    solver: Solver | FlowSolver, found: Mapping[str, np.ndarray], attrs: Mapping[str, Any]
 ) -> xarray.Dataset:
     """The result: the values `found` for all densities, with the dims of densities in front."""
     asked, layout = solver.asked, solver.asked.layout

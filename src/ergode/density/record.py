@@ -33,6 +33,8 @@ class Record:
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
     is_complete: bool = False  # no later times will be recorded
+    # Times at which transport had smeared the density, with the errors of mean and deviation.
+    smeared: list[tuple[float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         size, count, n = self.times.size, self.measurement_count, self.lattice.dimension
@@ -45,6 +47,8 @@ class Record:
             "mass_pruned": (size,),
             "mass_out": (size,),
             "cells_in_deviation": (size, n),
+            "mean_error": (size,),
+            "deviation_error": (size,),
             "log_evidence": (count,),
             "prior_mean": (count, n),
             "prior_covariance": (count, n, n),

@@ -18,7 +18,7 @@ from ergode.core.errors import PlanError
 from ergode.density import tail
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import count_estimate, lay_lattice
-from ergode.density.methods import METHODS
+from ergode.density.methods import GRIDS
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -147,7 +147,7 @@ def resolving_width(
         shift.max(initial=0.0) / tail.SHIFT_MOST, evidence.max(initial=0.0) / tail.EVIDENCE_MOST
     )
     if worst > 1.0:
-        scale = min(scale, 0.9 * worst ** (-1.0 / METHODS[scheme].shift_order))
+        scale = min(scale, 0.9 * worst ** (-1.0 / GRIDS[scheme].shift_order))
     width = np.min([one.width for one in lattices], axis=0) * scale
     return f", such as width={_written(width)}" if scale < 1 else ""
 

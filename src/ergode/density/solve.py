@@ -188,13 +188,13 @@ class Solver:
 
     @property
     def unreliable_from(self) -> np.ndarray:
-        """Time of the first measurement after which each density may be wrong; NaN if none."""
+        """First time at which each density may be wrong; NaN if there is none."""
         times = np.array([one.time for one in self.asked.measurements])
         first = np.full(len(self.records), np.nan)
         for which, record in enumerate(self.records):
             bad = is_unreliable(record.values)
-            if bad.any():
-                first[which] = times[bad].min()
+            wrong = [*times[bad], *(one[0] for one in record.smeared[:1])]
+            first[which] = min(wrong, default=np.nan)
         return first
 
 

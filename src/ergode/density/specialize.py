@@ -62,7 +62,7 @@ def bindings_of(
         | {
             pruning.RETAINED: retained,
             fluxes.EAGER: target == "cpu",
-            growth.MOVES: 2 * first.dimension**2,
+            growth.MOVES: 2 * first.dimension**2 + int(first.dimension > 2),
             growth.note_due: getattr(growth, f"note_due_{target}"),
             growth.make_needed: getattr(growth, f"make_needed_{target}"),
             cells.create: getattr(cells, f"create_{target}"),

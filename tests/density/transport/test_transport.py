@@ -9,9 +9,9 @@ from density_reference import corner_transport, split
 
 import ergode
 from ergode.density import runner, views
-from ergode.density.methods import METHODS
+from ergode.density.methods import GRIDS
 
-SCHEMES = tuple(METHODS)
+SCHEMES = tuple(GRIDS)
 BOTH = pytest.mark.parametrize("scheme", SCHEMES)
 TURN = 2 * np.pi * np.array([[0.0, -1.0], [1.0, 0.0]])
 NOWHERE = np.zeros((2, 2))

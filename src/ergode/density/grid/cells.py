@@ -342,8 +342,11 @@ def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
     """Make neighbour `move` of MOVES, if the cell needs it and it does not exist.
 
     The first moves are along one dimension, up and down; then come diagonals, four for each pair of
-    dimensions.
+    dimensions. The last move makes all corners of three and more dimensions.
     """
+    if DIMENSION > 2 and move == 2 * DIMENSION * DIMENSION:
+        _grow_corners(thread_rank, i, key, bits, cells, masses, fresh, frame)
+        return
     if move < 2 * DIMENSION:
         d, side = move >> 1, move & 1
         if _moves_out(bits, d, side):
@@ -366,6 +369,54 @@ def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
         if there == 0:
             beside = key + (1 - 2 * side) * step_key(d) + (1 - 2 * turn) * step_key(e)
             _try_to_create(thread_rank, beside, e, cells, masses, fresh, frame)
+
+
+# Sweeps along all dimensions carry mass to the corner that is downwind along each of them. Mass
+# waits where that cell is missing. Little of it crosses a face that moves less than this fraction
+# of a cell in the longest step.
+_FAR = 0.25
+
+
+def _fast_axes(i, bits, cells):
+    """The dimensions along which the mass of a cell moves far in the longest step, as bits."""
+    least = real(_FAR) * cells.fastest[0]
+    mask = np.int64(0)
+    for d in unroll(range(DIMENSION)):
+        rate = cells.rate[d, i]
+        if abs(rate) > least and _moves_out(bits, d, 0 if rate > 0.0 else 1):
+            mask |= np.int64(1) << np.int64(d)
+    return mask
+
+
+def _is_corner(mask):
+    """Whether a set of dimensions has three or more."""
+    pair = mask & (mask - 1)  # without the first
+    return pair & (pair - 1) != 0
+
+
+def _corner_of(i, mask, cells):
+    """Number of the downwind neighbour along all dimensions of a set; 0 if a link is missing."""
+    there = np.uint32(i)
+    for d in range(DIMENSION):
+        if (mask >> np.int64(d)) & 1 != 0 and there != 0:
+            there = cells.above[d, there] if cells.rate[d, i] > 0.0 else cells.below[d, there]
+    return there
+
+
+def _grow_corners(thread_rank, i, key, bits, cells, masses, fresh, frame):
+    """Make the downwind corners of three and more dimensions that a cell needs."""
+    axes = _fast_axes(i, bits, cells)
+    mask = axes if _is_corner(axes) else np.int64(0)
+    while mask != 0:
+        if _is_corner(mask) and _corner_of(i, mask, cells) == 0:
+            corner = key
+            last = 0
+            for d in range(DIMENSION):
+                if (mask >> np.int64(d)) & 1 != 0:
+                    corner += step_key(d) if cells.rate[d, i] > 0.0 else -step_key(d)
+                    last = d
+            _try_to_create(thread_rank, corner, last, cells, masses, fresh, frame)
+        mask = (mask - 1) & axes
 
 
 # ---- pruning
@@ -391,6 +442,13 @@ def mark(i, cells, kept):
                                     cells.above[e, beside] if turn == 0 else cells.below[e, beside]
                                 )
                                 kept[other] = np.uint8(1)
+    if DIMENSION > 2:
+        axes = _fast_axes(i, bits, cells)
+        mask = axes if _is_corner(axes) else np.int64(0)
+        while mask != 0:
+            if _is_corner(mask):
+                kept[_corner_of(i, mask, cells)] = np.uint8(1)
+            mask = (mask - 1) & axes
 
 
 def list_key(i, floor, cells, masses):

@@ -37,7 +37,8 @@ from ergode.density.grid.group import barrier, share, sum_of_threads
 from ergode.density.grid.lattice import DIMENSION, VARYING
 
 MOVES = option()
-"""Neighbours that a cell may need: two times the square of the dimension."""
+"""Moves to neighbours that a cell may need: two times the square of the dimension, and one for all
+corners of three and more dimensions."""
 
 
 @no_refcount

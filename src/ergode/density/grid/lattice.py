@@ -227,7 +227,7 @@ def _run(t, y, frame):
     return tuple(registers[outputs[i]] for i in range(DIMENSION))
 
 
-def _field(t, y, frame):
+def field_at(t, y, frame):
     """The field at a state."""
     if PROGRAM:
         return _run(t, y, frame)
@@ -237,7 +237,7 @@ def _field(t, y, frame):
 
 def drift(t, z, frame):
     """The field at a point, along the axes of the lattice."""
-    f = _field(t, point(z, frame), frame)
+    f = field_at(t, point(z, frame), frame)
     if ROTATED:
         return tuple(
             sum(frame.axes[i, d] * real(f[i]) for i in range(DIMENSION)) for d in range(DIMENSION)

@@ -1,0 +1,96 @@
+"""Cells of the prior drawn on a grid, where the flow has carried them.
+
+A cell of the lattice in the prior is a parallelepiped after a while: its edges are half the
+differences between the points beside it. It is divided along each edge until its parts are shorter
+than the cells of the grid, and each part falls into one of them. Within a cell the density varies
+as between the points beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ergode.density.flow.points import Start
+from ergode.density.grid.lattice import Lattice
+
+_PARTS_MOST = 1 << 22  # of all cells together
+_LEAST = 1e-7  # of all mass: what the faintest points hold together is not drawn
+_STEEPEST = 4.0  # change of the logarithm of the density across a cell
+
+
+def draw(
+    points: np.ndarray, log_weights: np.ndarray, start: Start, lattice: Lattice, mean: np.ndarray
+) -> tuple[Lattice, tuple[np.ndarray, np.ndarray]]:
+    """Keys and masses of the cells of a density, and the lattice, which moves with the mean.
+
+    `points` [point, variable] and `log_weights` [point] are those of `start` at a later time.
+    """
+    steps = np.rint(((mean - lattice.centre) @ lattice.axes) / lattice.width)
+    lattice = replace(lattice, centre=lattice.centre + lattice.axes @ (steps * lattice.width))
+    weight = np.exp(log_weights - log_weights.max())
+    weight /= weight.sum()
+    order = np.argsort(weight)
+    chosen = np.sort(order[np.searchsorted(np.cumsum(weight[order]), _LEAST) :])
+    z = ((points - lattice.centre) @ lattice.axes) / lattice.width  # in cells
+    if len(start.index):
+        edges, slopes = _edges(z, log_weights, start.index, chosen)
+        z, weight = _parts(z[chosen], weight[chosen], edges, slopes)
+    else:
+        z, weight = z[chosen], weight[chosen]
+    keys, cell = np.unique(lattice.pack(np.rint(z).astype(np.int64)), return_inverse=True)
+    mass = np.bincount(cell.ravel(), weight, len(keys))
+    return lattice, (keys, mass / mass.sum())
+
+
+def _edges(
+    z: np.ndarray, log_weights: np.ndarray, index: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of cells [cell, edge, axis], and changes of the log-weight along them [cell, edge]."""
+    low = index.min(axis=0)
+    span = index.max(axis=0) - low + 3
+    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
+    code = (index - low + 1) @ strides
+    order = np.argsort(code)
+    ordered = code[order]
+    finite = np.isfinite(log_weights)
+    size = z.shape[1]
+    edges = np.zeros((len(chosen), size, size))
+    slopes = np.zeros((len(chosen), size))
+    for d in range(size):
+        beside = []
+        for step in (strides[d + 1], -strides[d + 1]):
+            wanted = code[chosen] + step
+            place = np.minimum(np.searchsorted(ordered, wanted), len(code) - 1)
+            there = order[place]
+            there = np.where((ordered[place] == wanted) & finite[there], there, chosen)
+            beside.append(there)
+        up, down = beside
+        apart = np.maximum((up != chosen).astype(float) + (down != chosen), 1.0)
+        edges[:, d] = (z[up] - z[down]) / apart[:, None]
+        slopes[:, d] = (log_weights[up] - log_weights[down]) / apart
+    return edges, np.clip(slopes, -_STEEPEST, _STEEPEST)
+
+
+def _parts(
+    z: np.ndarray, weight: np.ndarray, edges: np.ndarray, slopes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Parts of all cells: their places and weights."""
+    size = z.shape[1]
+    wanted = np.maximum(np.ceil(1.5 * np.abs(edges).max(axis=2)), 1.0)
+    most = 1 << 30
+    while np.prod(np.minimum(wanted, most), axis=1).sum() > _PARTS_MOST and most > 1:
+        most = min(most // 2, int(wanted.max()))
+    counts = np.minimum(wanted, most).astype(np.int64)
+    for d in range(size):
+        count = counts[:, d]
+        row = np.repeat(np.arange(len(z)), count)
+        number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        place = (number + 0.5) / count[row] - 0.5
+        share = np.exp(slopes[row, d] * place)
+        total = np.bincount(row, share, len(z))
+        z = z[row] + edges[row, d] * place[:, None]
+        weight = weight[row] * share / total[row]
+        edges, slopes, counts = edges[row], slopes[row], counts[row]
+    return z, weight

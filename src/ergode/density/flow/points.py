@@ -1,0 +1,183 @@
+"""Points that stand for a prior: a lattice in its deviations, or equidistributed points.
+
+A lattice of spacing h [standard deviations] around a mean, in the frame of a root of the
+covariance, is cut at a radius that leaves out a given mass. Sums over a smooth density on a lattice
+converge faster than any power of h. In more than six dimensions, a scrambled Sobol sequence takes
+the place of the lattice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.density.initial import ellipsoid
+from ergode.models.estimation.covariances import root_of
+from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
+
+SPACING = 0.5  # standard deviations
+CUT = 1e-4  # mass of a Gaussian beyond the lattice
+DIMENSIONS_OF_LATTICE = 6
+_SOBOL_POINTS = 1 << 17
+_POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
+POINTS_MOST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Points of the normal distribution of `size` dimensions."""
+
+    z: np.ndarray  # [point, dimension]
+    log_volume: np.ndarray  # [point]: logarithm of the volume that each point stands for
+    log_normal: np.ndarray  # [point]: logarithm of the weight by a normal density, up to a constant
+    index: np.ndarray  # [point, dimension]: number of each point along each axis; empty if none
+    is_edge: np.ndarray  # [point]: whether it is within a spacing of the edge
+    signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
+    spacing: float  # of the lattice; 0 if it is none
+    ideal: float  # effective number of points for the normal distribution
+    scale: float = 1.0  # on the spacing
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+
+@lru_cache(maxsize=8)
+def pattern(size: int, spacing: float, cut: float) -> Pattern:
+    """The pattern of `size` dimensions.
+
+    Raises a PlanError if it would have too many points.
+    """
+    from scipy.special import chdtri, ndtri  # importing it takes 0.1 s
+
+    if size > DIMENSIONS_OF_LATTICE:
+        from scipy.stats import qmc
+
+        uniform = qmc.Sobol(size, seed=0).random(_SOBOL_POINTS)
+        z = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
+        log_volume = 0.5 * (z**2).sum(axis=1) + 0.5 * size * math.log(2 * math.pi)
+        signs = np.where(np.arange(len(z)) < len(z) // 2, 1, -1)
+        log_volume -= math.log(len(z))
+        return Pattern(
+            z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, size), np.int64),
+            np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
+        )  # fmt: skip
+    reach = float(np.sqrt(chdtri(size, cut))) / spacing
+    ball = math.pi ** (size / 2) / math.gamma(size / 2 + 1) * reach**size
+    if ball > POINTS_MOST:
+        raise PlanError(
+            f"cells {spacing:.2g} standard deviations wide are about {ball:.2g}; expected at most "
+            f"{POINTS_MOST:,}: use larger widths"
+        )
+    k = ellipsoid(np.zeros(size), np.eye(size), reach).astype(np.float64)
+    z = k * spacing
+    # With this scale the variance of the weighted points is one, in spite of the cut.
+    log_normal = -0.5 * (z**2).sum(axis=1)
+    weight = np.exp(log_normal)
+    scale = math.sqrt(weight.sum() / (weight @ z[:, 0] ** 2))
+    z *= scale
+    signs = np.where(k.sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
+    volume = np.full(len(k), size * math.log(spacing * scale))
+    edge = (np.linalg.norm(k, axis=1) > reach - 1.0).astype(np.int8)
+    ideal = (4 * math.pi) ** (size / 2) / spacing**size
+    return Pattern(z, volume, log_normal, k.astype(np.int64), edge, signs, spacing, ideal, scale)
+
+
+def spacing_of(
+    size: int, wanted: float | None, cut: float, count: int = _POINTS_BY_DEFAULT,
+    least: float = SPACING,
+) -> float:  # fmt: skip
+    """Spacing of a lattice; the default is the least one that has no more than `count` points."""
+    if wanted is not None:
+        return wanted
+    from scipy.special import chdtri
+
+    ball = math.pi ** (size / 2) / math.gamma(size / 2 + 1) * float(chdtri(size, cut)) ** (size / 2)
+    return max(least, float((ball / count) ** (1.0 / size)))
+
+
+@dataclass(frozen=True)
+class Start:
+    """Points of one prior at the first time."""
+
+    prior: Prior
+    points: np.ndarray  # [point, variable]
+    log_weights: np.ndarray  # [point]: their exponentials have the sum one
+    signs: np.ndarray  # [point]
+    is_edge: np.ndarray  # [point]
+    index: np.ndarray  # [point, 1 + dimension]: component and place in its lattice; or empty
+    ideal: float  # effective number of points if nothing is measured
+    spacing: float  # of the lattice; 0 if it is none
+    log_scale: float  # what makes an integral of the prior's `log_density` one, as a logarithm
+    # Of each component's lattice, the point of the index zero, and the edges of a cell of spacing
+    # one, as columns.
+    frames: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    first_spacing: float = 0.0  # before cells were divided
+
+    def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
+        """Logarithm of what one of the lattices stands for."""
+        prior = self.prior
+        if isinstance(prior, Mixture) and len(self.frames) > 1:
+            weight = float(np.log(prior.weights[component]))
+            return weight + prior.components[component].log_density(x)
+        return prior.log_density(x) + self.log_scale
+
+
+def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
+    """Points of a prior: its samples, or a lattice for it or for each of its components."""
+    size = prior.mean.size
+    if isinstance(prior, Samples):
+        with np.errstate(divide="ignore"):
+            log = np.log(prior.weights)
+        signs = np.where(np.arange(len(log)) % 2 == 0, 1, -1).astype(np.int8)
+        ideal = 1.0 / float(prior.weights @ prior.weights)
+        none = np.empty((0, size + 1), np.int64)
+        edge = np.zeros(len(log), np.int8)
+        return Start(prior, prior.points, log, signs, edge, none, ideal, 0.0, 0.0)
+    if isinstance(prior, Mixture):
+        # Each component is exact by itself.
+        parts = [start_of(one, spacing, cut) for one in prior.components]
+        weights = np.log(np.asarray(prior.weights, np.float64))
+        log = np.concatenate([a.log_weights + w for a, w in zip(parts, weights, strict=True)])
+        index = np.concatenate([one.index for one in parts])
+        index[:, 0] = np.repeat(np.arange(len(parts)), [len(one.index) for one in parts])
+        return Start(
+            prior, np.concatenate([one.points for one in parts]), log,
+            np.concatenate([one.signs for one in parts]),
+            np.concatenate([one.is_edge for one in parts]), index, _effective(log),
+            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts if one.frames),
+            parts[0].spacing,
+        )  # fmt: skip
+    root = root_of(np.asarray(prior.covariance, np.float64))
+    return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
+
+
+def in_frame(
+    prior: Prior, mean: np.ndarray, root: np.ndarray, spacing: float, cut: float,
+    log_scale: float | None = None,
+) -> Start:  # fmt: skip
+    """Points of a prior in a frame; with `log_scale` their weights are absolute."""
+    shape = pattern(mean.size, spacing, cut)
+    points = mean + shape.z @ root.T
+    if isinstance(prior, Gaussian) and log_scale is None:
+        log = shape.log_normal - float(np.logaddexp.reduce(shape.log_normal))
+        log_scale = 0.0
+    else:
+        log = prior.log_density(points) + shape.log_volume + float(np.linalg.slogdet(root)[1])
+        if log_scale is None:
+            log_scale = -float(np.logaddexp.reduce(log))
+        log = log + log_scale
+    index = np.concatenate([np.zeros((len(shape.index), 1), np.int64), shape.index], axis=1)
+    return Start(
+        prior, points, log, shape.signs, shape.is_edge, index, shape.ideal, shape.spacing,
+        log_scale, ((mean, root * shape.scale),) if shape.spacing else (),
+        shape.spacing,
+    )  # fmt: skip
+
+
+def _effective(log: np.ndarray) -> float:
+    weight = np.exp(log - log.max())
+    return float(weight.sum() ** 2 / (weight @ weight))

@@ -1,0 +1,127 @@
+"""A new lattice of the prior where measurements have left few of its points.
+
+All measurements so far are functions of the first state, and the density of the prior is known
+everywhere: so the new lattice lies in the first states, in the frame of the posterior there, and
+its points are carried through all measurements again. If hardly any point has weight, the
+likelihood is first taken to a power below one (tempering), and the lattice follows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ergode.density.flow.points import Start, in_frame
+from ergode.models.estimation.covariances import root_of
+
+FEWEST = 0.3
+"""Effective number of points below which a lattice is replaced, relative to that of the prior."""
+
+AGREED = 0.02
+"""Difference of the moments of both halves of the points above which it is, in deviations."""
+
+EDGE = 1e-3
+"""Fraction of the weight at the edge of a lattice above which it is."""
+
+ROUNDS = 20
+"""Largest number of lattices in a row."""
+
+_SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
+
+_ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
+
+
+def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool) -> Start:
+    """A lattice that follows the posterior; the same one if hardly any point has weight.
+
+    `log_weights` [point] are those after all measurements so far. If the posterior is not `at_edge`
+    of the lattice, and fills its frame, cells are divided.
+    """
+    known = np.isfinite(log_weights)
+    if known.sum() < 2 or not start.frames:
+        return start
+    base, gain = start.log_weights[known], (log_weights - start.log_weights)[known]
+    points = start.points[known]
+    # A few points along each axis tell where the posterior lies.
+    wanted = max(_ENOUGH * start.ideal, min(3.0 ** points.shape[1], 0.5 * start.ideal))
+    power = _power(base, gain, wanted)
+    weight = np.exp(base + power * gain - (base + power * gain).max())
+    weight /= weight.sum()
+    mean = weight @ points
+    away = points - mean
+    root = root_of((away * weight[:, None]).T @ away)
+    volume = float(np.linalg.slogdet(root)[1])
+    if not np.isfinite(volume):
+        return start
+    frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
+    is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
+    # A filament leaves a lattice in any frame few points.
+    if power < 0.5 or is_shrunk or at_edge:
+        return in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
+    return finer(start, log_weights)
+
+
+def finer(start: Start, log_weights: np.ndarray) -> Start:
+    """Half the spacing where the posterior is: a lattice of cells with weight and their neighbours.
+
+    For a posterior that is not alike a Gaussian, such as a filament.
+    """
+    size = start.points.shape[1]
+    weight = np.exp(log_weights - log_weights.max())
+    order = np.argsort(weight)
+    faint = np.cumsum(weight[order]) < _FAINT * weight.sum()
+    chosen = start.index[order[~faint]]
+    steps = np.zeros((2 * size + 1, size + 1), np.int64)
+    for d in range(size):
+        steps[1 + 2 * d, 1 + d], steps[2 + 2 * d, 1 + d] = 1, -1
+    every = np.concatenate([chosen, (chosen[:, None] + steps[1:]).reshape(-1, size + 1)])
+    cells, place = np.unique(every, axis=0, return_index=True)
+    is_edge = place >= len(chosen)
+    corners = np.indices((2,) * size).reshape(size, -1).T
+    parents = np.repeat(cells, len(corners), axis=0)
+    index = parents.copy()
+    index[:, 1:] = 2 * parents[:, 1:] + np.tile(corners, (len(cells), 1))
+    spacing = 0.5 * start.spacing
+    points = np.empty((len(index), size))
+    log = np.empty(len(index))
+    frames = []
+    for component, (origin, edges) in enumerate(start.frames):
+        # The first child of a cell is a quarter of its edges before its centre.
+        first = origin - 0.5 * spacing * edges.sum(axis=1)
+        own = index[:, 0] == component
+        points[own] = first + spacing * index[own, 1:] @ edges.T
+        volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
+        log[own] = start.log_density(component, points[own]) + volume
+        frames.append((first, edges))
+    signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
+    return replace(
+        start, points=points, log_weights=log, signs=signs,
+        is_edge=np.repeat(is_edge, len(corners)).astype(np.int8), index=index, spacing=spacing,
+        frames=tuple(frames),
+    )  # fmt: skip
+
+
+_FAINT = 1e-5  # of all weight: cells that hold less together are not divided
+
+
+def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:
+    """The largest power up to one that leaves an effective number of points."""
+
+    def effective(power: float) -> float:
+        log = base + power * gain
+        weight = np.exp(log - log.max())
+        return float(weight.sum() ** 2 / (weight @ weight))
+
+    if effective(1.0) >= wanted:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high) if low > 0 else high / 16
+        if effective(middle) >= wanted:
+            low = middle
+        else:
+            high = middle
+        if low > 0 and high < 1.1 * low:
+            break
+    return low

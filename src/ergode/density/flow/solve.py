@@ -1,0 +1,393 @@
+"""Densities by points that follow the flow, from the first time to the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core import devices, launch, progress
+from ergode.core.errors import FailureWarning, InterruptionWarning, PlanError
+from ergode.core.launch import room_on
+from ergode.core.status import Status
+from ergode.density.flow import images
+from ergode.density.flow.carrier import Carrier, Moments
+from ergode.density.flow.points import Start, start_of
+from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, ROUNDS, next_start
+from ergode.density.grid.lattice import Lattice
+from ergode.density.moments import Summary
+from ergode.density.record import Record
+from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
+from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.maneuver import Maneuver
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Samples
+
+MEAN_MOST = 0.05
+"""Largest error of a reliable mean, in deviations."""
+
+DEVIATION_MOST = 0.05
+"""Largest relative error of a reliable deviation."""
+
+
+@dataclass
+class Group:
+    """Densities that are carried side by side."""
+
+    which: np.ndarray  # [density]: numbers among all densities of the call
+    carrier: Carrier
+    starts: list[Start]
+    active: np.ndarray  # [density]: whether its points still stand for it
+    log_mass: np.ndarray  # [density]: logarithm of the mass just after the latest measurement
+    lost: np.ndarray  # [density]: mass lost before it
+
+
+@dataclass
+class FlowSolver:
+    """All densities of a call, and the result of each."""
+
+    asked: Estimation
+    lattices: list[Lattice]  # of the cells in the result, one per density
+    spacings: list[float | None]  # of the points, in deviations of the prior; None: the default
+    cut: float  # mass of a Gaussian prior that is left out
+    keep: str
+    show: bool
+    options: dict[str, Any]  # keyword arguments of `Carrier`
+    records: list[Record] = field(init=False)
+    used: np.ndarray = field(init=False)
+    work: dict[str, int] = field(init=False)
+    equations: list[str] = field(default_factory=list)
+    ended_early: str = ""
+
+    def __post_init__(self) -> None:
+        asked, count = self.asked, self.asked.layout.count
+        self.records = [
+            Record(self.lattices[which], asked.times, len(asked.measurements), self.keep)
+            for which in range(count)
+        ]
+        self.used = np.full(count, np.nan)  # no threshold
+        self.work = {"points": 0, "lattices": 0}
+        self._reached = np.full(count, float(asked.times[0]))
+        self._actions = _actions(asked)
+        self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
+
+    def solve(self) -> None:
+        """Run all densities, as many at a time as fit in memory."""
+        starts: dict[tuple[int, float | None], Start] = {}
+        alike: dict[int, list[int]] = {}
+        each = []
+        for which, (prior, spacing) in enumerate(
+            zip(self.asked.priors, self.spacings, strict=True)
+        ):
+            if (id(prior), spacing) not in starts:
+                starts[id(prior), spacing] = start_of(prior, spacing, self.cut)
+            each.append(starts[id(prior), spacing])
+            alike.setdefault(len(each[-1].points), []).append(which)
+        with progress.track("density", len(each), unit="densities", show=self.show) as report:
+            try:
+                for count, some in alike.items():
+                    for first, last in devices.spans(len(some), self._count_that_fits(count)):
+                        batch = np.array(some[first:last])
+                        self._waiting = [(self._group(batch, [each[one] for one in batch]), 0)]
+                        while self._waiting:
+                            self._go(*self._waiting.pop())
+                        report(len(batch))
+            except KeyboardInterrupt:
+                if not any(record.done for record in self.records):
+                    raise
+                self._interrupt()
+        for reached, record in zip(self._reached.tolist(), self.records, strict=True):
+            record.values["time_reached"] = np.array(reached)
+        self._tell()
+
+    @property
+    def unreliable_from(self) -> np.ndarray:
+        """First time at which each density may be wrong; NaN if there is none."""
+        times = np.array([one.time for one in self.asked.measurements])
+        return np.array([unreliable_from(one, times) for one in self.records])
+
+    def _count_that_fits(self, point_count: int) -> int:
+        """Number of densities at a time."""
+        device = self.options["device"]
+        each = point_count * (32 + 10 * len(self.asked.field.variables))
+        room = room_on(device) // 2
+        if each > room:
+            raise PlanError(
+                f"a density needs {point_count:,} points, {each / 1e9:.2g} GB, and there is room "
+                f"for {room / 1e9:.2g} GB on {device.name}; use larger widths"
+            )
+        return int(max(1, min(room // each, _POINTS_AT_ONCE // point_count)))
+
+    # ---- the way through times, maneuvers and measurements
+
+    def _group(self, which: np.ndarray, starts: list[Start]) -> Group:
+        asked = self.asked
+        priors = [asked.priors[one] for one in which]
+        scales = (
+            np.stack([np.asarray(one.mean, np.float64) for one in priors]),
+            np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
+        )
+        carrier = Carrier(asked.field, starts, asked.values[which], scales, **self.options)
+        self.work["points"] += len(which) * carrier.point_count
+        self.work["lattices"] += len(which)
+        nothing = np.zeros(len(which))
+        return Group(which, carrier, starts, np.ones(len(which), bool), nothing, nothing.copy())
+
+    def _go(self, group: Group, first: int) -> None:
+        """Take a group through the actions from number `first` on."""
+        for number in range(first, len(self._actions)):
+            time, action = self._actions[number]
+            if action is None:
+                group.carrier.follow(self._time_before(number), time)
+            elif isinstance(action, Maneuver):
+                group.carrier.move(action.changes(self._places(group)))
+            elif isinstance(action, Measurement):
+                self._measure(group, action, number)
+            else:
+                self._note(group, time, action.row)
+            if not group.active.any():
+                break
+        self.equations += [one for one in group.carrier.equations if one not in self.equations]
+
+    def _time_before(self, number: int) -> float:
+        return self._actions[number - 1][0] if number else self._actions[0][0]
+
+    def _places(self, group: Group) -> np.ndarray:
+        return self.asked.layout.beside[group.which]
+
+    def _replayed(self, which: np.ndarray, starts: list[Start], until: int) -> Group:
+        """A group of new points, taken through all actions before `until`, and nothing recorded."""
+        group = self._group(which, starts)
+        for number in range(until):
+            time, action = self._actions[number]
+            if action is None:
+                group.carrier.follow(self._time_before(number), time)
+            elif isinstance(action, Maneuver):
+                group.carrier.move(action.changes(self._places(group)))
+            elif isinstance(action, Measurement):
+                group.carrier.weigh(action, self._places(group))
+        return group
+
+    def _measure(self, group: Group, measurement: Measurement, number: int) -> None:
+        """Apply a measurement. Densities that need a new lattice go on by themselves."""
+        index = self._index_of(number)
+        before = group.carrier.moments()
+        constants = group.carrier.weigh(measurement, self._places(group))
+        after = group.carrier.moments()
+        for place in np.flatnonzero(group.active).tolist():
+            summary = _summary(before, group, place)
+            self.records[group.which[place]].at_measurement(index, summary, np.nan)
+        group.lost = group.lost + 1.0 - _ratio(before.log_mass, group.log_mass)
+        needs = group.active & _which_need(group.starts, after)
+        for place in np.flatnonzero(needs).tolist():
+            fresh, latest = self._follow_posterior(group, place, number, after)
+            one = slice(place, place + 1)
+            fresh.lost = group.lost[one]
+            was = before.log_mass[one]
+            self._conclude(fresh, index, latest, was, constants[one], measurement)
+            self._waiting.append((fresh, number + 1))
+        group.active &= ~needs
+        self._conclude(group, index, after, before.log_mass, constants, measurement)
+
+    def _follow_posterior(
+        self, group: Group, place: int, number: int, moments: Moments
+    ) -> tuple[Group, Moments]:
+        """New points for a density of a group, until they stand well for its posterior."""
+        which, start = group.which[place : place + 1], group.starts[place]
+        log, edge = group.carrier.host(place)[1], float(moments.edge[place])
+        was_at_edge = 0
+        for _ in range(ROUNDS):
+            is_divided = start.spacing < start.first_spacing
+            at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
+            was_at_edge += at_edge
+            following = next_start(start, log, self.cut, at_edge)
+            if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
+                following = start
+            fresh = self._replayed(which, [following], number + 1)
+            moments = fresh.carrier.moments()
+            if following is start or not _which_need([following], moments).any():
+                break
+            start = following
+            log, edge = fresh.carrier.host(0)[1], float(moments.edge[0])
+        return fresh, moments
+
+    def _index_of(self, number: int) -> int:
+        """Number of a measurement, from that of its action."""
+        return sum(isinstance(one, Measurement) for _, one in self._actions[:number])
+
+    # ---- results
+
+    def _note(self, group: Group, time: float, row: int) -> None:
+        """Record a group at a time of the grid."""
+        moments = group.carrier.moments()
+        for place in np.flatnonzero(group.active).tolist():
+            which = int(group.which[place])
+            if not np.isfinite(moments.log_mass[place]):
+                self._end(group, place, Status.NOT_FINITE, _NOT_FINITE.format(time=time))
+                continue
+            record = self.records[which]
+            self._reached[which] = time
+            kept = float(_ratio(moments.log_mass, group.log_mass)[place])
+            start, lattice = group.starts[place], record.lattice
+            pieces = np.empty(0, np.int64), np.empty(0)
+            if self.keep != "none":
+                there = group.carrier.host(place)
+                lattice, pieces = images.draw(*there, start, record.lattice, moments.mean[place])
+            record.at_time(
+                row, _summary(moments, group, place),
+                {"pruned": 0.0, "lost": 1.0 - kept, "clipped": 0.0},
+                float(group.lost[place]) + (self.cut if len(start.index) else 0.0), lattice.centre,
+                partial(_same, pieces),
+            )  # fmt: skip
+            record.values["mean_error"][row] = moments.mean_error[place]
+            record.values["deviation_error"][row] = moments.deviation_error[place]
+
+    def _conclude(
+        self, group: Group, index: int, after: Moments, log_before: np.ndarray,
+        constants: np.ndarray, measurement: Measurement,
+    ) -> None:  # fmt: skip
+        """Record evidences and posteriors; impossible measurements end their densities."""
+        for place in np.flatnonzero(group.active).tolist():
+            record = self.records[group.which[place]]
+            evidence = after.log_mass[place] - log_before[place] + constants[place]
+            record.values["log_evidence"][index] = evidence
+            if not np.isfinite(evidence):
+                self._end(
+                    group, place, Status.IMPOSSIBLE, _IMPOSSIBLE.format(time=measurement.time)
+                )
+                continue
+            edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
+            record.after_measurement(
+                index, _summary(after, group, place), edge, float(after.mean_error[place]),
+                float(after.log_mass_error[place]),
+            )  # fmt: skip
+        group.log_mass = np.where(np.isfinite(after.log_mass), after.log_mass, 0.0)
+
+    def _end(self, group: Group, place: int, status: Status, why: str) -> None:
+        which = int(group.which[place])
+        group.active[place] = False
+        self.records[which].values["status"] = np.array(status, np.uint8)
+        self.ended_early = self.ended_early or why
+        if not self.asked.layout.dims and self.records[which].done == 0:
+            raise PlanError(why)
+
+    def _interrupt(self) -> None:
+        for record in self.records:
+            is_open = int(record.values["status"]) == Status.NOT_RUN
+            if is_open and 0 < record.done < self.asked.times.size:
+                record.values["status"] = np.array(Status.INTERRUPTED, np.uint8)
+        self.ended_early = "interrupted"
+
+    def _tell(self) -> None:
+        """Set the status of all, and warn of those that ended early."""
+        count = self.asked.times.size
+        for record in self.records:
+            if record.done == count and int(record.values["status"]) == Status.NOT_RUN:
+                record.values["status"] = np.array(Status.DONE, np.uint8)
+        ended = np.array([int(one.values["status"]) != Status.DONE for one in self.records])
+        if not ended.any():
+            return
+        if not self.asked.layout.dims:
+            record = self.records[0]
+            record.stop(float(record.times[record.done - 1]))
+        some = f" of {ended.sum()} of {ended.size} densities" if not ended.all() else ""
+        kind = InterruptionWarning if self.ended_early == "interrupted" else FailureWarning
+        time = self._reached[ended].min()
+        launch.warn(f"the run{some} ended at time {time:g}: {self.ended_early}", kind)
+
+
+_NOT_FINITE = (
+    "no point of the density is left at time {time:g}: the solutions become infinite, or need too "
+    "many steps"
+)
+_IMPOSSIBLE = (
+    "the measurement at time {time:g} is impossible: its likelihood is zero wherever the density "
+    "is not"
+)
+_POINTS_AT_ONCE = 1 << 24
+_TIMES_AT_EDGE = 6
+POINTS_OF_REFINED = 300_000
+
+
+def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
+    """Which densities need a new lattice."""
+    ideal = np.array([one.ideal for one in starts])
+    fixed = np.array([isinstance(one.prior, Samples) for one in starts])
+    error = np.maximum(moments.mean_error, moments.deviation_error)
+    enough = (moments.effective >= FEWEST * ideal) & (error < AGREED)
+    divided = np.array([one.spacing < one.first_spacing for one in starts])
+    return ~fixed & ~(enough & (moments.edge < np.where(divided, CUT_MOST, EDGE)))
+
+
+class Row(NamedTuple):
+    """A time of the grid of results."""
+
+    row: int
+
+
+Action = Maneuver | Measurement | Row | None  # None carries points to the time
+
+
+def _actions(asked: Estimation) -> list[tuple[float, Action]]:
+    """What is done at each time, in order: carry points, maneuvers, measurements, results."""
+    found: list[tuple[float, Action]] = []
+    others: list[Maneuver | Measurement] = [*asked.maneuvers, *asked.measurements]
+    for time in np.union1d(asked.times, [one.time for one in others]).tolist():
+        found.append((time, None))
+        found += [(time, one) for one in others if one.time == time]
+        found += [(time, Row(int(row))) for row in np.flatnonzero(asked.times == time)]
+    return found
+
+
+def _same(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return pieces
+
+
+def _ratio(log_mass: np.ndarray, log_before: np.ndarray) -> np.ndarray:
+    """Mass relative to an earlier one, at most one."""
+    return np.asarray(np.exp(np.minimum(log_mass - log_before, 0.0)))
+
+
+def _summary(moments: Moments, group: Group, place: int) -> Summary:
+    kept = float(_ratio(moments.log_mass, group.log_mass)[place])
+    return Summary(
+        group.carrier.point_count, kept, moments.mean[place], moments.covariance[place],
+        np.full(group.carrier.size, np.nan), 0.0,
+    )  # fmt: skip
+
+
+def unreliable_from(record: Record, times: np.ndarray) -> float:
+    """First time at which a density may be wrong; `times` are those of measurements."""
+    values = record.values
+    rows = (values["mean_error"] > MEAN_MOST) | (values["deviation_error"] > DEVIATION_MOST)
+    measured = (
+        (values["posterior_shift"] > MEAN_MOST) | (values["evidence_shift"] > EVIDENCE_MOST)
+        | (values["posterior_cut"] > CUT_MOST)
+    )  # fmt: skip
+    bad = np.concatenate([record.times[rows[: record.times.size]], times[measured]])
+    return float(bad.min(initial=np.inf)) if bad.size else float("nan")
+
+
+def flow_warning(solver: FlowSolver) -> str:
+    """Warning text for densities that may be wrong; empty if there are none."""
+    lost = max(float(np.nanmax(one.values["mass_lost"], initial=0.0)) for one in solver.records)
+    unreliable = solver.unreliable_from
+    bad = np.isfinite(unreliable)
+    said = []
+    if lost > max(_LOST_MOST, 2.0 * solver.cut):
+        said.append(
+            f"{100 * lost:.2g} % of the probability is at points whose solutions become infinite "
+            "or need too many steps: it was dropped"
+        )
+    if bad.any():
+        who = "the density" if bad.size == 1 else f"{bad.sum()} of {bad.size} densities"
+        said.append(
+            f"{who} may be wrong from time {unreliable[bad].min():g} on, by the difference of both "
+            "halves of the points - use a smaller width, or ergode.particles"
+        )
+    return "; ".join(said)
+
+
+_LOST_MOST = 0.01

@@ -1,0 +1,189 @@
+"""Points that follow the flow against exact answers: linear systems, drift, and every prior."""
+
+import warnings
+
+import numpy as np
+import pytest
+from density_cases import LINEAR, ROTATION, first
+from scipy.linalg import expm
+
+import ergode
+from ergode.core import kernels
+from ergode.density import views
+from ergode.density.flow import carrier, sums
+from ergode.density.grid.lattice import Frame
+
+DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks=pytest.mark.cuda)])
+A = np.array([[-0.3, -2.0], [1.5, 0.1]])
+SHIFT = np.array([1.0, -2.0])
+STILL = dict.fromkeys("abcdef", 0.0)
+
+
+def flow(prior, times, A=A, shift=SHIFT, **options):
+    settings = {"device": "cpu:2", "keep": "none", "scheme": "flow"} | options
+    values = dict(zip("abcdef", (*np.ravel(A), *shift), strict=True))
+    return ergode.density.propagate(LINEAR, prior, times=times, parameters=values, **settings)
+
+
+def carried(mean, covariance, time):
+    """Mean and covariance of a linear system at a time."""
+    whole = expm(time * np.block([[A, SHIFT[:, None]], [np.zeros((1, 3))]]))
+    transition, moved = whole[:2, :2], whole[:2, 2]
+    return transition @ mean + moved, transition @ covariance @ transition.T
+
+
+def test_ten_periods_of_an_oscillator_far_from_its_centre_leave_its_width():
+    prior = ergode.Gaussian([10.0, 0.0], [0.01, 0.01])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ergode.AccuracyWarning)
+        found = ergode.density.propagate(
+            LINEAR, prior, times=[0.0, 10.0], parameters=ROTATION, scheme="flow", device="cpu:2"
+        )
+    assert np.allclose(found["mean"][-1], [10.0, 0.0], atol=2e-4)
+    assert np.allclose(found["covariance"][-1], 0.01 * np.eye(2), atol=1e-5)
+    assert np.isnan(float(found["unreliable_from"])) and found["status"] == 0
+
+
+@DEVICES
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_measurements_of_a_linear_system_are_those_of_kalman(device, precision):
+    """The third has a twentieth of the deviation; in any unit."""
+    rtol = {"float64": 0.005, "float32": 0.01}[precision]
+    for unit in (1.0, 2.0**20):
+        mean, covariance = np.array([1.0, 0.5]), np.array([[1.0, 0.3], [0.3, 0.5]])
+        seen = [(0.5, 0.4, 1.0), (1.0, -1.0, 0.25), (1.4, 0.3, 0.003)]
+        found = flow(
+            ergode.Gaussian(mean * unit, covariance * unit**2), [0.0, 1.0, 1.4, 2.0],
+            shift=SHIFT * unit, device=device, precision=precision,
+            measurements=[ergode.Measurement(t, first, v * unit, r * unit**2) for t, v, r in seen],
+        )  # fmt: skip
+        time, evidences, states = 0.0, [], {}
+        for at in (0.5, 1.0, 1.4, 2.0):
+            mean, covariance = carried(mean, covariance, at - time)
+            time = at
+            for t, v, r in seen:
+                if t == at:
+                    spread = covariance[0, 0] + r
+                    evidences.append(
+                        -0.5 * ((v - mean[0]) ** 2 / spread + np.log(2 * np.pi * spread * unit**2))
+                    )
+                    gain = covariance[:, 0] / spread
+                    mean = mean + gain * (v - mean[0])
+                    covariance = covariance - spread * np.outer(gain, gain)
+            states[at] = mean, covariance
+        assert np.allclose(found["log_evidence"], evidences, atol=0.01)
+        for row, at in ((1, 1.0), (2, 1.4), (3, 2.0)):
+            deviation = np.sqrt(np.diag(states[at][1])) * unit
+            away = (found["mean"].values[row] - states[at][0] * unit) / deviation
+            assert np.abs(away).max() < 2 * rtol
+            wide = np.sqrt(np.diag(found["covariance"].values[row])) / deviation
+            assert np.allclose(wide, 1.0, atol=3 * rtol)
+        assert np.isnan(float(found["unreliable_from"]))
+
+
+@DEVICES
+def test_a_bank_has_the_results_of_each_alone(device):
+    priors = [ergode.Gaussian([1.0, 0.5], [1.0, 0.5]), ergode.Gaussian([-1.0, 2.0], [0.2, 2.0])]
+    values = np.array([[0.4], [3.0]])
+    both = flow(
+        priors, [0.0, 0.5, 1.0], measurements=[ergode.Measurement(0.5, first, values, 0.01)],
+        device=device,
+    )  # fmt: skip
+    for which, prior in enumerate(priors):
+        one = flow(
+            prior, [0.0, 0.5, 1.0], device=device,
+            measurements=[ergode.Measurement(0.5, first, values[which], 0.01)],
+        )  # fmt: skip
+        for name in ("mean", "covariance", "log_evidence"):
+            assert np.array_equal(both[name].values[which], one[name].values)
+
+
+def test_every_prior():
+    """Moments of a mixture, samples and a box, moved without change."""
+    rng = np.random.default_rng(7)
+    points = rng.normal(size=(500, 2))
+    heaps = ergode.Mixture(
+        [1, 3], [ergode.Gaussian([-9.0, 0.0], [0.1, 0.1]), ergode.Gaussian([5.0, 1.0], [1.0, 2.0])]
+    )
+    box = ergode.Density(
+        lambda x: np.where((np.abs(x) <= 1.0).all(axis=1), 0.0, -np.inf), [0.0, 0.0], [1 / 3, 1 / 3]
+    )
+    for prior, exact, most in (
+        (heaps, heaps.covariance, 1e-4),
+        (ergode.Samples(points), np.cov(points.T, bias=True), 1e-9),
+        (box, np.eye(2) / 3, 0.05),
+    ):  # fmt: skip
+        found = flow(prior, [0.0, 1.0], A=np.zeros((2, 2)))
+        assert np.allclose(found["mean"][-1], prior.mean + SHIFT, atol=0.02)
+        assert np.allclose(found["covariance"][-1], exact, atol=most * np.abs(exact).max())
+
+
+def test_cells_are_images_of_cells_of_the_prior():
+    """A stretched density has no holes: its marginals are those of a Gaussian."""
+    mean, covariance = carried(np.array([1.0, 0.5]), np.diag([1.0, 0.5]), 1.0)
+    found = flow(ergode.Gaussian([1.0, 0.5], [1.0, 0.5]), [0.0, 1.0], keep="all", width=0.2)
+    cells = views.cells_at(found, 1.0)
+    assert float(cells["mass"].sum()) == pytest.approx(1.0)
+    centre = cells["mass"].values @ cells["point"].values
+    assert np.allclose(centre, mean, atol=0.02)
+    for name, variance, middle in zip("xy", np.diag(covariance), mean, strict=True):
+        one = views.marginal(cells, name)
+        x = one[name].values
+        exact = np.exp(-0.5 * (x - middle) ** 2 / variance) / np.sqrt(2 * np.pi * variance)
+        step = float(x[1] - x[0])
+        mass = one.values * (step if one.values.sum() * step < 2 else 1.0)
+        assert 0.5 * np.abs(mass / mass.sum() - exact * step).sum() < 0.02
+
+
+def test_a_measurement_that_nothing_allows_is_impossible():
+    with pytest.warns(ergode.FailureWarning, match="impossible"):
+        found = flow(
+            ergode.Gaussian([0.0, 0.0], [1.0, 1.0]), [0.0, 0.5, 1.0],
+            measurements=[ergode.Measurement(0.75, likelihood=lambda y, t, p: (-math_inf(y[0]),))],
+        )  # fmt: skip
+    assert found["status"] == ergode.Status.IMPOSSIBLE
+    assert found.sizes["time"] == 2
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_its_cuda_kernels_compile(precision):
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    size, count, groups = 2, 8, 1
+    kernel, _ = carrier.kernels_of(LINEAR, precision)
+    one, log = np.zeros((1, size)), np.zeros((1, count))
+    points = np.zeros((size, 1, count), precision)
+    row = one.astype(precision)
+    frame = Frame(
+        row, row, np.eye(size, dtype=precision)[None], np.zeros((1, 6), precision), row, row
+    )
+    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, frame, points, log, log)
+    assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
+    add_up = kernels.for_each(sums.add_up)
+    whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
+    out = np.zeros((1, 3, 2, groups))
+    cuda.ptx(
+        add_up.compiled("cuda"),
+        (0, 3, count, groups, whole, whole, np.zeros(1), one, signs, points, log, out),
+    )
+    largest = kernels.for_each(sums.largest)
+    cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, np.zeros((1, groups))))
+
+
+def math_inf(x):
+    return 1e308 * 10.0 + 0.0 * x
+
+
+def test_what_only_a_fixed_grid_can_do_is_refused():
+    prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
+    with pytest.raises(ergode.PlanError, match="without process noise; use scheme='split'"):
+        flow(prior, [0.0, 1.0], process_noise=[1.0, 1.0])
+    with pytest.raises(ergode.PlanError, match="without a region"):
+        flow(prior, [0.0, 1.0], region=first_of)
+    with pytest.raises(ergode.PlanError, match="threshold has no effect"):
+        flow(prior, [0.0, 1.0], threshold=1e-5)
+
+
+def first_of(y, t, p):
+    return (y[0],)
