@@ -63,8 +63,8 @@ def _epidemic(model: Any, method: str, on_core: int, on_gpu: int, **options: Any
 _epidemic(epidemic.SEIR, "first-passage", 20_000, 1_000_000)
 _epidemic(epidemic.SEIRS, "sellke", 10_000, 300_000)
 _epidemic(epidemic.SIS, "gillespie", 3_000, 30_000)
-_epidemic(epidemic.SIS, "markov-leap", 3_000, 300_000, leap=0.1)
-_epidemic(epidemic.SEIR, "renewal-leap", 3_000, 300_000, leap=0.1)
+_epidemic(epidemic.SIS, "markov-leap", 3_000, 300_000, step=0.1)
+_epidemic(epidemic.SEIR, "renewal-leap", 3_000, 300_000, step=0.1)
 _ISOLATION = ergode.Isolation("I", fraction=0.8, delay=2, start=ergode.Trigger("I", 500))
 _epidemic(epidemic.SEIR, "sellke", 10_000, 300_000, interventions=[_ISOLATION])
 
@@ -99,7 +99,7 @@ def epidemic_meetings(device: str) -> Call:
         transmission_rate=1.0, latent=epidemic.LATENT, infectious=epidemic.INFECTIOUS
     )
     return epidemic.call(
-        device, model, contacts, sized(device, 100, 10_000), initial={"I": 3}, times=range(31)
+        device, model, contacts, sized(device, 100, 500), initial={"I": 3}, times=range(31)
     )
 
 

@@ -111,8 +111,8 @@ class Tree:
 
     def __init__(self, folder: Path, cache: Path, device: str) -> None:
         self.environment = os.environ | {
-            "PYTHONPATH": str(folder / "src"), "ERGODE_CACHE_DIR": str(cache),
-            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPATH": os.pathsep.join([str(folder / "src"), os.environ.get("PYTHONPATH", "")]),
+            "ERGODE_CACHE_DIR": str(cache),
         }  # fmt: skip
         self.device = device
         self.process = self._start()
@@ -195,7 +195,7 @@ def row_of(name: str, found: list[tuple[float, float]]) -> dict[str, Any]:
 
 def all_rows(options: argparse.Namespace, trees: tuple[Tree, Tree]) -> Iterator[dict[str, Any]]:
     """A row for each case, printed as it comes."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
+    sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "src")]
     import calls
     import ratchet_cases
 

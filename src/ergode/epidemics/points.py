@@ -58,6 +58,11 @@ class Points:
 
     def located(self, names: np.ndarray | None) -> Points:
         """These points with positions in place of names of nodes in their initial conditions."""
+        plain = names is None and all(isinstance(one, dict) for one in self.initials)
+        if plain and not any(
+            isinstance(value, Seeds) and value.by for one in self.initials for value in one.values()
+        ):
+            return self
         made = {id(one): located(one, names) for one in self.initials}
         return replace(self, initials=[made[id(one)] for one in self.initials])
 

@@ -170,6 +170,8 @@ def warn_of_traces(mechanism: Mechanism, amounts: np.ndarray, absolute: np.ndarr
     first = amounts[:, 0]
     with np.errstate(invalid="ignore"):
         grown = (first > 0.0) & (first < _BELOW * absolute)
+        if not grown.any():
+            return
         grown &= np.fmax.reduce(amounts, axis=1) > _ABOVE * absolute
     if not grown.any():
         return
