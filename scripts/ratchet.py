@@ -306,6 +306,10 @@ def stale() -> int:
             continue
         row = dict(zip(columns, cells, strict=True))
         count += 1
+        if not row["commit"]:
+            old += 1
+            print(f"{section}: {row['case']} ({row['machine']}): no commit")
+            continue
         rules = KERNELS[section]
         below = next(paths for words, paths in rules.items() if re.search(words, row["case"]))
         key = row["commit"], below

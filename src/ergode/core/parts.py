@@ -165,15 +165,15 @@ def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int, dim: 
         one, two = (part.attrs.get(name) for part in (first, other))
         if not np.array_equal(one, two):  # type: ignore[arg-type]
             _refuse(number, name, repr(one), repr(two))
-    said = [part.attrs.get(inputs.ATTRIBUTE) for part in (first, other)]
-    if None not in said:
+    one, two = (part.attrs.get(inputs.ATTRIBUTE) for part in (first, other))
+    if one is not None and two is not None:
         but = ("replicates",) if dim == REPLICATE else ()
         rows = _has_rows(first, dim), _has_rows(other, dim)
-        found = inputs.difference(*said, but=but, rows=rows)
+        found = inputs.difference(one, two, but=but, rows=rows)
         if found is not None:
             _refuse(number, *found)
-    elif said[0] != said[1]:
-        lacks = 0 if said[0] is None else number
+    elif one != two:
+        lacks = 0 if one is None else number
         raise PlanError(
             f"part {lacks} does not say what it was computed from: it has no attribute "
             f"'{inputs.ATTRIBUTE}', and other parts have one"
