@@ -203,7 +203,8 @@ class _Writer:
             maker, arguments = made
             parts = [f'"{name}": {self.entry(v, True)}' for name, v in arguments.items()]
             return f', "made": "{maker}", "with": {{{", ".join(parts)}}}'
-        names = _arguments_of(type(value)) if not isinstance(value, Enum) else None
+        kind: Callable[..., Any] = type(value)
+        names = None if isinstance(value, Enum) else _arguments_of(kind)
         if names is None or not all(hasattr(value, name) for name in names):
             return ""
         given = ((name, getattr(value, name), usual) for name, usual in names.items())
@@ -247,7 +248,7 @@ _HOMES = tuple(
 
 
 @cache
-def _arguments_of(kind: type) -> dict[str, Any] | None:
+def _arguments_of(kind: Callable[..., Any]) -> dict[str, Any] | None:
     """Arguments of a class of models that are also attributes, and their defaults."""
     if not kind.__module__.startswith(_HOMES) or kind.__qualname__ != kind.__name__:
         return None
@@ -688,7 +689,7 @@ def _maker(entry: Mapping[str, Any]) -> Callable[..., Any]:
         found: Any = attrgetter(name)(import_module(home))
         is_class = isinstance(found, type) and found.__module__ == home
         if is_class or getattr(found, "remembers", False):
-            return found  # type: ignore[no-any-return]
+            return found
     raise _AbsentError(name)
 
 
@@ -778,7 +779,7 @@ class Inputs(Mapping[str, Any]):
             An argument cannot be made again from the result alone.
         """
         arguments = {name: self[name] for name in self if name not in changes}
-        return self._call(**arguments | changes)  # type: ignore[no-any-return]
+        return self._call(**arguments | changes)
 
     def __repr__(self) -> str:
         lines = [f"<inputs of {self.call}, ergode {self.version}, digest {self.digest[:12]}>"]
@@ -852,7 +853,7 @@ def _shown(entry: Any) -> str:
         return repr(entry)
     if "mapping" in entry:
         return "{" + ", ".join(f"{_shown(k)}: {_shown(v)}" for k, v in entry["mapping"]) + "}"
-    for kind, (left, right) in {"list": "[]", "tuple": "()"}.items():
+    for kind, (left, right) in {"list": ("[", "]"), "tuple": ("(", ")")}.items():
         if kind in entry:
             return left + ", ".join(map(_shown, entry[kind])) + right
     if "date" in entry:

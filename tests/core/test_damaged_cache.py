@@ -1,0 +1,73 @@
+"""Files of the kernel cache that a crash or a full disk cut, and folders of other users."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ergode
+from ergode.core import kernel_cache
+
+CALL = """
+import ergode
+
+network = ergode.ReactionNetwork({"X": 9}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
+result = ergode.stochastic.simulate(
+    network, times=[0, 1], seed=3, replicates=4, method="direct", device="cpu"
+)
+print(result["amount"].values.ravel().tolist())
+"""
+
+
+def called(folder):
+    """What the call prints, in a process of its own with this cache."""
+    path = os.pathsep.join([str(Path(ergode.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, "-c", CALL], capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "PYTHONPATH": path, "ERGODE_CACHE_DIR": str(folder)},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A cache with the kernels of the call, and what the call prints."""
+    folder = tmp_path_factory.mktemp("cache")
+    return folder, called(folder)
+
+
+@pytest.mark.parametrize("ending", ["py", "nbc", "nbi"])
+@pytest.mark.parametrize("part", [0.0, 0.5, 0.99])
+def test_files_that_were_cut_are_made_again(filled, ending, part):
+    folder, usual = filled
+    files = list(folder.rglob(f"ergode_cpu_*.{ending}"))
+    sizes = {file: file.stat().st_size for file in files}
+    assert files
+    for file, size in sizes.items():
+        os.truncate(file, int(part * size))
+    assert called(folder) == usual
+    # It is whole again: the next process has nothing to mend.
+    times = {file: file.stat().st_mtime_ns for file in folder.rglob(f"ergode_cpu_*.{ending}")}
+    assert all(file.stat().st_size > part * size for file, size in sizes.items() if file.exists())
+    assert called(folder) == usual
+    assert times == {file: file.stat().st_mtime_ns for file in times}
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
+    network = ergode.ReactionNetwork({"X": 9}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
+    monkeypatch.setenv("ERGODE_CACHE_DIR", str(tmp_path))
+    owner = os.stat(tmp_path).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner == 0:  # folders of the superuser are trusted
+        os.chown(tmp_path, 12345, -1)
+    kernel_cache.folders.cache_clear()
+    try:
+        with pytest.raises(ergode.PlanError, match="belongs to another user.*ERGODE_CACHE_DIR"):
+            ergode.stochastic.simulate(
+                network, times=[0, 1], seed=3, device="cpu", method="direct"
+            )
+    finally:
+        kernel_cache.folders.cache_clear()
