@@ -23,7 +23,8 @@ print(result["amount"].values.ravel().tolist())
 
 def called(folder):
     """What the call prints, in a process of its own with this cache."""
-    path = os.pathsep.join([str(Path(ergode.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    source = str(Path(ergode.__file__).parents[1])
+    path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, "-c", CALL], capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "PYTHONPATH": path, "ERGODE_CACHE_DIR": str(folder)},
@@ -66,8 +67,6 @@ def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
     kernel_cache.folders.cache_clear()
     try:
         with pytest.raises(ergode.PlanError, match="belongs to another user.*ERGODE_CACHE_DIR"):
-            ergode.stochastic.simulate(
-                network, times=[0, 1], seed=3, device="cpu", method="direct"
-            )
+            ergode.stochastic.simulate(network, times=[0, 1], seed=3, device="cpu", method="direct")
     finally:
         kernel_cache.folders.cache_clear()

@@ -365,7 +365,7 @@ def _difference(
 
 
 def length_of(entry: Any, depth: int) -> int | None:
-    """Number of rows, each with as many dims as `depth`; None if the entry has no rows."""
+    """Number of rows, each with as many dims as `depth`; None if it has no rows, as one number."""
     if isinstance(entry, dict) and "list" in entry:
         return len(entry["list"]) if depth == 0 else None
     if isinstance(entry, dict) and "range" in entry:
@@ -373,8 +373,7 @@ def length_of(entry: Any, depth: int) -> int | None:
     if isinstance(entry, dict) and "array" in entry:
         shape = entry["shape"]
         return int(shape[0]) if len(shape) == depth + 1 else None
-    is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
-    return 1 if is_number and depth == 0 else None
+    return None
 
 
 def joined(texts: Sequence[str | None], dim: str) -> str | None:
