@@ -67,7 +67,7 @@ def test_what_cannot_burn(fern, cells):
     assert "duration is -1" in message(duration=-1)
     masked = np.ma.masked_inside(hot, hot.min(), hot.min())
     assert "temperature has masked values" in message(temperature=masked)
-    assert "'bdf' is unknown" in message(ergode.PlanError, method="bdf")
+    assert "'lsoda' is unknown" in message(ergode.PlanError, method="lsoda")
     assert "cannot integrate" in message(
         ergode.PlanError, method="asymptotic", heating="constant-volume"
     )
