@@ -40,8 +40,9 @@ def filled(tmp_path_factory):
     return folder, called(folder)
 
 
-@pytest.mark.parametrize("ending", ["py", "nbc", "nbi"])
-@pytest.mark.parametrize("part", [0.0, 0.5, 0.99])
+@pytest.mark.parametrize(
+    ("ending", "part"), [("py", 0.5), ("nbc", 0.0), ("nbc", 0.99), ("nbi", 0.5)]
+)
 def test_files_that_were_cut_are_made_again(filled, ending, part):
     folder, usual = filled
     files = list(folder.rglob(f"ergode_cpu_*.{ending}"))
