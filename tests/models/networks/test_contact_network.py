@@ -214,7 +214,8 @@ def test_from_networkx_keeps_names_and_numbers():
     network = ContactNetwork.from_networkx(graph, weight="hours")
     assert network.node_names.tolist() == ["ann", "bob"]
     assert network.weights.tolist() == [3.5, 3.5]
-    assert list(network.attributes) == ["age"] and network.attributes["age"].tolist() == [4, 31.5]
+    assert list(network.attributes) == ["age", "town"]
+    assert network.attributes["age"].tolist() == [4, 31.5]
     assert ContactNetwork.from_networkx(graph).weights is None
     grid = ContactNetwork.from_networkx(networkx.grid_2d_graph(2, 2))
     assert grid.node_names.tolist() == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -310,7 +311,7 @@ def test_nodes_are_found_by_name():
 
     named = ergode.ContactNetwork.from_networkx(networkx.Graph([("ann", "bob"), ("bob", "eve")]))
     assert named.node_names[named.nodes_named(["eve", "ann"])].tolist() == ["eve", "ann"]
-    with pytest.raises(ergode.ModelError, match="no node named 'zoe'"):
+    with pytest.raises(ergode.ModelError, match="'zoe', but the network has no node named so"):
         named.nodes_named("zoe")
     with pytest.raises(ergode.ModelError, match="no node names"):
         ergode.ContactNetwork.from_edges([0], [1]).nodes_named([0])
