@@ -252,10 +252,10 @@ def test_functions_count_by_their_text_and_values():
 
 
 def test_what_a_file_alone_cannot_make_is_asked_for_and_checked(monkeypatch):
-    from ergode.core import inputs as module
+    from ergode.core.inputs import rebuilding
 
     result = trajectories()
-    monkeypatch.setattr(module, "_KNOWN", {})  # as in another process
+    monkeypatch.setattr(rebuilding, "KNOWN", {})  # as in another process
     inputs = ergode.inputs(result)
     with pytest.raises(ergode.PlanError, match=r"pass it, as in ergode.inputs\(dataset, field=..."):
         inputs.again()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import ergode
-from ergode.core import kernel_cache
 
 CALL = """
 import ergode
@@ -21,14 +20,19 @@ print(result["amount"].values.ravel().tolist())
 """
 
 
-def called(folder):
-    """What the call prints, in a process of its own with this cache."""
+def started(text, folder):
+    """A process of its own with this cache, at its end."""
     source = str(Path(ergode.__file__).parents[1])
     path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
-        [sys.executable, "-c", CALL], capture_output=True, text=True, check=False, timeout=300,
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "PYTHONPATH": path, "ERGODE_CACHE_DIR": str(folder)},
     )  # fmt: skip
+
+
+def called(folder):
+    """What the call prints."""
+    run = started(CALL, folder)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -58,16 +62,13 @@ def test_files_that_were_cut_are_made_again(filled, ending, part):
     assert times == {file: file.stat().st_mtime_ns for file in times}
 
 
-def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
-    network = ergode.ReactionNetwork({"X": 9}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
-    monkeypatch.setenv("ERGODE_CACHE_DIR", str(tmp_path))
-    owner = os.stat(tmp_path).st_uid
-    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    if owner == 0:  # folders of the superuser are trusted
+def test_a_folder_of_another_user_is_refused(tmp_path):
+    """In a process of its own: kernels that are in memory are not read from the folder."""
+    if os.stat(tmp_path).st_uid == 0:  # folders of the superuser are trusted
         os.chown(tmp_path, 12345, -1)
-    kernel_cache.folders.cache_clear()
-    try:
-        with pytest.raises(ergode.PlanError, match="belongs to another user.*ERGODE_CACHE_DIR"):
-            ergode.stochastic.simulate(network, times=[0, 1], seed=3, device="cpu", method="direct")
-    finally:
-        kernel_cache.folders.cache_clear()
+    another = f"import os\nos.geteuid = lambda: {os.stat(tmp_path).st_uid + 1}\n"
+    run = started(another + CALL, tmp_path)
+    assert run.returncode != 0
+    assert f"PlanError: the kernel cache '{tmp_path}' belongs to another user" in run.stderr
+    assert "set ERGODE_CACHE_DIR to a folder of your own" in run.stderr
+    assert not list(tmp_path.iterdir())
