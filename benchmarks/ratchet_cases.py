@@ -347,6 +347,15 @@ def noisy_spring(device: str) -> Call:
     )  # fmt: skip
 
 
+@case("density small")
+def spring(device: str) -> Call:
+    """A few steps of a spring without noise."""
+    return known(
+        ergode.density.propagate, calls.SPRINGS[1], ergode.Gaussian([1, 0], [0.25, 0.25]),
+        times=[0, 0.5, 1], parameters={"k": 4}, width=0.2, scheme="split", device=device,
+    )  # fmt: skip
+
+
 @case("particles")
 def cloud(device: str) -> Call:
     """A filter of particles with a measurement."""

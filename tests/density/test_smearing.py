@@ -39,9 +39,28 @@ def test_a_measurement_of_a_smeared_density_is_unreliable():
 def test_a_density_that_stays_near_is_reliable():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ergode.AccuracyWarning)
-        found = turned([0.0, 0.25], ergode.Gaussian([0.5, 0.0], [1.0, 1.0]))
-    assert np.isnan(float(found["unreliable_from"]))
-    assert float(found["deviation_error"][-1]) < 0.1
+        near = turned([0.0, 0.25], ergode.Gaussian([0.5, 0.0], [1.0, 1.0]))
+        longer = turned([0.0, 2.0], ergode.Gaussian([0.5, 0.0], [1.0, 1.0]))
+    for found in (near, longer):
+        assert np.isnan(float(found["unreliable_from"]))
+        assert np.sqrt(np.diag(found["covariance"].values[-1])) == pytest.approx([1, 1], abs=0.1)
+    assert float(longer["deviation_error"][-1]) < 0.1
+
+
+@pytest.mark.parametrize("scheme", ["split", "corner-transport"])
+@pytest.mark.parametrize("width", [0.4, 0.5, 0.7])
+def test_a_density_that_is_smeared_is_compared(scheme, width):
+    """Drift keeps the deviation at one."""
+    for time in (1, 2, 4, 8, 16, 32):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ergode.AccuracyWarning)
+            found = on_plane(
+                np.zeros((2, 2)), [1.0, 0.6], ergode.Gaussian([0, 0], [1, 1]), [0, time],
+                width=width, scheme=scheme,
+            )  # fmt: skip
+        error = np.abs(np.sqrt(np.diag(found["covariance"].values[-1])) - 1).max()
+        told = float(found["deviation_error"][-1])
+        assert error < 0.13 if np.isnan(told) else told == pytest.approx(error, abs=0.03)
 
 
 def test_of_a_bank_those_that_travelled_are_told():

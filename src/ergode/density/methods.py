@@ -38,6 +38,9 @@ class Method(Scheme):
     # deviations of the posterior].
     shift: Callable[[tail.Journey], float]
     shift_order: int  # power of the width with which this shift falls, for a fixed density
+    # Steps of a density one cell wide that may widen it by half of what is told. The number grows
+    # with the fourth power of the width in cells (measured: drifts and rotations, 1 to 2 cells).
+    steps_to_smear: float
 
     def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
         """Options of the kernels, for a target and for stored or recomputed fluxes."""
@@ -65,6 +68,7 @@ GRIDS = {
             boxed=False,
             shift=tail.shift_of_split,
             shift_order=3,
+            steps_to_smear=4.0,
         ),
         Method(
             name="corner-transport",
@@ -77,6 +81,7 @@ GRIDS = {
             boxed=True,
             shift=tail.shift_of_corner_transport,
             shift_order=2,
+            steps_to_smear=0.8,
         ),
     )
 }

@@ -208,7 +208,8 @@ def propagate(
         density may be wrong, by a measurement or by transport: the alarm of measurements is
         cautious, and a shift is what the error could be, not what it is. ``mean_error`` and
         ``deviation_error`` are differences from points that follow the flow, which have no
-        numerical diffusion. The grid's centre, width and axes, and the threshold.
+        numerical diffusion; they are missing if the density moved too little to be smeared.
+        The grid's centre, width and axes, and the threshold.
         Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
@@ -317,7 +318,7 @@ def propagate(
         if lower_threshold:
             solver.solve_cut_ones_again()
         if noise is None and limits is None:
-            check(asked, solver.records, compile)
+            check(asked, solver.records, compile, solver.work["steps"] / on_grid.steps_to_smear)
         found = together(solver.records)
         smaller = resolving_width(found, each, scheme)
         _warn(found, field.variables, each, smaller)

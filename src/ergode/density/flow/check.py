@@ -29,18 +29,24 @@ _CUT = 0.01
 _POINTS = 150
 _FINE = 1e-3
 _DENSITIES_MOST = 16  # of a bank
+_WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
-def check(asked: Estimation, records: list[Record], when: Compile) -> None:
-    """Record the errors of the first densities, at times before any measurement."""
+def check(asked: Estimation, records: list[Record], when: Compile, relative_steps: float) -> None:
+    """Record the errors of the first densities, at times before any measurement.
+
+    `relative_steps` are the steps of the run, in units of those that may smear a density one cell
+    wide. Densities that are too wide for them are left out.
+    """
     size = len(asked.field.variables)
     if size > DIMENSIONS_OF_LATTICE:
         return
     first = asked.measurements[0].time if asked.measurements else np.inf
     spacing = spacing_of(size, None, _CUT, _POINTS, 0.0)
     some = [
-        which for which in range(min(len(records), _DENSITIES_MOST))
+        which for which, record in enumerate(records[:_DENSITIES_MOST])
         if not isinstance(asked.priors[which], Samples)
+        and relative_steps > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
     ]  # fmt: skip
     alike: dict[int, list[tuple[int, Start]]] = {}
     for which in some:
