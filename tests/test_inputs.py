@@ -314,7 +314,7 @@ def test_datasets_without_inputs():
         ergode.inputs(xarray.Dataset(attrs={"inputs": "{"}))
     one, two = reactions(replicates=2), reactions(replicates=range(2, 4))
     del two.attrs["inputs"]
-    with pytest.raises(ergode.PlanError, match="part 1 does not say what it was computed from"):
+    with pytest.raises(ergode.PlanError, match="part 1 has no attribute 'inputs'"):
         ergode.concat([one, two])
 
 

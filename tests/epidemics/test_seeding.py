@@ -369,7 +369,7 @@ def test_nodes_are_given_by_name_in_every_method(method):
         (NUMBERED, {"I": [0]}, r"the node named 0 is at position 1, and the node at position 0 is "
          r"named 2. Write Seeds\(\[0\], by='name'\) or Seeds\(\[0\], by='position'\)"),
         (NUMBERED, {"I": np.array([7])}, "no node is named 7, and no node is at position 7"),
-        (TEXT, {"I": ["bib"]}, "names 'bib', but the network has no node named so"),
+        (TEXT, {"I": ["bib"]}, "names 'bib', but no node of the network has this name"),
         (TEXT, {"I": ergode.Seeds([0], by="name")}, "names 0, but the network has no node"),
         (ergode.ContactNetwork.from_edges([0], [1], 3), {"I": ergode.Seeds([0], by="name")},
          "but the network has no node names"),

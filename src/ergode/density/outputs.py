@@ -80,8 +80,8 @@ results.register(
         ),
         Variable(
             "unreliable_from", (SWEPT,), "floating", "time",
-            "first time at which the density may be wrong: a measurement, or a time by which "
-            "transport has smeared it; missing if there is none",
+            "time from which the density is unreliable, by a measurement or by numerical diffusion; "
+            "missing if it is reliable throughout",
         ),
         Variable(
             "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"

@@ -188,7 +188,7 @@ class Solver:
 
     @property
     def unreliable_from(self) -> np.ndarray:
-        """First time at which each density may be wrong; NaN if there is none."""
+        """Time from which each density is unreliable; NaN if it is reliable throughout."""
         times = np.array([one.time for one in self.asked.measurements])
         first = np.full(len(self.records), np.nan)
         for which, record in enumerate(self.records):

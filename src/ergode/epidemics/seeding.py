@@ -148,7 +148,7 @@ def seeding_of(
 
 
 def located(initial: Initial, names: np.ndarray | None) -> Initial:
-    """`initial` with positions in place of the names of nodes, of which a network has some."""
+    """`initial` with positions of nodes in place of their names."""
     if not isinstance(initial, Mapping) or not (
         names is not None or any(isinstance(v, Seeds) and v.by for v in initial.values())
     ):

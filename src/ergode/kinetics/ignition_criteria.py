@@ -33,7 +33,7 @@ def located(
     criterion : str or float
         ``"pressure"``, a species, or a rise of the temperature [K].
     run : function
-        Integrates these zones to these times, the first of which is 0.
+        Integrates these zones to these times; the first time is 0.
     zones : ndarray of int
     steepest : ndarray, like `zones`
         When the temperature rises fastest.

@@ -311,7 +311,7 @@ def test_nodes_are_found_by_name():
 
     named = ergode.ContactNetwork.from_networkx(networkx.Graph([("ann", "bob"), ("bob", "eve")]))
     assert named.node_names[named.nodes_named(["eve", "ann"])].tolist() == ["eve", "ann"]
-    with pytest.raises(ergode.ModelError, match="'zoe', but the network has no node named so"):
+    with pytest.raises(ergode.ModelError, match="'zoe', but no node of the network has this name"):
         named.nodes_named("zoe")
     with pytest.raises(ergode.ModelError, match="no node names"):
         ergode.ContactNetwork.from_edges([0], [1]).nodes_named([0])

@@ -52,6 +52,7 @@ def digests(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def leaves(name: str, entry: Any) -> Iterator[tuple[str, Any]]:
+    """The entry of an argument by name; of a mapping, the entries of its values."""
     if not isinstance(entry, dict) or "mapping" not in entry:
         yield name, entry
         return

@@ -33,6 +33,7 @@ _RECENT: deque[FunctionType] = deque(maxlen=64)
 
 
 def know(digest: str, value: Any) -> str:
+    """Remember a value by its digest as long as it is alive; returns the digest."""
     with suppress(TypeError):  # it cannot be referred to weakly
         KNOWN[digest] = value
     return digest
@@ -63,7 +64,7 @@ class Writer:
         return text
 
     def whole_entry(self, value: Any) -> str:
-        """The entry of an argument, whatever it is."""
+        """The entry of an argument. It never fails: what cannot be written is equal to nothing."""
         self._left, name = _MOST, type(value).__qualname__
         try:
             return self.entry(value)
@@ -231,10 +232,12 @@ def _arguments_of(kind: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def dtype_of(entry: Mapping[str, Any]) -> np.dtype:
+    """Type of the elements of an array's entry."""
     return np.dtype(str(entry["type"]))
 
 
 def array_of(entry: Mapping[str, Any]) -> np.ndarray:
+    """The array of an entry that has it by value."""
     values, kind = entry["array"], dtype_of(entry)
     if isinstance(values, str):
         return np.frombuffer(b64decode(values), kind).reshape(entry["shape"]).copy()

@@ -104,7 +104,7 @@ class FlowSolver:
 
     @property
     def unreliable_from(self) -> np.ndarray:
-        """First time at which each density may be wrong; NaN if there is none."""
+        """Time from which each density is unreliable; NaN if it is reliable throughout."""
         times = np.array([one.time for one in self.asked.measurements])
         return np.array([unreliable_from(one, times) for one in self.records])
 

@@ -65,7 +65,7 @@ class Vectors(NamedTuple):
 class Kept(NamedTuple):
     """Of the Jacobian and the factors that are kept."""
 
-    slopes_age: int  # steps since the Jacobian was computed; very large if there is none
+    slopes_age: int  # steps since the Jacobian was computed; very large before the first
     factors_age: int
     gamma: float  # of the factors
     rate: float  # estimate of the rate of convergence

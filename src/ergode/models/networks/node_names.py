@@ -64,7 +64,7 @@ def positions_of(
     unknown = [name for name in listed if name not in position]
     if unknown:
         raise ModelError(
-            f"{where} names {unknown[0]!r}, but the network has no node named so"
+            f"{where} names {unknown[0]!r}, but no node of the network has this name"
             + did_you_mean(unknown[0], position)
         )
     return np.array([position[name] for name in listed], np.int64)
