@@ -175,8 +175,8 @@ def _check_same(first: xarray.Dataset, other: xarray.Dataset, number: int, dim: 
     elif one != two:
         lacks = 0 if one is None else number
         raise PlanError(
-            f"part {lacks} has no attribute '{inputs.ATTRIBUTE}', and other parts have one; without "
-            "it, parts of different calls cannot be told apart"
+            f"part {lacks} has no attribute '{inputs.ATTRIBUTE}', and other parts have one; "
+            "without it, parts of different calls cannot be told apart"
         )
     if set(first.variables) != set(other.variables):
         unlike = sorted(map(str, set(first.variables) ^ set(other.variables)))

@@ -80,7 +80,7 @@ results.register(
         ),
         Variable(
             "unreliable_from", (SWEPT,), "floating", "time",
-            "time from which the density is unreliable, by a measurement or by numerical diffusion; "
+            "time from which the density is unreliable, by a measurement or numerical diffusion; "
             "missing if it is reliable throughout",
         ),
         Variable(
