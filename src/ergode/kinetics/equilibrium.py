@@ -105,7 +105,7 @@ def equilibrium(
     ...     hydrogen, initial={"H2": 1}, temperature=3000, pressure=1.01325e6
     ... )
     >>> float(hot["mole_fraction"].sel(species="H")[0].round(3))
-    0.185
+    0.127
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")

@@ -29,6 +29,7 @@ _CUT = 0.01
 _POINTS = 150
 _FINE = 1e-3
 _DENSITIES_MOST = 16  # of a bank
+_TIMES_MOST = 32
 _WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
@@ -69,9 +70,12 @@ def _check(
         asked.field, starts, asked.values[which], scales, device=resolve("cpu:1"),
         precision="float64", when=when, fine=_FINE,
     )  # fmt: skip
-    stops = asked.times[asked.times <= first]
+    done = asked.times[: max(records[one].done for one in which)]
+    stops = done[done <= first]
+    stops = stops[np.unique(np.linspace(0, stops.size - 1, _TIMES_MOST).astype(int))]
     last = float(asked.times[0])
-    ends = np.union1d(stops, [first] if np.isfinite(first) else [])
+    is_measured = any(np.isfinite(records[one].values["prior_mean"][:1]).any() for one in which)
+    ends = np.union1d(stops, [first] if is_measured else [])
     jumps = [one for one in asked.maneuvers if one.time <= first]
     for time in np.union1d(ends, [one.time for one in jumps]).tolist():
         carrier.follow(last, time)
