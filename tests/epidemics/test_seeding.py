@@ -370,7 +370,11 @@ def test_nodes_are_given_by_name_in_every_method(method):
          r"named 2. Write Seeds\(\[0\], by='name'\) or Seeds\(\[0\], by='position'\)"),
         (NUMBERED, {"I": np.array([7])}, "no node is named 7, and no node is at position 7"),
         (TEXT, {"I": ["bib"]}, "names 'bib', but no node of the network has this name"),
-        (TEXT, {"I": ergode.Seeds([0], by="name")}, "names 0, but no node of the network has this name"),
+        (
+            TEXT,
+            {"I": ergode.Seeds([0], by="name")},
+            "names 0, but no node of the network has this name",
+        ),
         (ergode.ContactNetwork.from_edges([0], [1], 3), {"I": ergode.Seeds([0], by="name")},
          "but the network has no node names"),
     ],
