@@ -26,6 +26,7 @@ from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
+from ergode.core.compiler.linking import external, linked
 from ergode.core.compiler.warning_filters import leave_to_main_thread
 from ergode.core.errors import Abandoned
 from ergode.core.interruption import LONGEST_DEAF, listening, wait_for_next
@@ -37,9 +38,11 @@ __all__ = [
     "atomic_swap_if",
     "cuda",
     "device_function",
+    "external",
     "fma",
     "from_bits",
     "kernel",
+    "linked",
     "no_refcount_function",
     "noinline_cpu_function",
     "run",

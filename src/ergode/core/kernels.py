@@ -11,6 +11,7 @@ A kernel is compiled when it first runs; compiled kernels are cached on disk (`c
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -33,9 +34,9 @@ from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
 _NAMES: dict[Any, str] = {}  # module name of each kernel key
-# Text that was generated to look for a kernel on disk, until the kernel is loaded.
+# Modules that were generated lately, by what they are made of.
 _SOURCES: dict[Any, Source] = {}
-_MOST_SOURCES = 8
+_MOST_SOURCES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,13 @@ class Kernel:
             bindings=self.bindings,
             loop=self.loop,
             registers=self.registers if target == "cuda" else None,
+            links=target == "cpu",
         )
+
+    def argument_count(self, target: Target) -> int:
+        """Number of arguments of the compiled function."""
+        body = self._bodies_of(target)[self.number]
+        return len(inspect.signature(body).parameters) + (1 if self.loop else 0)
 
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once per process and cached on disk."""
@@ -70,9 +77,15 @@ class Kernel:
         key = self.key(target)
         if key not in _COMPILED:
             with stopwatch.compiling():
-                _COMPILED[key] = load(self._looked_up(target, key), self.number)
-            _SOURCES.pop(key, None)
+                _COMPILED[key] = self._loaded(self._looked_up(target))
         return _COMPILED[key]
+
+    def _loaded(self, source: Source) -> Any:
+        if not source.externals:
+            return load(source, self.number)
+        name = _name_of(source)
+        load(source)
+        return load(bundle.linked(source, self.number, name, self))
 
     def key(self, target: Target) -> Any:
         """Key that identifies a kernel in this process.
@@ -90,16 +103,27 @@ class Kernel:
         """Whether the kernel is already compiled: loaded in this process, or cached on disk."""
         key = self.key(target)
         if key not in _COMPILED and key not in _NAMES:
-            _NAMES[key] = _name_of(self._looked_up(target, key))
+            _NAMES[key] = _name_of(self._whole(target))
         return key in _COMPILED or kernel_cache.is_compiled(_NAMES[key])
 
     def was_wanted(self, target: Target) -> bool:
         """Whether any process has called this before for this kernel; this call is recorded."""
-        generated = self._looked_up(target, self.key(target))
+        generated = self._whole(target)
         return kernel_cache.note(_name_of(generated), generated.text)
 
-    def _looked_up(self, target: Target, key: Any) -> Source:
+    def _whole(self, target: Target) -> Source:
+        source = self._looked_up(target)
+        if not source.externals:
+            return source
+        return bundle.linked(source, self.number, _name_of(source), self)
+
+    def _looked_up(self, target: Target) -> Source:
         """The generated module; to generate it takes a second for a large kernel."""
+        linked = target == "cpu"
+        key = (
+            self._bodies_of(target), self.precision, self.loop, self.registers, target,
+            frozenset((name, _identity(value, linked)) for name, value in self.bindings.items()),
+        )  # fmt: skip
         found = _SOURCES.get(key)
         if found is None:
             for old in list(_SOURCES)[: max(0, len(_SOURCES) + 1 - _MOST_SOURCES)]:
@@ -114,9 +138,14 @@ class Kernel:
         return self.bodies[target]
 
 
-def _identity(value: Any) -> Any:
-    """A key for a bound value. The values 1, 1.0 and True are equal, but compile differently."""
+def _identity(value: Any, linked: bool = False) -> Any:
+    """A key for a bound value. The values 1, 1.0 and True are equal, but compile differently.
+
+    A function that is `linked` does not change the module of a kernel.
+    """
     if isinstance(value, UserFunction):
+        if linked and value.shape is not None:
+            return value.function.__code__.co_argcount, value.shape
         return formula_text(value.function)
     return repr(value) if isinstance(value, int | float | tuple | np.generic) else value
 

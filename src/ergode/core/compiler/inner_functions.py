@@ -32,11 +32,14 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     numba's own functions.
     """
 
+    is_short = False  # whether it is one of ours, and optimised separately
+
     def finalize(self) -> None:
         self._raise_if_finalized()
         if _is_ours(self._final_module):
             _link(self)
-            if not _is_long(self._final_module):
+            self.is_short = not _is_long(self._final_module)
+            if self.is_short:
                 self._optimize_final_module()
             self._linking_libraries: list[Any] = []
         else:
@@ -68,12 +71,37 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """The library of a kernel: it links every function that is reached from it."""
 
     def finalize(self) -> None:
-        self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         _link(self)
+        self.close(self._final_module)
+
+    def close(self, module: Any) -> None:
+        """Turn a module, in which all is linked, into machine code."""
+        self._codegen._check_llvm_bugs()
+        self._final_module = module
         self._optimize_final_module()
         self._final_module.verify()
         self._finalize_final_module()
+
+
+class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """The LLVM code of a kernel that misses the functions of a model (see `linking`)."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        called = _with_all_they_call(self._linking_libraries)
+        for library in called:
+            self._reload_init.update(library._reload_init)
+        # A short function is optimised again when it is linked, so its symbol must be exported.
+        self.parts = [
+            (one._final_module, True) if getattr(one, "is_short", False) else (_own_module(one), False)
+            for one in called
+        ]
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Null: it is no machine code."""
+        return 0
 
 
 def _link(library: Any) -> None:
@@ -123,6 +151,8 @@ def _with_all_they_call(libraries: list[Any]) -> list[Any]:
 class _Compiler(Compiler):  # type: ignore[misc]
     """Compiles a kernel; functions compiled meanwhile are its inner functions."""
 
+    library = KernelLibrary
+
     def __init__(
         self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any,
         flags: Any, local_types: Any,
@@ -131,11 +161,17 @@ class _Compiler(Compiler):  # type: ignore[misc]
         self._codegen = self.state.targetctx.codegen()
 
     def compile_extra(self, func: Any) -> Any:
-        library = KernelLibrary(self._codegen, func.__qualname__)
+        library = self.library(self._codegen, func.__qualname__)
         library.enable_object_caching()  # so that it can be cached on disk
         self.state.library = library
-        with _inner_libraries(self._codegen):
+        with inner_libraries(self._codegen):
             return _with_room(super().compile_extra, func)
+
+
+class OpenCompiler(_Compiler):
+    """Compiles a kernel that misses the functions of a model."""
+
+    library = OpenLibrary
 
 
 def _with_room(function: Any, argument: Any) -> Any:
@@ -152,7 +188,7 @@ _with_room.__code__ = _with_room.__code__.replace(co_stacksize=66_000)
 
 
 @contextmanager
-def _inner_libraries(owner: Any) -> Iterator[None]:
+def inner_libraries(owner: Any) -> Iterator[None]:
     """Make every new library an `InnerLibrary`.  Numba holds its compiler lock meanwhile."""
     usual = owner._library_class
     owner._library_class = InnerLibrary
@@ -166,12 +202,13 @@ _get_executable = cpu.CPUContext.get_executable
 
 
 def _executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
-    if not isinstance(library, InnerLibrary):
+    if not isinstance(library, InnerLibrary | OpenLibrary):
         return _get_executable(self, library, fndesc, env)
     library._ensure_finalized()
-    # An inner function uses no Python objects.  Its module may belong to another kernel, so the
-    # cached kernel must not name it.
-    Environment._memo.pop(env.env_name, None)
+    if isinstance(library, InnerLibrary):
+        # An inner function uses no Python objects.  Its module may belong to another kernel, so
+        # the cached kernel must not name it.
+        Environment._memo.pop(env.env_name, None)
     name = fndesc.qualname.split(".")[-1]
     return cpu._dynfunc.make_function(fndesc.lookup_module(), name, "inner", 0, env, (library,))
 

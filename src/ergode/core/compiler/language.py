@@ -61,9 +61,18 @@ class ByTarget:
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A user's function: plain arithmetic, in which every number is `real`."""
+    """A user's function: plain arithmetic, in which every number is `real`.
+
+    Attributes
+    ----------
+    function : function
+    shape : tuple of int, optional
+        Shape of the numbers that it returns: () for one, (3,) for a tuple of three.  A function
+        with a shape is linked into its kernel (see `linking`); others are written into it.
+    """
 
     function: Callable[..., Any]
+    shape: tuple[int, ...] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)

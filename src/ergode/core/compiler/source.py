@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 Precision = Literal["float32", "float64"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -25,6 +26,8 @@ class Source:
     text: str
     entries: tuple[str, ...]
     target: Target
+    # keys of the bindings of the functions that it only declares, by their names in the module
+    externals: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:

@@ -34,7 +34,7 @@ def bindings_of(
     """Options and user functions that a kernel of `adaptive` is compiled with."""
     bindings = {
         **method.bindings,
-        equations.rhs: UserFunction(field.function),
+        equations.rhs: UserFunction(field.function, (len(field.variables),)),
         equations.VARIABLES: len(field.variables),
         equations.PARAMETERS: len(field.parameters),
         equations.EPSILON: float(np.finfo(precision).eps),
