@@ -145,7 +145,7 @@ def _identity(value: Any, linked: bool = False) -> Any:
     """
     if isinstance(value, UserFunction):
         if linked and value.shape is not None:
-            return value.function.__code__.co_argcount, value.shape
+            return "function", value.shape
         return formula_text(value.function)
     return repr(value) if isinstance(value, int | float | tuple | np.generic) else value
 

@@ -95,12 +95,12 @@ def _bindings_of_field(
     """Data that a kernel needs to evaluate the field and its noise at a point."""
     found: dict[Any, Any] = {}
     if limits is not None:
-        found[lattice.limited_by] = UserFunction(limits.function)
+        found[lattice.limited_by] = UserFunction(limits.function, (1,))
     if noise is not None and noise.function is not None:
-        found[lattice.noise] = UserFunction(noise.function)
+        found[lattice.noise] = UserFunction(noise.function, (lattices[0].dimension,))
         found[lattice.AMPLITUDES] = noise.amplitudes
     return found | {
-        lattice.rhs: UserFunction(field.function),
+        lattice.rhs: UserFunction(field.function, (len(field.variables),)),
         lattice.DIMENSION: lattices[0].dimension,
         lattice.PARAMETERS: len(field.parameters),
         lattice.ROTATED: any(one.is_rotated for one in lattices),

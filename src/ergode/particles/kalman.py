@@ -227,7 +227,7 @@ class Bank:
         out = device.empty((points.shape[0] * count, components), np.float64)
         assert measurement.h is not None  # see `bank_of`
         bindings = {
-            H: UserFunction(measurement.h), COMPONENTS: components, VARIABLES: size,
+            H: UserFunction(measurement.h, (components,)), COMPONENTS: components, VARIABLES: size,
             PARAMETERS: self.parameters.shape[1],
         }  # fmt: skip
         each = np.repeat(self.parameters, count, axis=0)

@@ -265,7 +265,8 @@ def bindings_of_observables(observables: Sequence[Any], model: VectorField) -> d
     def made(name: str, arguments: str, what: str, values: list[str]) -> UserFunction:
         inside = "".join(f"{value}, " for value in values)
         text = f"def {name}({arguments}):\n{before[what]}    return ({inside})\n"
-        return UserFunction(function_from_text(text, names))
+        shape = (len(values),) if values else None
+        return UserFunction(function_from_text(text, names), shape)
 
     bindings: dict[Any, Any] = {
         observing.begin_observing: made("begin_observing", "t, y, p", "begin", begins)

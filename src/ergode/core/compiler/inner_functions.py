@@ -93,10 +93,10 @@ class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         for library in called:
             self._reload_init.update(library._reload_init)
         # A short function is optimised again when it is linked, so its symbol must be exported.
-        self.parts = [
-            (one._final_module, True) if getattr(one, "is_short", False) else (_own_module(one), False)
-            for one in called
-        ]
+        self.parts: list[tuple[Any, bool]] = []
+        for one in called:
+            is_short = isinstance(one, InnerLibrary) and one.is_short
+            self.parts.append((one._final_module if is_short else _own_module(one), is_short))
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:

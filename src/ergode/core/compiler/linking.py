@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from llvmlite import binding
-from numba import njit, types
-from numba.core import cgutils, compiler, cpu, dispatcher, itanium_mangler
+from numba import jit, njit, types
+from numba.core import cgutils, compiler, dispatcher
 from numba.core.environment import Environment
 from numba.core.types import unliteral  # type: ignore[attr-defined]
-from numba.extending import intrinsic
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import lower_builtin
+from numba.np.numpy_support import as_dtype
 
 from ergode.core.compiler.inner_functions import (
     InnerLibrary,
@@ -53,14 +55,12 @@ _DECLARED: dict[str, Declared] = {}
 
 
 @cache
-def external(name: str, arity: int, shape: tuple[int, ...], real: Any) -> Any:
+def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
     """A function of the model, for numba: it is declared where it is called.
 
     Parameters
     ----------
     name : str
-    arity : int
-        Number of arguments, each a number, an array, or a tuple of these.
     shape : tuple of int
         Shape of the returned numbers: () one, (3,) a tuple of three, (2, 3) two tuples of three.
     real : type
@@ -70,29 +70,32 @@ def external(name: str, arity: int, shape: tuple[int, ...], real: Any) -> Any:
     for length in reversed(shape):
         returned = types.UniTuple(returned, length)
 
-    def declared(*arguments: Any) -> Any:
-        plain = tuple(map(unliteral, arguments))
-        spelled = f"{plain} {returned}"
+    def function(*_: Any) -> Any:
+        raise TypeError(f"'{name}' has a meaning only inside a compiled kernel")
+
+    class Declaration(AbstractTemplate):  # type: ignore[misc]
+        key = function
+
+        def generic(self, arguments: Any, _: Any) -> Any:
+            return returned(*map(unliteral, arguments))
+
+    def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        spelled = f"{signature.args} {returned}"
         symbol = f"{_PREFIX}{name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
-        _DECLARED[symbol] = Declared(name, plain, returned)
+        _DECLARED[symbol] = Declared(name, signature.args, returned)
+        convention = context.call_conv
+        kind = convention.get_function_type(returned, signature.args)
+        function = cgutils.get_or_insert_function(builder.module, kind, symbol)
+        status, result = convention.call_function(
+            builder, function, returned, signature.args, values
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return result
 
-        def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            convention = context.call_conv
-            kind = convention.get_function_type(signature.return_type, signature.args)
-            function = cgutils.get_or_insert_function(builder.module, kind, symbol)
-            status, result = convention.call_function(
-                builder, function, signature.return_type, signature.args, values
-            )
-            with cgutils.if_unlikely(builder, status.is_error):
-                convention.return_status_propagate(builder, status)
-            return result
-
-        return returned(*plain), call
-
-    names = ", ".join(f"argument_{k}" for k in range(arity))
-    space: dict[str, Any] = {"declared": declared}
-    exec(f"def {name}(context, {names}):\n    return declared({names})", space)
-    return intrinsic(space[name])
+    infer_global(function, types.Function(Declaration))
+    lower_builtin(function, types.VarArg(types.Any))(call)
+    return function
 
 
 class Open(NamedTuple):
@@ -215,21 +218,41 @@ def _compiled(
     """Modules of the functions of the model, by their symbols; and a digest of them."""
     modules, digest = {}, hashlib.sha256()
     for symbol, declared in opened.declared.items():
-        function = functions[declared.name]
+        function = _in_form(functions[declared.name], declared)
         with inner_libraries(codegen):
             function.compile(declared.arguments)
         result = function.overloads[declared.arguments]
-        if result.signature.return_type != declared.returned:
-            raise TypeError(
-                f"'{declared.name}' returns {result.signature.return_type}; expected "
-                f"{declared.returned}"
-            )
         module = result.library.own_module().clone()
         module.get_function(result.fndesc.mangled_name).name = symbol
         modules[symbol] = module
         digest.update(result.fndesc.mangled_name.encode())
         digest.update(module.as_bitcode())
     return modules, digest.hexdigest()[:16]
+
+
+def _in_form(function: Any, declared: Declared) -> Any:
+    """The function with the numbers that it returns in their declared form and precision."""
+    names = ", ".join(f"argument_{k}" for k in range(len(declared.arguments)))
+    text = (
+        f"def {declared.name}({names}):\n    value = function({names})\n"
+        f"    return {_text('value', declared.returned)}\n"
+    )
+    home = function.py_func.__module__
+    space = {"function": function, "real": _scalar(declared.returned), "__name__": home}
+    exec(text, space)
+    return jit(**function.targetoptions)(space[declared.name])
+
+
+def _text(value: str, form: Any) -> str:
+    if not isinstance(form, types.BaseTuple):
+        return f"real({value})"
+    return f"({''.join(_text(f'{value}[{k}]', item) + ', ' for k, item in enumerate(form))})"
+
+
+def _scalar(form: Any) -> Any:
+    while isinstance(form, types.BaseTuple):
+        form = form[0]
+    return as_dtype(form).type
 
 
 def _declared_in(module: Any) -> Iterator[str]:

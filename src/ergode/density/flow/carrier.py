@@ -222,7 +222,8 @@ def kernels_of(field: VectorField, precision: Precision) -> tuple[kernels.Kernel
     kernel = kernels.for_each(
         stepper.follow, precision=precision,
         bindings={
-            lattice.rhs: UserFunction(field.function), lattice.DIMENSION: len(field.variables),
+            lattice.rhs: UserFunction(field.function, (len(field.variables),)),
+            lattice.DIMENSION: len(field.variables),
             lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
         },
     )  # fmt: skip

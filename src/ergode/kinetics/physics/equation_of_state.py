@@ -88,7 +88,7 @@ def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
     Raises a ModelError if the equation of state is unknown.
     """
     if isinstance(state, EquationOfState):
-        return {STATE: OTHER, other_energy: UserFunction(state.energy)}
+        return {STATE: OTHER, other_energy: UserFunction(state.energy, ())}
     if not isinstance(state, str) or state not in _KNOWN:
         known = ", ".join(repr(name) for name in _KNOWN)
         raise ModelError(
@@ -108,7 +108,7 @@ def bindings_of_state(state: str | EquationOfState) -> dict[Any, Any]:
 
 def _bindings_of_pressure(state: str | EquationOfState) -> dict[Any, Any]:
     if isinstance(state, EquationOfState):
-        return {STATE: OTHER, other_pressure: UserFunction(state.pressure)}
+        return {STATE: OTHER, other_pressure: UserFunction(state.pressure, ())}
     return {STATE: _KNOWN[state]}
 
 

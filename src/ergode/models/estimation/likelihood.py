@@ -51,7 +51,7 @@ def bindings_of(measurement: Measurement) -> dict[Any, Any]:
     assert function is not None
     components = measurement.component_count
     return {
-        H: UserFunction(function),
+        H: UserFunction(function, (1,) if measurement.likelihood else (components,)),
         COMPONENTS: components,
         ANGLES: tuple(a in measurement.angles for a in range(components)),
         ANY_LIKELIHOOD: measurement.likelihood is not None,

@@ -57,7 +57,7 @@ SHARED = option()
 
 transition = option()
 """``transition(u, x, c, p)``, generated for each network: the total propensity, the smallest of the
-values that must not be negative, and the state after a firing.  `u` chooses the reaction; `x` is
+values that must not be negative, and each amount after a firing.  `u` chooses the reaction; `x` is
 the state, `c` the coefficients, `p` the parameters.
 """
 
@@ -124,7 +124,7 @@ def code_of(tables: Tables) -> tuple[str, list[int]]:
             if row[k] != row[k - 1]
         ]
         ends.append(f"x[{i}] + d{i}" if row.any() else f"x[{i}]")
-    lines.append(f"    return s{last}, least, ({', '.join(ends)},)")
+    lines.append(f"    return s{last}, least, {', '.join(ends)}")
     return "\n".join(lines) + "\n", used
 
 
@@ -181,7 +181,8 @@ def function_of(text: str) -> Callable[..., Any]:
 def next_firing(seed, replicate, draw, t, x, c, p):
     """Time of the next firing, the state after it, and the first two values of `transition`."""
     w0, w1, w2, w3 = draw_words(seed, replicate, 0, FIRING, draw)
-    total, least, y = transition(uniform(w2, w3), x, c, p)
+    found = transition(uniform(w2, w3), x, c, p)
+    total, least, y = found[0], found[1], tuple(found[2 + i] for i in range(SPECIES))
     return t + exponential(w0, w1) / total, y, total, least
 
 

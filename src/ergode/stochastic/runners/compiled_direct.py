@@ -57,7 +57,9 @@ class CompiledDirectRunner(Runner):
     def kernel(self, bindings: dict[Any, Any]) -> kernels.Kernel:
         """The kernel of this network; `bindings` are for one target."""
         common: dict[Any, Any] = {
-            compiled_direct.transition: UserFunction(compiled_direct.function_of(self._text)),
+            compiled_direct.transition: UserFunction(
+                compiled_direct.function_of(self._text), (2 + self.tables.species_count,)
+            ),
             compiled_direct.SPECIES: self.tables.species_count,
             compiled_direct.REACTIONS: self.tables.reaction_count,
             compiled_direct.PARAMETERS: len(self._used),

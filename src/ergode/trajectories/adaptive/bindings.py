@@ -92,7 +92,9 @@ def _bindings_of_history(
     }
     if history.function is not None:
         bindings[history_ring.HAS_HISTORY] = True
-        bindings[history_ring.initial_history] = UserFunction(history.function)
+        bindings[history_ring.initial_history] = UserFunction(
+            history.function, (len(field.variables),)
+        )
     if history.breakpoints.size:
         bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)
     if field.state_dependent:
@@ -121,5 +123,5 @@ def _bindings_of_lags(field: VectorField) -> dict[Any, Any]:
         equations.LOOKS_UP: True,
         equations.looked_up: segments.looked_up,
         inside_step.edges: segments.edges,
-        segments.lags_of: UserFunction(function_from_text(text, names)),
+        segments.lags_of: UserFunction(function_from_text(text, names), (len(field.delays),)),
     }

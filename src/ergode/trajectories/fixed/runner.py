@@ -49,7 +49,7 @@ def bindings_of(
     """Bindings of the kernel for either target."""
     points = _points_of(tableau)
     bindings = {
-        equations.rhs: UserFunction(field.function),
+        equations.rhs: UserFunction(field.function, (len(field.variables),)),
         equations.VARIABLES: len(field.variables),
         equations.PARAMETERS: len(field.parameters),
         equations.EPSILON: float(np.finfo(precision).eps),
@@ -75,7 +75,7 @@ def bindings_of(
             bindings[history_ring.BACK_SLOPE] = hermite_slope_weights(-1.0, (0.0, 1.0, 2.0))
     if history is not None:
         bindings[history_ring.HAS_HISTORY] = True
-        bindings[history_ring.initial_history] = UserFunction(history)
+        bindings[history_ring.initial_history] = UserFunction(history, (len(field.variables),))
     if scheme:
         assert field.diffusion is not None
         bindings |= noise.bindings_of(field, paths)

@@ -177,9 +177,12 @@ def bindings_of_derivatives(field: VectorField, time_slopes: bool) -> dict[Any, 
     found = _exact(formula_text(field.function), field)
     if found is None:
         return {}
-    bindings = {jacobian.EXACT: True, jacobian.exact_jacobian: UserFunction(found[0])}
+    count = len(field.variables)
+    bindings = {
+        jacobian.EXACT: True, jacobian.exact_jacobian: UserFunction(found[0], (count * count,))
+    }  # fmt: skip
     if time_slopes:
-        bindings[jacobian.exact_time_slope] = UserFunction(found[1])
+        bindings[jacobian.exact_time_slope] = UserFunction(found[1], (count,))
     return bindings
 
 

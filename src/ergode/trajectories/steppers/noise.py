@@ -139,7 +139,7 @@ OWN_PATHS = Paths()
 def bindings_of(field: VectorField, paths: Paths) -> dict[Any, Any]:
     """Bindings of a kernel for a field with a diffusion."""
     assert field.diffusion is not None
-    bindings = {diffusion: UserFunction(field.diffusion), **paths.bindings}
+    bindings = {diffusion: UserFunction(field.diffusion, (len(field.variables),)), **paths.bindings}
     if field.correlation is not None:
         bindings[MIXTURE] = mixture_of(field.correlation)
     return bindings
