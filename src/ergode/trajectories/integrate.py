@@ -24,7 +24,6 @@ from ergode.core.arguments import (
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import PlanError
-from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.cut import axis_of_values
 from ergode.models.fields.vector_field import VectorField, check_field
@@ -123,7 +122,6 @@ def integrate(
     device: str | devices.Device = "auto",
     keep_on_device: bool = False,
     precision: Precision = "float64",
-    compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
     executor: Executor | None = None,
     store: StorePath | None = None,
@@ -268,13 +266,6 @@ def integrate(
         `store` or several devices. Hits of events and logs of steps come from the host.
     precision : {"float32", "float64"}
         Type of the state and all arithmetic.
-    compile : {"auto", "now", "never"}
-        When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets it, 10
-        to 30 times slower; the interpreting kernel is cached on disk for all fields with this
-        number of variables. ``"auto"`` starts with the interpreter, and compiles if this finishes
-        sooner or if the compiled field is in the cache. Results are bitwise identical. These are
-        always compiled: noise, events, `history`, state-dependent delays, user-defined observables,
-        methods for stiff equations, fields that are not plain arithmetic, and all GPU runs.
     progress : bool
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
@@ -342,7 +333,6 @@ def integrate(
     stopwatch = Stopwatch()
     grid = time_grid(times, may_descend=True)
     choice("precision", precision, PRECISIONS)
-    choice("compile", compile, COMPILE)
     rtol, tolerance = check_tolerances(rtol, atol, step, precision, field)
     check_steps(step, max_step)
     check_switch("integrate", "every_step", every_step)
@@ -402,7 +392,7 @@ def integrate(
         Paths(
             integer("seed", seed, 0, 2**64 - 1),
             integer("noise_per_step", noise_per_step, 1, 64), first, sharers,
-        ), compile, progress,
+        ), progress,
     )  # fmt: skip
     one_size = "all trajectories have steps of one size"
     has_steps = control.is_watched or every_step or dense_output

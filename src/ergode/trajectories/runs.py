@@ -11,7 +11,6 @@ import numpy as np
 from ergode.core import devices, launch, whole
 from ergode.core.arguments import check_apart
 from ergode.core.compiler.source import Precision
-from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Layout, stacked
@@ -51,7 +50,6 @@ class Problem(NamedTuple):
     device: devices.Device
     precision: Precision
     paths: Paths  # of noise
-    compile: Compile
     show: bool  # whether to show progress
 
 
@@ -88,10 +86,9 @@ def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found
     ensemble = Ensemble(
         problem.field, tableau, known.function, times=problem.grid, device=problem.device,
         precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
-        paths=problem.paths, when=problem.compile,
+        paths=problem.paths,
     )  # fmt: skip
-    found = _in_equal_steps(problem, ensemble, chosen, control)
-    return found._replace(work=found.work | _equations(ensemble.formulation))
+    return _in_equal_steps(problem, ensemble, chosen, control)
 
 
 def _in_equal_steps(
@@ -256,12 +253,6 @@ def _found(outcome: Outcome, control: Control, layout: Layout) -> Found:
     return Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
 
 
-def _equations(*used: Formulation) -> dict[str, str]:
-    """Attribute ``equations``: program (interpreted), compiled, or both in turn."""
-    names = dict.fromkeys(name for one in used for name in one.used)
-    return {"equations": ", ".join(names)} if names else {}
-
-
 def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
     """Integrate with `adaptive`: adaptive steps, events, observables."""
     field, grid, count = problem.field, problem.grid, problem.layout.count
@@ -275,9 +266,8 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     patience = None if otherwise is None else EXPLICIT_STEPS
     options: dict[str, Any] = {
         "times": grid, "device": problem.device, "precision": problem.precision,
-        "history": problem.history, "paths": problem.paths, "when": problem.compile,
+        "history": problem.history, "paths": problem.paths,
     }  # fmt: skip
-    used: list[Formulation] = []
     work: dict[str, Any] = {}
 
     def implicit(who: np.ndarray, limits: Control) -> Outcome:
@@ -293,16 +283,13 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     def repeated(method: Method, who: np.ndarray, limits: Control) -> Outcome:
         whole = replace(limits, max_steps=control.max_steps)  # with the cells of a history
         runner = Runner(field, method, whole, **options, patience=limits.max_steps)
-        outcome = runner.integrate(initial[:, who], parameters[:, who], who)
-        used.append(runner.formulation)
-        return outcome
+        return runner.integrate(initial[:, who], parameters[:, who], who)
 
     def run(control: Control) -> Outcome:
         runner = Runner(field, chosen.method, control, **options, patience=patience)
         outcome = runner.integrate(initial, parameters, show=problem.show)
         if runner.widest:
             work["cell"] = runner.widest
-        used[:] = [runner.formulation]
         if otherwise is not None:
             failed = _is_stiff(outcome)
             slow = np.flatnonzero(failed)
@@ -316,7 +303,7 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
 
     outcome = _logged(run, control, problem, every_step)
     found = _found(outcome, control, problem.layout)
-    return found._replace(work=found.work | work | _equations(*used))
+    return found._replace(work=found.work | work)
 
 
 def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:

@@ -91,7 +91,6 @@ from ergode.trajectories.steppers.equations import (
     PLACES,
     VARIABLES,
     delayed,
-    equations_of,
     is_finite,
     slope,
 )
@@ -421,14 +420,13 @@ def _finish(at, interpolation_error, p, stored, run, out):
 # ---- CPU: one thread integrates LANES trajectories
 
 
-def integrate_cpu(start, stop, run, out, breakpoint_count, storage, program):
+def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
     """Integrate trajectories `start` to `stop` on one thread.
 
     `run` and `out` are those of `arguments`.  `breakpoint_count` is the capacity for breakpoints of
-    a trajectory.  `storage` has what lies between two launches, or is ().  `program` is the
-    bytecode of the equations, or () if they are compiled.
+    a trajectory.  `storage` has what lies between two launches, or is ().
     """
-    lanes = workspace(run.period, breakpoint_count, equations_of(program, run.parameters))
+    lanes = workspace(run.period, breakpoint_count)
     who, working, looked, t, goal = lanes.who, lanes.working, lanes.looked, lanes.t, lanes.goal
     period = run.period
     following = start

@@ -129,10 +129,9 @@ class Lanes(NamedTuple):
     breakpoints: Any  # [breakpoint, row, lane]
     whole: Any  # int64 [row, lane]: counters (see `segments`)
     pieces: Any  # [row, lane]: present polynomial of each delay
-    equations: Any  # see `steppers.equations`
 
 
-def workspace(period, breakpoint_count, equations):
+def workspace(period, breakpoint_count):
     """Allocate the workspace of a thread."""
     # Views of one array, so that the compiler knows that they do not overlap.
     stages = len(DENSE) - len(EXTRA_C)
@@ -174,7 +173,6 @@ def workspace(period, breakpoint_count, equations):
         np.empty((breakpoint_count, 2 + 4 * len(DELAYED), LANES), real),
         np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64),
         rows[piece_row:event_row],
-        equations,
     )  # fmt: skip
 
 
@@ -193,7 +191,7 @@ def state_in(lane, rows):
 
 def parameters_in(lane, lanes):
     """The parameters of one lane."""
-    return equations.parameters_in(lane, lanes.p, lanes.who[lane], lanes.equations)
+    return equations.parameters_in(lane, lanes.p)
 
 
 def stages_in(lane, lanes):

@@ -7,26 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, formulation, kernels, launch, resident
+from ergode.core import checkpoint, kernels, launch, resident
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
-from ergode.core.formulation import Compile, Trial
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cpu, integrate_cuda
-from ergode.trajectories.adaptive.lanes import LANE_COUNT, LANES
+from ergode.trajectories.adaptive.lanes import LANE_COUNT
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.resume import RESUMES, Kept, in_launches, rows_of
 from ergode.trajectories.delays import segments
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import Mesh, plan_mesh
 from ergode.trajectories.methods import Method
-from ergode.trajectories.observables import Observable
-from ergode.trajectories.programs import formulation_of
 from ergode.trajectories.steppers.inside_step import EVENTS
 from ergode.trajectories.steppers.noise import OWN_PATHS, Paths
 from ergode.trajectories.steppers.observing import SEEN
@@ -34,11 +31,6 @@ from ergode.trajectories.steppers.observing import SEEN
 _THREADS = 128
 # Trajectories in one work item of a CPU thread: enough to keep its lanes full.
 _GRAIN = 16 * LANE_COUNT
-# Lanes of an interpreted field: it gains nothing from vector instructions, and few lanes are
-# seldom idle.
-_FEW_LANES = 8
-# Slope evaluations per step, approximately.
-_SLOPES = 8
 # Capacity for breakpoints of a trajectory on its own mesh: with one delay, and with several, since
 # every sum of delays makes a breakpoint.
 _BREAKPOINTS, _MANY_BREAKPOINTS = 32, 64
@@ -65,16 +57,13 @@ class Runner:
         precision: Precision,
         history: InitialHistory | None = None,
         paths: Paths = OWN_PATHS,
-        when: Compile = "now",
         patience: int | None = None,
     ) -> None:
         self._patience = patience
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.history = field, method, history
         self.resumes = checkpoint.is_asked()
-        if self.resumes and when == "auto":
-            when = "now"  # a run that is worth checkpoints is long
-        self._paths, self._when = paths, when
+        self._paths = paths
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
@@ -99,9 +88,6 @@ class Runner:
         self.kernel = kernels.kernel(
             integrate_cpu, integrate_cuda, precision=self.precision, bindings=bindings
         )
-        plain = not any(isinstance(one, Observable) for one in self.control.observables)
-        when: Compile = "now" if self.device.is_cuda else self._when
-        self.formulation = formulation_of(self.field, self.kernel, when, plain, {LANES: _FEW_LANES})
 
     def integrate(
         self,
@@ -370,45 +356,34 @@ class CPUThreads:
         if runner.resumes:
             self._resume(run, plan, outcome, chunk, grain)
             return report(count)
-        rest = outcome.arrays(), runner.breakpoint_count, ()
-        most = runner.formulation.evaluations(formulation.COMPILING) // (_FEW_LANES * _SLOPES)
-        short = run._replace(most=np.int64(min(run.most, most)))
-
-        def was_cut(start: int, stop: int) -> bool:
-            cut = outcome.status[start:stop] == Status.TOO_MANY_STEPS
-            return bool(short.most < run.most and cut.any())
-
-        def forget(start: int, stop: int) -> None:
-            outcome.status[start:stop] = Status.NOT_RUN
-
         try:
-            runner.formulation.run(
-                runner.device, count, run, *rest, trial=Trial((short, *rest), was_cut, forget),
-                grain=grain, first=LANE_COUNT, piece=min(grain, _GRAIN),
-                finished=lambda start, stop: report(stop - start),
-            )  # fmt: skip
-        except KeyboardInterrupt as error:
-            if isinstance(error, Abandoned):
-                outcome.detach()
-            if was_cut(0, count):
-                outcome.status[outcome.status == Status.TOO_MANY_STEPS] = Status.NOT_RUN
+            self._run(run, outcome, (), grain, lambda start, stop: report(stop - start))
+        except Abandoned:
+            outcome.detach()
             raise
+
+    def _run(
+        self, run: Run, outcome: Outcome, storage: Any, grain: int,
+        finished: Callable[[int, int], None],
+    ) -> None:  # fmt: skip
+        runner = self._runner
+        arguments = run, outcome.arrays(), runner.breakpoint_count, storage
+        runner.device.prepare(runner.kernel, *arguments)
+        runner.device.run(
+            runner.kernel, outcome.status.size, *arguments, grain=grain, piece=min(grain, _GRAIN),
+            finished=finished,
+        )  # fmt: skip
 
     def _resume(self, run: Run, plan: Mesh, outcome: Outcome, chunk: slice, grain: int) -> None:
         """Integrate all trajectories in several launches."""
         runner, count, out = self._runner, outcome.status.size, outcome.arrays()
 
         def launch(run: Run, storage: Storage) -> None:
-            runner.formulation.run(
-                runner.device, count, run, out, runner.breakpoint_count, storage,
-                grain=grain, first=LANE_COUNT, piece=min(grain, _GRAIN),
-                finished=lambda start, stop: None,
-            )  # fmt: skip
+            self._run(run, outcome, storage, grain, lambda start, stop: None)
 
         try:
             storage = runner.storage(plan, count)
             in_launches(runner.device, _named(chunk), *runner.kind(plan), run, out, storage, launch)
-            runner.formulation.goes_on()
         except KeyboardInterrupt:
             outcome.status[:] = Status.NOT_RUN
             raise

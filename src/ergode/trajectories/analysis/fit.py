@@ -22,7 +22,6 @@ from ergode.core import devices, launch, results
 from ergode.core.arguments import by_name, choice, integer, sequence, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
-from ergode.core.formulation import Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
@@ -93,13 +92,12 @@ def fit(
     starts: int = 0,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
-    compile: Compile = "auto",  # noqa: A002
 ) -> xarray.Dataset:
     """Estimate parameters and initial values by least squares.
 
     Parameters
     ----------
-    field, events, method, step, atol, max_step, max_steps, device, precision, compile
+    field, events, method, step, atol, max_step, max_steps, device, precision
         As for `sensitivities`.
     times : array_like, shape [time_count]
         When the data were measured, ascending [time]. The first is that of `initial`.
@@ -206,7 +204,6 @@ def fit(
         "times": times, "method": method, "step": step,
         "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
         "max_step": max_step, "max_steps": max_steps, "device": device, "precision": precision,
-        "compile": compile,
     })  # fmt: skip
     if (trial.at(start)["status"] != Status.DONE).any():
         raise PlanError(

@@ -23,7 +23,6 @@ from ergode.core.arguments import check_once, choice, sequence
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.formulation import Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Grid, lay_out
@@ -71,7 +70,6 @@ def sensitivities(
     max_steps: int = 1_000_000,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
-    compile: Compile = "auto",  # noqa: A002
 ) -> xarray.Dataset:
     """Integrate states and their derivatives by parameters and initial values.
 
@@ -90,7 +88,7 @@ def sensitivities(
     events : sequence of ZeroCrossing
         Events that act or stop. At an effect the sensitivities jump by the saltation condition.
         Effects are refused in fields with delays and in fields of arrays.
-    method, step, rtol, atol, max_step, max_steps, device, precision, compile
+    method, step, rtol, atol, max_step, max_steps, device, precision
         As for `integrate`. The tolerances hold for states and sensitivities together: the `atol` of
         a variable is also that of its derivatives. With events or delays methods for stiff
         equations support up to 16 variables, sensitivities included.
@@ -131,7 +129,7 @@ def sensitivities(
         return of_arrays(
             field, with_respect_to, events, times=times, initial=initial, parameters=parameters,
             method=method, step=step, rtol=rtol, atol=atol, max_step=max_step, max_steps=max_steps,
-            device=device, precision=precision, compile=compile,
+            device=device, precision=precision,
         )  # fmt: skip
     names = checked_names(field, "with_respect_to", with_respect_to)
     check_events(events, field)
@@ -144,7 +142,6 @@ def sensitivities(
     return variational.integrate(
         times=times, initial=initial, parameters=parameters, method=method, step=step, rtol=rtol,
         atol=atol, max_step=max_step, max_steps=max_steps, device=device, precision=precision,
-        compile=compile,
     )  # fmt: skip
 
 

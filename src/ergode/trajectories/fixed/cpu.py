@@ -38,9 +38,7 @@ from ergode.trajectories.fixed.tangents import TANGENTS, renew, renews
 from ergode.trajectories.steppers.equations import (
     PARAMETERS,
     PLACES,
-    PROGRAM,
     VARIABLES,
-    equations_of,
     is_finite,
     parameters_in,
     slope,
@@ -62,23 +60,19 @@ class Lanes(NamedTuple):
     cursor: Any  # int64: index of the next time to save
     fraction: Any  # fraction of the step at the next time to save
     saved: Any  # state at the next time to save
-    equations: Any  # see `steppers.equations`
 
 
-def integrate_cpu(start, stop, run, out, kept, program):
+def integrate_cpu(start, stop, run, out, kept):
     """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
 
     `kept` has the lanes of all blocks between launches, or is () if there is one launch.
-    `program` is the bytecode of the equations, or () if they are compiled.
     """
     period = period_of(run.lags)
-    parameters = np.empty((run.parameters.shape[0] if PROGRAM else PARAMETERS, LANES), real)
     lanes = Lanes(
         np.empty((slot_count(period), max(1, len(DELAYED)), 2, LANES), real),
-        np.empty((VARIABLES, LANES), real), parameters,
+        np.empty((VARIABLES, LANES), real), np.empty((PARAMETERS, LANES), real),
         np.empty(LANES, real), np.empty(LANES, np.int64), np.empty(LANES, np.int64),
         np.empty(LANES, np.int64), np.empty(LANES, real), np.empty((VARIABLES, LANES), real),
-        equations_of(program, parameters),
     )  # fmt: skip
     ring, wanted, lags = lanes.ring, lanes.wanted, run.lags
     for block in range(start, stop):
@@ -249,7 +243,7 @@ def _note_before(d, step, now, period, run, lanes):
     )
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
-        q = parameters_in(lane, p, lane, lanes.equations)
+        q = parameters_in(lane, p)
         delayed = tuple(ends[m][PLACES[m], 0, lane] for m in range(len(PLACES)))
         f = slope(fma(real(step), h[lane], run.origin), y, delayed, q)
         for v in unroll(range(len(DELAYED))):
@@ -277,7 +271,7 @@ def _advance(step, now, period, first, run, lanes):
     here = ring[now]
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
-        q = parameters_in(lane, p, lane, lanes.equations)
+        q = parameters_in(lane, p)
         delayed = delayed_at_stages(_points(stencils, lane))
         t = fma(real(step), h[lane], run.origin)
         k = slopes_of_stages(t, h[lane], y, delayed, q)
@@ -296,7 +290,7 @@ def _look_ahead(step, now, period, first, run, lanes):
     stencils = _stencils(step, now, period, run.lags, run.breaks, lanes.ring)
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
-        q = parameters_in(lane, p, lane, lanes.equations)
+        q = parameters_in(lane, p)
         points = _points(stencils, lane)
         t = fma(real(step), h[lane], run.origin)
         delayed = delayed_at_stages(points)

@@ -14,7 +14,6 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
-from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays import history_ring
@@ -25,7 +24,6 @@ from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
 from ergode.trajectories.fixed.kernel import RESUMES, Kept, Out, Run
 from ergode.trajectories.fixed.pieces import in_pieces
 from ergode.trajectories.fixed.tangents import TANGENTS
-from ergode.trajectories.programs import formulation_of
 from ergode.trajectories.steppers import equations, explicit, noise, splitting, stepper
 from ergode.trajectories.steppers.derivatives import separated
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
@@ -121,7 +119,6 @@ class Ensemble:
         paths: noise.Paths = noise.OWN_PATHS,  # of the noise
         # Number of tangent vectors among the variables of the field (see `tangents`).
         tangents: int = 0,
-        when: Compile = "now",  # when the field is compiled for the CPU (see `core.formulation`)
     ) -> None:
         self._paths = paths
         self.device = device
@@ -133,8 +130,6 @@ class Ensemble:
         self.resumes = checkpoint.is_asked()
         if self.resumes:
             self.bindings[RESUMES] = True
-            when = "now" if when == "auto" else when  # a run that is worth checkpoints is long
-        self.field, self.when = field, when
         self.points = len(_points_of(tableau))
         self.least_lag = 2 * self.points - 3 if field.delays else 0  # see `history_ring`
         self.variable_count = len(field.variables)
@@ -144,11 +139,6 @@ class Ensemble:
         self._origin = np.dtype(precision).type(times[0])
         self._times = device.put((times - times[0]).astype(precision))
         self._threads = _THREADS_OF[device.target](self)
-
-    @property
-    def formulation(self) -> Formulation:
-        """The field's compiled kernel, the interpreting kernel, and which of them have run."""
-        return self._threads.formulation
 
     @property
     def time_count(self) -> int:
@@ -276,8 +266,7 @@ class CPUThreads:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._device, self._ensemble = ensemble.device, ensemble
-        self._stages = len(ensemble.bindings[explicit.C])
-        self.formulation = formulation_of(ensemble.field, ensemble.kernel(), ensemble.when)
+        self._kernel = ensemble.kernel()
 
     def chunk_size(self, count: int, longest: int) -> int:
         """Trajectories per chunk: all, since a thread stores only the rings of its lanes."""
@@ -299,27 +288,21 @@ class CPUThreads:
                 self._device, named(chunk), last, kept, ensemble.state_arrays(out, kept),
                 lambda kept: self._launch(run, out, kept, lambda start, stop: None),
             )  # fmt: skip
-            self.formulation.goes_on()
             report(count)
             return
         self._launch(run, out, (), finished)
 
     def _launch(self, run: Run, out: Out, kept: Any, finished: Callable[[int, int], None]) -> None:
         blocks = -(-run.counts.size // LANE_COUNT)
-        evaluations = int(run.counts.max()) * self._stages * blocks * LANE_COUNT
-        self.formulation.run(
-            self._device, blocks, run, out, kept,
-            grain=-(-blocks // (8 * self._device.core_count)), first=1,
-            seconds=self.formulation.seconds(evaluations) / self._device.core_count,
-            finished=finished,
-        )  # fmt: skip
+        self._device.prepare(self._kernel, run, out, kept)
+        grain = -(-blocks // (8 * self._device.core_count))
+        self._device.run(self._kernel, blocks, run, out, kept, grain=grain, finished=finished)
 
 
 class CUDAThreads:
     """CUDA threads, each with one trajectory."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self.formulation = Formulation(ensemble.kernel())
         self._ensemble = ensemble
         # Measured: larger values do not run faster, and many variables make compiling slow.
         self._ahead = 8 if ensemble.variable_count == 1 else 4

@@ -5,10 +5,7 @@ A kernel is compiled for one field, one precision and one access to the history 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from ergode.core.compiler.language import fma, option, real, unroll
-from ergode.core.math.operations import private, run
+from ergode.core.compiler.language import fma, option, real
 
 VARIABLES = option(1)
 PARAMETERS = option(0)
@@ -16,7 +13,6 @@ PLACES = option(())  # for each delay, index of its variable among the stored va
 COEFFICIENTS = option(4)  # coefficients of the interpolating polynomial: 4 (cubic) or 6 (quintic)
 LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
 EPSILON = option(2.0**-52)  # machine epsilon of the working precision
-PROGRAM = option(False)  # whether the equations are interpreted: a program passed to the kernel
 
 rhs = option()  # rhs(t, y, yd, p), or without delays rhs(t, y, p): the user's function
 looked_up = option()  # looked_up(t, y, history, p): delayed values of state-dependent delays
@@ -24,59 +20,15 @@ looked_up = option()  # looked_up(t, y, history, p): delayed values of state-dep
 INFINITY = float("inf")
 
 
-class Equations(NamedTuple):
-    """Program of the equations on one thread (see `compiler.tracer.Program`)."""
-
-    steps: Any  # uint32 [step, 4]
-    registers: Any  # real [register]: private to the thread
-    outputs: Any  # uint32 [variable]
-    parameters: Any  # real [parameter, column]
-
-
-class Given(NamedTuple):
-    """Stands for the tuple of parameters if the equations are interpreted."""
-
-    equations: Any
-    column: Any  # column of the parameters
-
-
-def equations_of(program, parameters):
-    """`Equations` with registers of this thread; () if the equations are compiled."""
-    if PROGRAM:
-        steps, registers, outputs = private(program)
-        return Equations(steps, registers, outputs, parameters)
-    else:  # PROGRAM is an option: only one branch is compiled
-        return ()
-
-
-def parameters_in(lane, rows, column, equations):
-    """Parameters of one lane, as an argument of `slope`."""
-    if PROGRAM:
-        return Given(equations, column)
-    else:
-        return tuple(rows[i, lane] for i in range(PARAMETERS))
+def parameters_in(lane, rows):
+    """Parameters of one lane."""
+    return tuple(rows[i, lane] for i in range(PARAMETERS))
 
 
 def slope(t, y, yd, p):
     """Derivative of every variable."""
-    if PROGRAM:
-        return _run(t, y, yd, p)
-    else:
-        f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
-        return tuple(real(f[i]) for i in range(VARIABLES))
-
-
-def _run(t, y, yd, p):
-    registers, parameters = p.equations.registers, p.equations.parameters
-    registers[0] = t
-    for i in unroll(range(VARIABLES)):
-        registers[1 + i] = y[i]
-    for d in unroll(range(len(PLACES))):
-        registers[1 + VARIABLES + d] = yd[d]
-    for i in range(parameters.shape[0]):
-        registers[1 + VARIABLES + len(PLACES) + i] = parameters[i, p.column]
-    run(p.equations.steps, registers)
-    return tuple(registers[p.equations.outputs[i]] for i in range(VARIABLES))
+    f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
+    return tuple(real(f[i]) for i in range(VARIABLES))
 
 
 def delayed(t, y, history, p):
