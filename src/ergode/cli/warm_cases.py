@@ -10,11 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any
 
 import ergode
-from ergode.core.formulation import Compile
 from ergode.epidemics import methods as epidemic_methods
 from ergode.epidemics.scenario import Scenario
 from ergode.kinetics import methods as kinetic_methods
@@ -192,7 +190,7 @@ def _nuclei() -> tuple[ergode.ReactionNetwork, dict[str, Any]]:
     return network, conditions
 
 
-# ---- vector fields: a kernel contains its field, so only the library's fields are compiled
+# ---- vector fields: on a GPU a kernel contains its field, so the library's are compiled
 
 _FIELDS: dict[str, Callable[[], ergode.VectorField]] = {
     name: getattr(ergode.fields, name)
@@ -211,11 +209,9 @@ def _trajectories() -> Iterator[Case]:
 
 def _run_trajectories(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
-    # Adaptive and fixed steps; kernels of this field, and kernels that interpret any field.
-    ways: tuple[Compile, ...] = ("now", "never")
-    for step, when in product((None, 1e-3), ways):
+    for step in (None, 1e-3):
         ergode.trajectories.integrate(
-            field, times=[0, 1e-3], step=step, device=device, compile=when,
+            field, times=[0, 1e-3], step=step, device=device,
             initial=dict(zip(field.variables, _state(field), strict=True)),
             parameters=dict.fromkeys(field.parameters, 0.5),
         )  # fmt: skip
@@ -229,12 +225,10 @@ def _density() -> Iterator[Case]:
 def _run_density(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
     prior = ergode.Gaussian(_state(field), [1e-4] * len(field.variables))
-    ways: tuple[Compile, ...] = ("now", "never")
-    for when in ways:
-        ergode.density.propagate(
-            field, prior, times=[0, 1e-6], width=0.01, device=device, compile=when,
-            parameters=dict.fromkeys(field.parameters, 0.5),
-        )  # fmt: skip
+    ergode.density.propagate(
+        field, prior, times=[0, 1e-6], width=0.01, device=device,
+        parameters=dict.fromkeys(field.parameters, 0.5),
+    )  # fmt: skip
 
 
 def _state(field: ergode.VectorField) -> list[float]:

@@ -28,7 +28,7 @@ import numpy as np
 from ergode.core import kernel_cache, log, stopwatch
 from ergode.core.compiler import bundle, kernel_files, shared_functions
 from ergode.core.compiler.bundle import formula_text
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import Option, UserFunction
 from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.errors import ModelError
 
@@ -122,7 +122,10 @@ class Kernel:
         linked = target == "cpu"
         key = (
             self._bodies_of(target), self.precision, self.loop, self.registers, target,
-            frozenset((name, _identity(value, linked)) for name, value in self.bindings.items()),
+            frozenset(
+                (name, _identity(value, linked)) for name, value in self.bindings.items()
+                if not (linked and isinstance(name, Option) and name.of_linked)
+            ),
         )  # fmt: skip
         found = _SOURCES.get(key)
         if found is None:

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, launch, resident
+from ergode.core import kernels, launch, resident
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PerformanceWarning, PlanError
-from ergode.core.formulation import Compile, stands_in
 from ergode.core.launch import check_room, room_on
 from ergode.core.status import Status
-from ergode.core.stopwatch import Stopwatch
 from ergode.density import bayes, difficulty, jump
 from ergode.density.grid import cells
 from ergode.density.grid.cells import Cells, Masses
@@ -33,9 +31,7 @@ from ergode.density.specialize import (
     bindings_of,
     forcing_kernel,
     keeps_fluxes,
-    program_of,
     reweigh_kernel,
-    standing,
     varies,
 )
 from ergode.density.transport import forcing
@@ -55,8 +51,6 @@ class Evolution:
 
     Attributes
     ----------
-    equations : list of str
-        Forms of the field that have run: ``"program"``, ``"compiled"``.
     status : ndarray of uint8, shape [density_count]
         Values of `Status`. A density that is not DONE cannot continue. It keeps its state from
         before the step that failed.
@@ -81,7 +75,6 @@ class Evolution:
         max_cells: int | None = None,
         # Probability that may be lost per unit of time; the threshold follows from it.
         loss_rate: float | None = None,
-        when: Compile = "now",  # when the field is compiled
     ) -> None:
         self.lattices = list(lattices)
         self.lattice = lattice = lattices[0]
@@ -106,16 +99,6 @@ class Evolution:
             lattice.dimension, precision, lattice.dimension if keeps_all else 1, self._local_noise
         )
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
-        self._programs: dict[Precision, tuple[Any, ...]] = {}
-        if when == "auto" and checkpoint.is_asked():
-            when = "now"  # a run that is worth checkpoints is long
-        self._when = when
-        self.equations: list[str] = []
-        if device.target == "cpu" and when != "now":
-            self._programs = {
-                one: program_of(field, noise, bounds, one) for one in {precision, "float64"}
-            }
-        self._spent = 0.0  # seconds of the last run of a program
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
         ranges = [(one.least, one.largest) for one in limits]
         rows = frame_rows(lattices, self.parameters, spread, ranges)
@@ -228,7 +211,6 @@ class Evolution:
         """What `restore` takes: between two calls that advance the densities."""
         found: dict[str, Any] = {
             "words": self._words, "status": self.status,
-            "equations": ",".join(self.equations),
             "centre": np.stack([one.centre for one in self.lattices]),
         }  # fmt: skip
         if self.has_ended.any():
@@ -242,7 +224,6 @@ class Evolution:
         """Go on from a state, in a run over a `span` of time."""
         self._span = span
         self.status, self.why_ended = state["status"].copy(), str(state.get("why_ended", ""))
-        self.equations = [name for name in str(state["equations"]).split(",") if name]
         self._move(
             [
                 replace(one, centre=at)
@@ -447,11 +428,10 @@ class Evolution:
         moments = forcing.moments_along(self.lattices, self.summaries())
         (bends,) = self.device.zeros_together([((self.count, cells.PARTS), np.float64)])
         is_brief = self.count * samples <= 256
-        kernel, frame = self._form_of(self._forcing, self._exact_frame)
         with kernels.readable_errors():
             self.device.run(
-                kernel, bends.size, begin, spacing, samples,
-                *self.device.put_together(moments), frame, bends,
+                self._forcing, bends.size, begin, spacing, samples,
+                *self.device.put_together(moments), self._exact_frame, bends,
                 grain=bends.size if is_brief else None, is_brief=is_brief,
             )  # fmt: skip
         bends = self.device.get(bends)
@@ -470,25 +450,9 @@ class Evolution:
         if thread_group not in self._kernels:
             bindings = self._bindings(thread_group=thread_group, blocks=self._runner.blocks)
             self._kernels[thread_group] = advance_kernel(bindings, self.precision, thread_group)
-        kernel, frame = self._form_of(self._kernels[thread_group], self._frame)
-        arguments = (*steps, self._cells, self._masses, frame, self._device_control)
+        arguments = (*steps, self._cells, self._masses, self._frame, self._device_control)
         self.device.copy(self._words, self._device_words)
-        watch = Stopwatch()
-        self._start(kernel, arguments, kept_as=steps)
-        self._spent = watch.seconds()["run_seconds"]
-
-    def _form_of(self, kernel: kernels.Kernel, frame: Frame) -> tuple[kernels.Kernel, Frame]:
-        """A kernel and its frame; initially the field's program runs, see `core.formulation`."""
-        program, other = self._programs.get(kernel.precision, ()), standing(kernel)
-        if program and (self._when == "never" or stands_in(kernel, other, self._spent)):
-            self._used("program")
-            return other, frame._replace(program=program)
-        self._used("compiled")
-        return kernel, frame
-
-    def _used(self, name: str) -> None:
-        if name not in self.equations:
-            self.equations.append(name)
+        self._start(self._kernels[thread_group], arguments, kept_as=steps)
 
     def _start(
         self, kernel: kernels.Kernel, arguments: tuple[Any, ...], kept_as: Any = None

@@ -15,7 +15,6 @@ from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
-from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
@@ -68,7 +67,6 @@ def propagate(
     region: Callable[..., tuple[Any, ...]] | None = None,
     keep: Literal["all", "last", "none"] | None = None,
     max_cells: int | None = None,
-    compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
     executor: Executor | None = None,
     store: StorePath | None = None,
@@ -178,11 +176,6 @@ def propagate(
         single density, and ``"none"`` for many.
     max_cells : int, optional
         Limit on the number of cells. A run that needs more cells ends, even if memory is free.
-    compile : {"auto", "now", "never"}
-        When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets the
-        field instead. ``"auto"`` interprets it for up to three seconds if the compiled field is not
-        in the cache. Results are bitwise equal. A field with a `region`, a conserved quantity or
-        noise given by a function is always compiled. ``attrs["equations"]`` says which form ran.
     progress : bool
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
@@ -255,7 +248,6 @@ def propagate(
     stopwatch = Stopwatch()
     choice("scheme", scheme, METHODS)
     choice("precision", precision, PRECISIONS)
-    choice("compile", compile, COMPILE)
     check_switch("propagate", "scale_threshold", scale_threshold)
     check_switch("propagate", "lower_threshold", lower_threshold)
     if keep is not None:
@@ -297,7 +289,7 @@ def propagate(
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options={"device": device, "precision": precision, "when": compile},
+            options={"device": device, "precision": precision},
         )  # fmt: skip
         door()
         solver.solve()
@@ -309,7 +301,7 @@ def propagate(
             show=progress,
             options={
                 "scheme": scheme, "device": device, "precision": precision, "noise": noise,
-                "max_cells": max_cells, "when": compile,
+                "max_cells": max_cells,
             },
         )  # fmt: skip
         solver.check_counts()
@@ -318,7 +310,7 @@ def propagate(
         if lower_threshold:
             solver.solve_cut_ones_again()
         if noise is None and limits is None:
-            check(asked, solver.records, compile, solver.work["steps"] / on_grid.steps_to_smear)
+            check(asked, solver.records, solver.work["steps"] / on_grid.steps_to_smear)
         found = together(solver.records)
         smaller = resolving_width(found, each, scheme)
         _warn(found, field.variables, each, smaller)
@@ -346,7 +338,6 @@ def propagate(
         process_noise=_noise_note(noise),
         **jumps,
         ended_early=solver.ended_early,
-        equations=", ".join(solver.equations),
         **solver.work,
     )
     return _dataset(solver, found, attrs)

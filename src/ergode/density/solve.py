@@ -51,7 +51,6 @@ class Solver:
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
-    equations: list[str] = field(init=False)
     ended_early: str = ""
 
     def __post_init__(self) -> None:
@@ -59,7 +58,6 @@ class Solver:
         self.records = [self._record(which) for which in range(asked.layout.count)]
         self.used = np.full(asked.layout.count, np.nan)
         self.work = {"steps": 0, "cell_steps": 0, "cell_count_most": 0}
-        self.equations = []
 
     def _record(self, which: int) -> Record:
         asked = self.asked
@@ -175,7 +173,6 @@ class Solver:
                     raise
                 run.tell_at_once(error)  # earlier batches have results
             self._count(evolution.work)
-            self.equations += [one for one in evolution.equations if one not in self.equations]
             ended_early = ended_early or run.ended_early
             if run.is_interrupted:
                 break

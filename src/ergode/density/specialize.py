@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from ergode.core import barriers, kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
-from ergode.core.compiler.tracer import traced
 from ergode.density import bayes
 from ergode.density.grid import cells, group, growth, lattice, pruning
 from ergode.density.grid.lattice import Lattice
@@ -164,27 +163,6 @@ def forcing_kernel(
     """The kernel that computes how fast the field changes in time."""
     bindings = _bindings_of_field(field, lattices, noise, limits)
     return kernels.for_each(forcing.largest_bend, bindings=bindings)
-
-
-def standing(kernel: kernels.Kernel) -> kernels.Kernel:
-    """The kernel that interprets the program of any field, instead of a field's own kernel."""
-    of_field = (lattice.rhs, lattice.PARAMETERS)
-    bindings = {key: value for key, value in kernel.bindings.items() if key not in of_field}
-    return replace(kernel, bindings=bindings | {lattice.PROGRAM: True})
-
-
-def program_of(
-    field: VectorField, noise: Noise | None, limits: Limits | None, precision: Precision
-) -> tuple[Any, ...]:
-    """The field as a program: steps, registers and outputs; () if it has to be compiled.
-
-    Noise or limits given by a function are compiled, and the field with them.
-    """
-    if limits is not None or (noise is not None and noise.function is not None):
-        return ()
-    lengths = [None, len(field.variables), len(field.parameters)]
-    found = traced(field.function, lengths, precision)
-    return () if found is None else (found.steps, found.registers, found.outputs)
 
 
 @cache

@@ -90,7 +90,7 @@ def bundle(
             collector.definitions[name] = text.replace("@device_function", decorator, 1)
         entries.append(name)
     unused = [key.name for key in collector.bindings if isinstance(key, Option)
-              and key not in collector.used]  # fmt: skip
+              and not (links and key.of_linked) and key not in collector.used]  # fmt: skip
     if unused:
         named = named_options([*bodies, *collector.bindings.values()])
         unused = [key.name for key in collector.bindings if isinstance(key, Option)
@@ -99,10 +99,7 @@ def bundle(
         names = ", ".join(body.__name__ for body in bodies)
         raise TypeError(f"nothing in kernel {names} uses what is bound to {', '.join(unused)}")
     if target == "cpu":  # only CPU code counts references
-        for name in collector.no_refcount():
-            text = collector.definitions[name]
-            collector.definitions[name] = text.replace("@device_f", "@no_refcount_f", 1)
-            collector.words.add("no_refcount_function")
+        collector.leave_out_refcounts()
     title = ", ".join(f"{body.__module__}.{body.__qualname__}" for body in bodies)
     text = collector.text(f"{title} for {target}, {precision}", "kernel")
     return Source(text, tuple(entries), target, collector.externals)
@@ -122,10 +119,11 @@ def linked(open_kernel: Source, number: int, module: str, kernel: Any) -> Source
     kernel : Kernel
         Its precision and bindings.
     """
-    collector = Collector(kernel.precision, {})
+    collector = Collector(kernel.precision, dict(kernel.bindings))
     given = []
     for name, key in open_kernel.externals.items():
-        given.append(f", {name}={collector.function(kernel.bindings[key])}")
+        given.append(f", {name}={collector.function(kernel.bindings.get(key, key), name)}")
+    collector.leave_out_refcounts()
     entry = open_kernel.entries[number]
     count = kernel.argument_count(open_kernel.target)
     arguments = ", ".join(f"argument_{k}" for k in range(count))
@@ -134,6 +132,13 @@ def linked(open_kernel: Source, number: int, module: str, kernel: Any) -> Source
     )
     text = collector.text(f"{entry} of {module}, with the functions of a model", "linked")
     return Source(text, (entry,), open_kernel.target)
+
+
+def _shape_of(function: Any) -> tuple[int, ...] | None:
+    """Shape of the numbers that a function returns, if it is linked."""
+    if isinstance(function, UserFunction):
+        return function.shape
+    return () if getattr(function, "linked", False) else None
 
 
 def formula_text(function: Callable[..., Any]) -> str:
@@ -220,8 +225,9 @@ class Collector:
 
     def function(self, function: Any, wanted: str | None = None) -> str:
         """Define `function` after its dependencies, and return its name in the module."""
-        if isinstance(function, UserFunction) and function.shape is not None and self.links:
-            return self._external(function, wanted or "external_function")
+        shape = _shape_of(function)
+        if self.links and shape is not None:
+            return self._external(function, shape, wanted or function.__name__)
         rename = _Rename
         if isinstance(function, UserFunction):
             rename, function = _RenameFormula, function.function
@@ -265,12 +271,14 @@ class Collector:
         self.definitions[tree.name] = f"@{kind}\n{text}"
         return tree.name
 
-    def _external(self, user: UserFunction, wanted: str) -> str:
+    def _external(self, function: Any, shape: tuple[int, ...], wanted: str) -> str:
         """Declare a function that is linked later."""
-        key = next(key for key, value in self.bindings.items() if value is user)
+        key = function
+        if isinstance(function, UserFunction):
+            key = next(key for key, value in self.bindings.items() if value is function)
         if ("external", key) not in self._names:
             name = self._name(("external", key), wanted)
-            self.definitions[name] = f"{name} = external('{name}', {user.shape}, real)"
+            self.definitions[name] = f"{name} = external('{name}', {shape}, real)"
             self.externals[name] = key
             self.words.add("external")
         return self._names["external", key]
@@ -284,10 +292,19 @@ class Collector:
             return getattr(value, self.precision)
         if not isinstance(value, Option):
             return value
+        if self.links and value.of_linked:
+            raise TypeError(f"{value!r} is for linked functions, and is used outside of them")
         self.used.add(value)
         return self.bindings.get(value, value.default)
 
-    def no_refcount(self) -> list[str]:
+    def leave_out_refcounts(self) -> None:
+        """Choose the decorator of the functions that are marked `no_refcount`."""
+        for name in self._no_refcount():
+            text = self.definitions[name]
+            self.definitions[name] = text.replace("@device_f", "@no_refcount_f", 1)
+            self.words.add("no_refcount_function")
+
+    def _no_refcount(self) -> list[str]:
         """Names of the functions without reference counts, and of all functions they call.
 
         By default a function counts references if its first caller does.  The explicit list keeps

@@ -79,6 +79,10 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         """Turn a module, in which all is linked, into machine code."""
         self._codegen._check_llvm_bugs()
         self._final_module = module
+        for function in module.functions:
+            if "cpython" in function.name and not function.is_declaration:
+                function.add_function_attribute("noinline")
+                function.add_function_attribute("optnone")
         self._optimize_final_module()
         self._final_module.verify()
         self._finalize_final_module()

@@ -88,10 +88,13 @@ class Option:
     ----------
     default : object
         Value if nothing is bound to it.
+    of_linked : bool
+        Whether only functions that are `linked` use it, so that kernels do not depend on it.
     """
 
-    def __init__(self, default: Any, module: str) -> None:
+    def __init__(self, default: Any, module: str, of_linked: bool) -> None:
         self.default = default
+        self.of_linked = of_linked
         self._module = module
 
     @property
@@ -110,9 +113,18 @@ class Option:
         bool(self)
 
 
-def option(default: Any = None) -> Any:
+def option(default: Any = None, *, of_linked: bool = False) -> Any:
     """Declare a compile-time option at the top of a module (see `Option`)."""
-    return Option(default, sys._getframe(1).f_globals["__name__"])
+    return Option(default, sys._getframe(1).f_globals["__name__"], of_linked)
+
+
+def linked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a device function that returns a number, and that is linked into CPU kernels.
+
+    The options that it uses are those of a model: another model then needs no other kernel.
+    """
+    function.linked = True  # type: ignore[attr-defined]
+    return no_refcount(function)
 
 
 def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:

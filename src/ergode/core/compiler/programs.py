@@ -55,31 +55,6 @@ class Operation(IntEnum):
     OR = 52
     MINIMUM = 53
     MAXIMUM = 54
-    # as a user's formula does them (see `tracer`): of one number
-    FORMULA_EXP = 60
-    FORMULA_EXPM1 = 61
-    FORMULA_LOG = 62
-    FORMULA_LOG1P = 63
-    FORMULA_SIN = 64
-    FORMULA_COS = 65
-    FORMULA_TAN = 66
-    FORMULA_TANH = 67
-    FORMULA_LOG10 = 68
-    ASINH = 69
-    ACOSH = 70
-    ATANH = 71
-    ERF = 72
-    ERFC = 73
-    TRUNCATE = 74
-    NEAREST = 75
-    # of two, and of three
-    FORMULA_POWER = 80
-    MODULO = 81
-    FLOOR_DIVIDE = 82
-    ATAN2 = 83
-    HYPOT = 84
-    COPYSIGN = 85
-    FMA = 90
 
 
 _OPERATORS: dict[type[ast.AST], Operation] = {

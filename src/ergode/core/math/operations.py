@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from ergode.core.compiler.language import fma, noinline, noinline_cpu, real
-from ergode.core.math import elementary, whole
+from ergode.core.compiler.language import noinline, real
+from ergode.core.math import whole
 
 INFINITY = float("inf")
 
@@ -102,98 +100,3 @@ def of_two(operation, a, b):
     if operation == 53:
         return min(a, b)
     return max(a, b)
-
-
-# ---- of a user's formula
-
-
-@noinline_cpu
-def _formula_of_one(operation, a):
-    """An operation on one number, bitwise equal to a compiled formula."""
-    if operation == 60:
-        return elementary.exp(a)
-    if operation == 61:
-        return elementary.expm1(a)
-    if operation == 62:
-        return elementary.log(a)
-    if operation == 63:
-        return elementary.log1p(a)
-    if operation == 64:
-        return elementary.sin(a)
-    if operation == 65:
-        return elementary.cos(a)
-    if operation == 66:
-        return elementary.tan(a)
-    if operation == 67:
-        return elementary.tanh(a)
-    if operation == 68:
-        return math.log10(a)
-    if operation == 69:
-        return math.asinh(a)
-    if operation == 70:
-        return math.acosh(a)
-    if operation == 71:
-        return math.atanh(a)
-    if operation == 72:
-        return math.erf(a)
-    if operation == 73:
-        return math.erfc(a)
-    if operation == 74:
-        return whole.truncate(a)
-    return whole.nearest(a)
-
-
-@noinline_cpu
-def _formula_of_two(operation, a, b):
-    """An operation on two numbers, bitwise equal to a compiled formula."""
-    if operation == 80:
-        return elementary.power(a, b)
-    if operation == 81:
-        return a % b
-    if operation == 82:
-        return a // b
-    if operation == 83:
-        return math.atan2(a, b)
-    if operation == 84:
-        return math.hypot(a, b)
-    return math.copysign(a, b)
-
-
-def private(program):
-    """Steps, registers and outputs of a program, with registers of this thread's own."""
-    registers = np.empty(program[1].size, real)
-    for i in range(registers.size):
-        registers[i] = program[1][i]
-    return program[0], registers, program[2]
-
-
-@noinline_cpu
-def run(steps, registers):
-    """Run the program of a formula (see `compiler.tracer.Program`): fill its last registers."""
-    target = registers.size - steps.shape[0]
-    for i in range(steps.shape[0]):
-        operation = steps[i, 0]
-        a, b = registers[steps[i, 1]], registers[steps[i, 2]]
-        if operation == 42:
-            value = a * b
-        elif operation == 40:
-            value = a + b
-        elif operation == 41:
-            value = a - b
-        elif operation == 90:
-            value = fma(a, b, registers[steps[i, 3]])
-        elif operation == 43:
-            value = a / b
-        elif operation == 10:
-            value = -a
-        elif operation == 4:
-            value = b if a != 0.0 else registers[steps[i, 3]]
-        elif operation < 40:
-            value = of_one(operation, a)
-        elif operation < 60:
-            value = of_two(operation, a, b)
-        elif operation < 80:
-            value = _formula_of_one(operation, a)
-        else:
-            value = _formula_of_two(operation, a, b)
-        registers[target + i] = value

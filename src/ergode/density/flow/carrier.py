@@ -10,22 +10,17 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
-from ergode.core.compiler.tracer import traced
 from ergode.core.devices import Device
-from ergode.core.formulation import Compile, stands_in
-from ergode.core.stopwatch import Stopwatch
 from ergode.density.flow import stepper, sums
 from ergode.density.flow.points import Start
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
-from ergode.density.specialize import standing
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
-_POINTS_WORTH_COMPILING = 20_000
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -57,14 +52,11 @@ class Carrier:
         *,
         device: Device,
         precision: Precision,
-        when: Compile,
         fine: float = 1e-5,  # error of a step, in deviations of the prior
     ) -> None:
-        self.device, self.precision, self._when = device, precision, when
+        self.device, self.precision = device, precision
         self.count, self.size = len(starts), len(field.variables)
         self.point_count = len(starts[0].points)
-        self.time_spent = 0.0
-        self.equations: list[str] = []
         self._parameters = parameters
         self._groups = sums.groups_of(self.point_count)
         points = np.stack([one.points.T for one in starts], axis=1)
@@ -89,7 +81,7 @@ class Carrier:
         rows = frame_rows(lattices, parameters)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
-        self._own, self._program = kernels_of(field, precision)
+        self._kernel = kernel_of(field, precision)
         self._shift = away
 
     # ---- operations
@@ -98,24 +90,11 @@ class Carrier:
         """Carry all points from a time to another."""
         if end <= begin:
             return
-        kernel, frame = self._own, self._frame
-        may_be_interpreted = self._when == "never" or (
-            self._when == "auto" and self.count * self.point_count < _POINTS_WORTH_COMPILING
-        )
-        if self._program and self.device.target == "cpu" and may_be_interpreted:
-            other = standing(kernel)
-            if self._when == "never" or stands_in(kernel, other, self.time_spent):
-                kernel, frame = other, frame._replace(program=self._program)
-        name = "compiled" if kernel is self._own else "program"
-        if name not in self.equations:
-            self.equations.append(name)
-        watch = Stopwatch()
         with kernels.readable_errors():
             self.device.run(
-                kernel, self.count * self.point_count, self.point_count, begin, end, self._rtol,
-                self._atol, frame, self.points, self.log_weights, self._steps,
+                self._kernel, self.count * self.point_count, self.point_count, begin, end,
+                self._rtol, self._atol, self._frame, self.points, self.log_weights, self._steps,
             )  # fmt: skip
-        self.time_spent = watch.seconds()["run_seconds"]
 
     def move(self, changes: np.ndarray) -> None:
         """Add changes [density, variable] to the points of each density."""
@@ -216,10 +195,10 @@ class Carrier:
         return found[:, :, 0], found[:, :, 1]
 
 
-def kernels_of(field: VectorField, precision: Precision) -> tuple[kernels.Kernel, tuple[Any, ...]]:
-    """The kernel of a field, and its program; () if it has to be compiled."""
+def kernel_of(field: VectorField, precision: Precision) -> kernels.Kernel:
+    """The kernel that follows a field."""
     parts = _PARTS_OF_VARYING if depends_on_time(field.function) else 1
-    kernel = kernels.for_each(
+    return kernels.for_each(
         stepper.follow, precision=precision,
         bindings={
             lattice.rhs: UserFunction(field.function, (len(field.variables),)),
@@ -227,6 +206,3 @@ def kernels_of(field: VectorField, precision: Precision) -> tuple[kernels.Kernel
             lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
         },
     )  # fmt: skip
-    lengths = [None, len(field.variables), len(field.parameters)]
-    found = traced(field.function, lengths, precision)
-    return kernel, () if found is None else (found.steps, found.registers, found.outputs)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.devices import resolve
-from ergode.core.formulation import Compile
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
 from ergode.density.record import Record
@@ -33,7 +32,7 @@ _TIMES_MOST = 32
 _WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
-def check(asked: Estimation, records: list[Record], when: Compile, relative_steps: float) -> None:
+def check(asked: Estimation, records: list[Record], relative_steps: float) -> None:
     """Record the errors of the first densities, at times before any measurement.
 
     `relative_steps` are the steps of the run, in units of those that may smear a density one cell
@@ -54,12 +53,11 @@ def check(asked: Estimation, records: list[Record], when: Compile, relative_step
         start = start_of(asked.priors[which], spacing, _CUT)
         alike.setdefault(len(start.points), []).append((which, start))
     for each in alike.values():
-        _check([which for which, _ in each], [one for _, one in each], asked, records, first, when)
+        _check([which for which, _ in each], [one for _, one in each], asked, records, first)
 
 
 def _check(
     which: list[int], starts: list[Start], asked: Estimation, records: list[Record], first: float,
-    when: Compile,
 ) -> None:  # fmt: skip
     priors = [asked.priors[one] for one in which]
     scales = (
@@ -68,7 +66,7 @@ def _check(
     )
     carrier = Carrier(
         asked.field, starts, asked.values[which], scales, device=resolve("cpu:1"),
-        precision="float64", when=when, fine=_FINE,
+        precision="float64", fine=_FINE,
     )  # fmt: skip
     done = asked.times[: max(records[one].done for one in which)]
     stops = done[done <= first]

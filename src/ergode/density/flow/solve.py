@@ -58,7 +58,6 @@ class FlowSolver:
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
-    equations: list[str] = field(default_factory=list)
     ended_early: str = ""
 
     def __post_init__(self) -> None:
@@ -149,7 +148,6 @@ class FlowSolver:
                 self._note(group, time, action.row)
             if not group.active.any():
                 break
-        self.equations += [one for one in group.carrier.equations if one not in self.equations]
 
     def _time_before(self, number: int) -> float:
         return self._actions[number - 1][0] if number else self._actions[0][0]

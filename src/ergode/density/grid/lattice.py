@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import option, real, unroll
+from ergode.core.compiler.language import option, real
 from ergode.core.errors import PlanError
-from ergode.core.math.operations import private, run
 
 DIMENSIONS_MOST = 10
 
@@ -95,9 +94,6 @@ BITS = option()
 PARAMETERS = option(0)
 """Number of parameters of the field."""
 
-PROGRAM = option(False)
-"""Whether the frame has the field as a program; else it is compiled."""
-
 ROTATED = option(False)
 """Whether the axes of the lattice may be others than those of the variables."""
 
@@ -138,7 +134,6 @@ class Frame(NamedTuple):
     parameters: Any  # [parameter]
     spread: Any  # [dimension]: fraction of a cell that noise moves each way per unit of time
     limits: Any  # [2]: least and largest admissible value
-    program: Any = ()  # of the field: steps, registers and outputs (see `compiler.tracer.Program`)
 
 
 def frame_rows(
@@ -163,16 +158,8 @@ def frame_of(every, which):
     """The frame of one density."""
     return Frame(
         every.centre[which], every.width[which], every.axes[which], every.parameters[which],
-        every.spread[which], every.limits[which], _program_of(every),
+        every.spread[which], every.limits[which],
     )  # fmt: skip
-
-
-def _program_of(every):
-    """The program of the field, for one thread; () if the field is compiled."""
-    if PROGRAM:
-        return private(every.program)
-    else:  # PROGRAM is an option: only one branch is compiled
-        return ()
 
 
 def coordinate(key, d):
@@ -215,24 +202,9 @@ def is_admissible(key, frame):
     return is_allowed(centre_of(key, frame), frame)
 
 
-def _run(t, y, frame):
-    """The field at a state, by its program."""
-    steps, registers, outputs = frame.program
-    registers[0] = t
-    for i in unroll(range(DIMENSION)):
-        registers[1 + i] = y[i]
-    for j in range(frame.parameters.size):
-        registers[1 + DIMENSION + j] = frame.parameters[j]
-    run(steps, registers)
-    return tuple(registers[outputs[i]] for i in range(DIMENSION))
-
-
 def field_at(t, y, frame):
     """The field at a state."""
-    if PROGRAM:
-        return _run(t, y, frame)
-    else:
-        return rhs(t, y, tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    return rhs(t, y, tuple(frame.parameters[j] for j in range(PARAMETERS)))
 
 
 def drift(t, z, frame):

@@ -67,14 +67,9 @@ class EventEnsemble(Ensemble):
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = tables.bindings | self._seeds.bindings | {LISTING: listing}
         self.bindings.pop(HAS_IMPORTATIONS)  # not an option here: no plan, no event
-
-        def made(families: dict[Any, bool]) -> kernels.Kernel:
-            return kernels.cpu_kernel(
-                kernel.sellke_cpu, precision=precision, bindings=self.bindings | families
-            )
-
-        self._kernel = made(self.families(model, made))
-        self.bindings = dict(self._kernel.bindings)
+        self._kernel = kernels.cpu_kernel(
+            kernel.sellke_cpu, precision=precision, bindings=self.bindings
+        )
         contacts = arcs_of(scenario.contacts, tables.weights, precision)
         self._contacts = put_table(device, contacts)
         self._tables = self.tables_on_device(tables, self._seeds.of(0, 0))

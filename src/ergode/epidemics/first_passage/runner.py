@@ -98,15 +98,11 @@ class FirstPassageEnsemble(Ensemble):
         on_cuda = search_computed_cuda if self._computed else search_cuda
         pairs = (search_cpu, on_cuda), (count_on_grid_cpu, count_on_grid_cuda)
 
-        def made(families: dict[Any, bool]) -> list[kernels.Kernel]:
-            bindings = self._bindings | families | {HAS_STRATA: stratum is not None}
-            return kernels.kernels(
-                *pairs, precision=precision, bindings=bindings, registers=_REGISTERS
-            )
-
-        families = self.families(model, lambda some: made(some)[0])
-        search, count = made(families)
-        self._bindings |= families
+        self._bindings |= progression.bindings_of(model)
+        search, count = kernels.kernels(
+            *pairs, precision=precision, registers=_REGISTERS,
+            bindings=self._bindings | {HAS_STRATA: stratum is not None},
+        )  # fmt: skip
         self.bindings = dict(search.bindings)
         self._on = on_device(device, search, count, contacts, self.count_type)
         if width is None:

@@ -12,7 +12,6 @@ from ergode.core import devices, kernels
 from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import PlanError
-from ergode.core.formulation import stands_in
 from ergode.core.kernels import Kernel
 from ergode.epidemics.leap import options
 from ergode.epidemics.leap.step import (
@@ -184,18 +183,10 @@ def transition_probabilities(
     return TransitionProbabilities(leaving.astype(precision).ravel(), infected.astype(precision))
 
 
-_TABLE_SECONDS = 0.01  # that a table takes, at most
-
-
 @cache
 def _table_kernel(kinds: frozenset[int], left_end: bool) -> Kernel:
-    own, standing = (
-        kernels.for_each(
-            leaving_row, bindings=holding_times.flags(some) | {options.LEFT_END: left_end}
-        )
-        for some in (kinds, holding_times.KINDS)
-    )
-    return standing if stands_in(own, standing, _TABLE_SECONDS) else own
+    bindings = holding_times.flags(kinds) | {options.LEFT_END: left_end}
+    return kernels.for_each(leaving_row, bindings=bindings)
 
 
 def check_left_end(model: CompartmentModel) -> None:

@@ -57,7 +57,7 @@ from ergode.epidemics.shared.clock import ROUNDING_32
 from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, row_of
 from ergode.models.holding_times import kernels
-from ergode.models.holding_times.kernels import DETERMINISTIC, HAS_DETERMINISTIC
+from ergode.models.holding_times.kernels import DETERMINISTIC
 
 NOBODY = 31  # compartment of the padding after the last node
 COMPARTMENTS_MOST = NOBODY
@@ -183,7 +183,7 @@ def hazard(stages, row, age):
 
 def ending_probability(stages, row, age, length):
     """Probability of the progression in a row of `stages` within `length`, given an age."""
-    if HAS_DETERMINISTIC and stages.kind[row] == DETERMINISTIC:  # a sum of steps rounds
+    if stages.kind[row] == DETERMINISTIC:  # a sum of steps rounds
         length = fma(age + length, real(ROUNDING_32), length)
     return kernels.ending_probability(
         stages.kind[row], stages.a[row], stages.b[row], stages.table_time, stages.table_cdf,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,9 @@ import numpy as np
 from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.core.formulation import stands_in
-from ergode.core.kernels import Kernel
 from ergode.core.launch import count_that_fits
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Seeding
-from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.clock import moments_of
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
@@ -82,22 +78,6 @@ class Ensemble(ABC):
             self.per_step, real(np.nextafter(self.horizon, real(np.inf))), tables.moments,
         )  # fmt: skip
         return put_table(self.device, whole)
-
-    def families(
-        self, model: CompartmentModel, kernel_of: Callable[[dict[Any, bool]], Kernel]
-    ) -> dict[Any, bool]:
-        """The families of holding times that kernels contain: those of the model, or all.
-
-        On a CPU, kernels with all families serve every model, so that a new model starts without
-        compiling.  They take up to twice as long.  `kernel_of` makes the kernel with the longest
-        compile time.
-        """
-        own, standing = progression.bindings_of(model), progression.EVERY_KIND
-        seconds = self._rows * self.node_count * _SECONDS_PER_NODE
-        is_open = self.device.target == "cpu" and own != standing
-        if is_open and stands_in(kernel_of(own), kernel_of(standing), seconds):
-            return standing
-        return own
 
     @property
     def column_count(self) -> int:

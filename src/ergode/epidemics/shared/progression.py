@@ -252,10 +252,6 @@ def stages_of_row(stages, rows, row):
     return stages
 
 
-EVERY_KIND = kernels.flags(kernels.KINDS)
-"""The bindings of a kernel for every model."""
-
-
 def bindings_of(model: CompartmentModel) -> dict[Any, bool]:
     """Which kinds of holding time a kernel for this model must contain."""
     return kernels.flags({one.code().kind for p in model.progressions for one in p.holding_times})

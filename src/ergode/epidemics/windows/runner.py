@@ -85,15 +85,10 @@ class WindowEnsemble(Ensemble):
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = tables.bindings | self._seeds.bindings
         self.bindings |= {LISTING: listing, HUBS: most > HUB and device.is_cuda}
-
-        def made(families: dict[Any, bool]) -> kernels.Kernel:
-            return kernels.kernel(
-                windows_cpu, windows_cuda, precision=precision, bindings=self.bindings | families,
-                registers=_REGISTERS,
-            )  # fmt: skip
-
-        self._kernel = made(self.families(model, made))
-        self.bindings = dict(self._kernel.bindings)
+        self._kernel = kernels.kernel(
+            windows_cpu, windows_cuda, precision=precision, bindings=self.bindings,
+            registers=_REGISTERS,
+        )  # fmt: skip
         models = [model] if group is None else group.models
         self.width = real(width if width is not None else _width(models, scenario.contacts, tables))
         self.contacts = put_table(device, contacts)

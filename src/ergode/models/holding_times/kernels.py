@@ -15,7 +15,7 @@ kind            a              b               table
 =============== ============== =============== =======================================
 
 Every function takes these seven first.  A kernel that needs only some kinds is compiled with
-``bindings=flags(kinds)``, which leaves out the others.
+``bindings=flags(kinds)``, which leaves out the others.  On a CPU they are linked into the kernel.
 
 Draws invert the survival function: a uniform draw has its finest resolution near zero, which then
 gives the long times.  A gamma draw uses rejection instead (`core.math.random.gamma`).
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ergode.core.compiler.language import fma, option, real
+from ergode.core.compiler.language import fma, linked, option, real
 from ergode.core.math.elementary import INFINITY, exp, expm1, log, log1p, normal_quantile
 from ergode.core.math.random import draw_words, gamma, normal, uniform
 from ergode.core.math.special import (
@@ -50,11 +50,11 @@ EMPIRICAL = 5
 KINDS = range(6)
 
 # False in kernels without the kind, whose branches are then dropped before they are compiled.
-HAS_LOG_NORMAL = option(True)
-HAS_WEIBULL = option(True)
-HAS_GAMMA = option(True)
-HAS_DETERMINISTIC = option(True)
-HAS_EMPIRICAL = option(True)
+HAS_LOG_NORMAL = option(True, of_linked=True)
+HAS_WEIBULL = option(True, of_linked=True)
+HAS_GAMMA = option(True, of_linked=True)
+HAS_DETERMINISTIC = option(True, of_linked=True)
+HAS_EMPIRICAL = option(True, of_linked=True)
 
 
 def flags(kinds: Iterable[int]) -> dict[Any, bool]:
@@ -79,6 +79,7 @@ def flags(kinds: Iterable[int]) -> dict[Any, bool]:
 # --- keyed draws ----------------------------------------------------------------------------
 
 
+@linked
 def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entity, purpose, index):
     """One holding time, a pure function of (seed, replicate, entity, purpose, index)."""
     if HAS_DETERMINISTIC and kind == DETERMINISTIC:
@@ -100,6 +101,7 @@ def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entit
 # --- quantiles ------------------------------------------------------------------------------
 
 
+@linked
 def quantile(kind, a, b, table_times, table_cdf, start, stop, p):
     """Quantile: the time that is not exceeded with probability p."""
     if HAS_DETERMINISTIC and kind == DETERMINISTIC:
@@ -115,6 +117,7 @@ def quantile(kind, a, b, table_times, table_cdf, start, stop, p):
     return -log1p(-p) / a
 
 
+@linked
 def survival_quantile(kind, a, b, table_times, table_cdf, start, stop, s):
     """Time that is exceeded with probability s: the inverse of `survival`."""
     if HAS_DETERMINISTIC and kind == DETERMINISTIC:
@@ -137,6 +140,7 @@ def _weibull_from_log_survival(log_survival, shape, scale):
 # --- density, survival, hazard --------------------------------------------------------------
 
 
+@linked
 def pdf(kind, a, b, table_times, table_cdf, start, stop, t):
     """Probability density at time t [1 / time]; infinite at a deterministic time."""
     if t < 0.0:
@@ -160,6 +164,7 @@ def pdf(kind, a, b, table_times, table_cdf, start, stop, t):
     return a * exp(-a * t)
 
 
+@linked
 def survival(kind, a, b, table_times, table_cdf, start, stop, t):
     """Probability that the holding time exceeds t."""
     if t < 0.0:
@@ -177,6 +182,7 @@ def survival(kind, a, b, table_times, table_cdf, start, stop, t):
     return exp(-a * t)
 
 
+@linked
 def hazard(kind, a, b, table_times, table_cdf, start, stop, t):
     """Rate of ending at time t, given that it has not ended before: pdf / survival [1 / time].
 
@@ -202,6 +208,7 @@ def hazard(kind, a, b, table_times, table_cdf, start, stop, t):
     return a
 
 
+@linked
 def ending_probability(kind, a, b, table_times, table_cdf, start, stop, t, step):
     """Probability of ending within (t, t + step], given that it has not ended by t >= 0.
 

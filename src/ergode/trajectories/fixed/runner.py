@@ -130,6 +130,7 @@ class Ensemble:
         self.resumes = checkpoint.is_asked()
         if self.resumes:
             self.bindings[RESUMES] = True
+        self.field = field
         self.points = len(_points_of(tableau))
         self.least_lag = 2 * self.points - 3 if field.delays else 0  # see `history_ring`
         self.variable_count = len(field.variables)
