@@ -74,7 +74,7 @@ MEASURED = {
 def integrate(field, end, initial, parameters=None, **options):
     return ergode.trajectories.integrate(
         field, times=np.linspace(0, end, 8), initial=initial, parameters=parameters,
-        **{"device": "cpu", "compile": "now", **options},
+        **{"device": "cpu", **options},
     )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def density(priors=1, **options):
     each = [ergode.Gaussian([0.3 + 0.1 * i, 0.0], [0.05, 0.05]) for i in range(priors)]
     return ergode.density.propagate(
         DUFFING, each if priors > 1 else each[0], times=[0, 0.5, 1.5, 3],
-        **{"width": 0.1, "device": "cpu", "compile": "now", **MEASURED, **options},
+        **{"width": 0.1, "device": "cpu", **MEASURED, **options},
     )  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def noisy_density(**options):
 def swung_density(**options):
     return ergode.density.propagate(
         SWUNG, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3],
-        **{"width": 0.1, "device": "cpu", "compile": "now", **MEASURED, **options},
+        **{"width": 0.1, "device": "cpu", **MEASURED, **options},
     )  # fmt: skip
 
 

@@ -225,7 +225,7 @@ def test_what_cannot_be_is_said():
     for common in (False, True):
         found = ergode.trajectories.integrate(
             plain, times=[0, 1], initial={"y": 1.0}, parameters={"rate": RATES}, device="cpu",
-            common_random_numbers=common, compile="never",
+            common_random_numbers=common,
         )  # fmt: skip
         assert "common_random_numbers" not in found.attrs
         np.testing.assert_allclose(found["state"][:, -1, 0], np.exp(-np.array(RATES)), rtol=1e-5)

@@ -182,7 +182,7 @@ def moments_by_quadrature(times, order=24):
     weight = np.outer(weights, weights).ravel() / (2 * np.pi)
     state = ergode.trajectories.integrate(
         FIELD, times=times, initial={"x": x, "v": v}, parameters=PARAMETERS, rtol=1e-9,
-        atol=1e-12, device="cpu", compile="never",
+        atol=1e-12, device="cpu",
     )["state"].values[:, -1]  # fmt: skip
     mean = weight @ state
     return mean, (weight[:, None] * (state - mean)).T @ (state - mean)
@@ -207,9 +207,7 @@ def test_trajectories_particles_and_a_density_agree():
     # The error of a density falls as the square of its cells' width.
     errors = []
     for width in (0.08, 0.04):
-        found = ergode.density.propagate(
-            FIELD, prior, width=width, compile="never", threshold=1e-9, **common
-        )
+        found = ergode.density.propagate(FIELD, prior, width=width, threshold=1e-9, **common)
         errors.append(abs(found["covariance"].values[-1] - covariance) / scale)
         assert (abs(found["mean"].values[-1] - mean) < 0.25 * width**2).all()
     assert errors[1].max() < 0.02

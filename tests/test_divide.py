@@ -51,7 +51,7 @@ def stochastic(*, replicates=7, **options):
 def trajectories(**options):
     return ergode.trajectories.integrate(
         OSCILLATOR, times=[0, 1, 2], initial={"x": np.linspace(0, 1, 7), "y": 0.5},
-        parameters={"mass": 2.0}, compile="never", **{"device": "cpu", **options},
+        parameters={"mass": 2.0}, **{"device": "cpu", **options},
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def densities(**options):
     priors = [ergode.Gaussian([0.1 * k, 0.0], [0.3, 0.2]) for k in range(7)]
     return ergode.density.propagate(
         OSCILLATOR, priors, times=[0, 1, 2], measurements=[seen], maneuvers=[jump], keep="last",
-        parameters={"mass": 2.0}, width=0.25, compile="never", **{"device": "cpu", **options},
+        parameters={"mass": 2.0}, width=0.25, **{"device": "cpu", **options},
     )  # fmt: skip
 
 
@@ -136,8 +136,7 @@ def test_grids_of_densities():
     def call(**more):
         return ergode.density.propagate(
             SPRING, [ergode.Gaussian([k, 0.0], [0.3, 0.2]) for k in range(2)], times=[0, 1],
-            parameters=ergode.grid(k=[1.0, 2.0, 4.0]), width=0.3, device="cpu", keep="all",
-            compile="never", **more,
+            parameters=ergode.grid(k=[1.0, 2.0, 4.0]), width=0.3, device="cpu", keep="all", **more,
         )  # fmt: skip
 
     divided = call(chunk=2)
@@ -212,8 +211,6 @@ def test_trajectories(options):
     def call(**more):
         given = {"times": [0, 1, 2], "initial": {"x": 1.0, "y": 0.0}, "device": "cpu", **options}
         given = {"parameters": {"mass": np.geomspace(0.01, 9.0, 5)}, **given, **more}
-        if options not in COMPILED:
-            given["compile"] = "never"
         return ergode.trajectories.integrate(OSCILLATOR, **given)
 
     equal(call(chunk=2), call())

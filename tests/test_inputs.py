@@ -64,7 +64,7 @@ def zones(**options):
 def trajectories(**options):
     given = {
         "times": [0, 1, 2], "initial": {"x": [1.0, 2.0]}, "parameters": {"rate": 0.5},
-        "device": "cpu", "method": "rk4", "step": 0.1, "compile": "never",
+        "device": "cpu", "method": "rk4", "step": 0.1,
     }  # fmt: skip
     return ergode.trajectories.integrate(FIELD, **given | options)
 
@@ -72,7 +72,7 @@ def trajectories(**options):
 def densities(**options):
     given = {
         "prior": [ergode.Gaussian([k, 0.0], [0.3, 0.3]) for k in (0, 1)], "times": [0, 0.1],
-        "parameters": {"k": 1.0}, "width": 0.25, "device": "cpu", "compile": "never",
+        "parameters": {"k": 1.0}, "width": 0.25, "device": "cpu",
     }  # fmt: skip
     return ergode.density.propagate(SPRING, **given | options)
 
@@ -243,7 +243,7 @@ def test_functions_count_by_their_text_and_values():
     def call(field):
         return ergode.trajectories.integrate(
             field, times=[0, 1], initial={"x": 1.0}, parameters={"rate": 1.0}, device="cpu",
-            method="rk4", step=0.1, compile="never",
+            method="rk4", step=0.1,
         )  # fmt: skip
 
     one, other = (ergode.inputs(call(of(rate))) for rate in (1.0, 2.0))
@@ -265,7 +265,7 @@ def test_what_a_file_alone_cannot_make_is_asked_for_and_checked(monkeypatch):
     with pytest.raises(ergode.PlanError, match="no argument 'model'"):
         ergode.inputs(result, model=FIELD)
     same_bits(ergode.inputs(result, field=FIELD).again(device="cpu"), result)
-    changed = inputs.again(field=other, device="cpu", compile="never")
+    changed = inputs.again(field=other, device="cpu")
     assert changed["state"].shape == result["state"].shape
     for made in (densities, particles, reactions, zones, space, epidemic):
         same_bits(ergode.inputs(made()).again(device="cpu"), made())  # from the text alone

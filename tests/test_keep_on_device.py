@@ -103,7 +103,7 @@ def many(**options):
     )  # fmt: skip
 
 
-DENSITY = partial(estimated, ergode.density, width=0.1, compile="never")
+DENSITY = partial(estimated, ergode.density, width=0.1)
 PARTICLES = partial(estimated, ergode.particles, count=300, step=0.1)
 STARTS = {"x": np.linspace(0, 1, 7), "y": 0.5}
 RISING = {"initial": {"x": 1.0}, "parameters": {"rate": np.linspace(0.1, 2.0, 6)}}

@@ -112,7 +112,7 @@ CALLED = {
     "trajectories": {
         "method": {"RK45": "dopri5", "ode45": "dopri5", "LSODA": "rodas5p", "Tsit_5": "tsit5",
                    "DOP853": "dop853", "leapfrog": "verlet", "rk5": "rk4"},
-        "precision": {"fp32": "float32"}, "compile": {"jit": "now"},
+        "precision": {"fp32": "float32"},
     },
     "density": {
         "scheme": {"strang": "split", "GBEES": "corner-transport"}, "keep": {"final": "last"},

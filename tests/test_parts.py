@@ -355,7 +355,7 @@ def test_densities_of_other_settings_are_not_joined(other):
     }  # fmt: skip
     one, two = (
         ergode.density.propagate(
-            field, [ergode.Gaussian([k, 0.0], [0.3, 0.3])], times=[0.0, 0.5], compile="never",
+            field, [ergode.Gaussian([k, 0.0], [0.3, 0.3])], times=[0.0, 0.5],
             device="cpu", **given | changes,
         )
         for k, changes in enumerate(({}, other))

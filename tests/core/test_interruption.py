@@ -155,7 +155,7 @@ def test_a_compiler_is_not_cut_in_two():
     def run():
         return ergode.trajectories.integrate(
             field, times=[0, 1], initial={"angle": [1.0, 2.0], "speed": 0.0},
-            parameters={"push": 0.5}, method="rk4", step=0.01, compile="now", device="cpu:2",
+            parameters={"push": 0.5}, method="rk4", step=0.01, device="cpu:2",
         )  # fmt: skip
 
     began = threading.Event()
@@ -193,7 +193,7 @@ def test_a_compiler_in_a_thread_leaves_warnings_alone():
     def compile_it():
         ergode.trajectories.integrate(
             field, times=[0, 1], initial={"a": 1.0, "b": 0.0}, parameters={"push": 0.5},
-            method="rk4", step=0.01, compile="now", device="cpu:1",
+            method="rk4", step=0.01, device="cpu:1",
         )  # fmt: skip
 
     with warnings.catch_warnings(record=True) as caught:

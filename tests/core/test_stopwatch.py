@@ -74,7 +74,7 @@ def test_a_new_kernel_is_compiled_within_the_first_call():
     field = ergode.field_from_equations({"x": "-0.123456 * x"})
     first, second = (
         ergode.trajectories.integrate(
-            field, times=[0, 1], initial={"x": 1.0}, step=0.1, device="cpu", compile="now"
+            field, times=[0, 1], initial={"x": 1.0}, step=0.1, device="cpu"
         ).attrs
         for _ in range(2)
     )

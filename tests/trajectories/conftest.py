@@ -5,14 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ergode.core import formulation
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage
-
-
-@pytest.fixture(autouse=True)
-def compiled_at_once(monkeypatch):
-    """Kernels are compiled: what programs compute is compared with them by a referee."""
-    monkeypatch.setattr(formulation, "COMPILING", -1.0)
 
 
 def _arguments(precision):

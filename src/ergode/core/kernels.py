@@ -63,7 +63,7 @@ class Kernel:
             bindings=self.bindings,
             loop=self.loop,
             registers=self.registers if target == "cuda" else None,
-            links=target == "cpu",
+            links=_links(target),
         )
 
     def argument_count(self, target: Target) -> int:
@@ -119,7 +119,7 @@ class Kernel:
 
     def _looked_up(self, target: Target) -> Source:
         """The generated module; to generate it takes a second for a large kernel."""
-        linked = target == "cpu"
+        linked = _links(target)
         key = (
             self._bodies_of(target), self.precision, self.loop, self.registers, target,
             frozenset(
@@ -139,6 +139,15 @@ class Kernel:
             name = next(iter(self.bodies.values()))[self.number].__name__
             raise TypeError(f"kernel '{name}' has no {target} form")
         return self.bodies[target]
+
+
+def _links(target: Target) -> bool:
+    """Whether the functions of a model are linked into its kernels, not written into them."""
+    if target != "cpu":
+        return False
+    from ergode.core.compiler import inner_functions
+
+    return inner_functions.DEFERS  # otherwise numba lacks what linking needs
 
 
 def _identity(value: Any, linked: bool = False) -> Any:

@@ -313,9 +313,8 @@ class JumpEnsemble(Ensemble):
         device: Device,
         precision: Precision = "float64",
         group: PointGroup | None = None,
-        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group, rows)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         contacts = scenario.contacts
         stages = progression.stages_of_group(model, group, precision, contacts)
         check_stages(model, stages, precision, group)

@@ -48,7 +48,6 @@ class PointRuns:
         **options: Any,
     ) -> None:
         self._points, self._scenario = points, scenario
-        options["rows"] = points.count * len(replicates)
         self._method, self._options = method, options
         self._replicates, self._apart, self._listing = replicates, apart, listing
         together = (

@@ -164,7 +164,7 @@ def test_several_starts_find_a_frequency():
     data = np.sin(4.0 * times) + 0.05 * np.random.default_rng(2).normal(size=41)
     call = {
         "times": times, "data": {"x": data}, "deviation": {"x": 0.05}, "initial": {"x": 0.0},
-        "parameters": {"w": 2.4}, "estimate": ["w"], "device": "cpu", "compile": "never",
+        "parameters": {"w": 2.4}, "estimate": ["w"], "device": "cpu",
     }  # fmt: skip
     with pytest.warns(AccuracyWarning, match="chi square is .*starts=20"):
         fit(field, **call)
@@ -191,7 +191,7 @@ def test_searches_that_advance_together_are_those_of_each_start(sweep):
     data = (np.atleast_1d(first)[:, None] / (1 - factor)).reshape((*np.shape(first), 6))
     call = {
         "times": times, "data": {"x": data + 0.01 * np.cos(9 * data)}, "initial": initial,
-        "estimate": ["k"], "max_steps": 500, "device": "cpu", "compile": "never",
+        "estimate": ["k"], "max_steps": 500, "device": "cpu",
         "method": "tsit5",
     }  # fmt: skip
     found = fit(BURST, **call, parameters={"k": 0.5}, starts=6)
@@ -229,7 +229,6 @@ def test_several_starts_leave_a_local_minimum():
         "initial": {"prey": 9.0, "pred": 6.0},
         "parameters": {"a": 0.8, "b": 0.08, "c": 0.06, "d": 1.2},
         "estimate": ["a", "b", "c", "d", "prey", "pred"], "device": "cpu",
-        "compile": "never",
     }  # fmt: skip
     with pytest.warns(AccuracyWarning, match="chi square is 3.*starts=20"):
         wrong = fit(LOTKA_VOLTERRA, **call, deviation={"prey": 0.5, "pred": 0.5})

@@ -117,7 +117,7 @@ def test_a_swept_delay_takes_the_steps_of_single_calls():
     """Cells of many widths: the last cell of most trajectories ends before its width."""
     field = ergode.field_from_equations(MACKEY_GLASS)
     options = {
-        "times": [0.0, 300.0], "initial": {"x": 0.5}, "device": "cpu", "compile": "never"
+        "times": [0.0, 300.0], "initial": {"x": 0.5}, "device": "cpu"
     }  # fmt: skip
     taus = np.array([5.0, 11.3, 14.7, 17.0, 22.9])
     together = ergode.trajectories.integrate(field, parameters={"tau": taus}, **options)
@@ -134,7 +134,7 @@ def test_steps_that_the_cells_of_a_history_take_are_not_stiffness():
     field = ergode.field_from_equations({"x": "-k*x(t-tau)"})
     found = ergode.trajectories.integrate(
         field, times=[0.0, 140.0, 141.0], initial={"x": 1.0}, parameters={"tau": 0.01, "k": 0.1},
-        device="cpu", compile="never",
+        device="cpu",
     )  # fmt: skip
     assert int(found["step_count"]) > 112_000
     assert found.attrs["method"] == "tsit5" and found.attrs["stiff_trajectories"] == 0

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 from llvmlite import binding
 from numba import jit, njit, types
-from numba.core import cgutils, compiler, dispatcher
+from numba.core import cgutils, compiler
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.environment import Environment
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.core.typing.templates import AbstractTemplate, infer_global
@@ -129,7 +130,7 @@ def linked(module: str, **functions: Any) -> Callable[[Callable[..., Any]], Any]
     return decorate
 
 
-class _Linker(dispatcher._FunctionCompiler):  # type: ignore[misc]
+class _Linker(_FunctionCompiler):  # type: ignore[misc]
     """Makes the compiled form of a linked kernel."""
 
     def links(self, module: str, functions: Mapping[str, Any]) -> None:
@@ -178,7 +179,7 @@ class _Linker(dispatcher._FunctionCompiler):  # type: ignore[misc]
 
     def _opened(self, args: Any, return_type: Any) -> Open:
         kernel = getattr(sys.modules[self._module], self.py_func.__name__)
-        usual = dispatcher._FunctionCompiler(
+        usual = _FunctionCompiler(
             kernel.py_func, kernel.targetdescr, kernel.targetoptions, kernel.locals, OpenCompiler
         )
         result = usual._compile_core(args, return_type)

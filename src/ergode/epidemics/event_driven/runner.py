@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -59,9 +58,8 @@ class EventEnsemble(Ensemble):
         listing: bool = False,
         bucket_count: int | None = None,
         group: PointGroup | None = None,
-        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group, rows)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         begin = float(times[0])
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)

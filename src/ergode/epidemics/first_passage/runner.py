@@ -6,7 +6,6 @@ it is run in.
 
 from __future__ import annotations
 
-import math
 from statistics import median
 from typing import Any
 
@@ -71,9 +70,8 @@ class FirstPassageEnsemble(Ensemble):
         precision: Precision = "float32",
         width: float | None = None,
         group: PointGroup | None = None,
-        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group, rows)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         contacts, stratum = scenario.contacts, scenario.stratum
         self.count_type = np.dtype(np.int32 if self.node_count < NODES_OF_32_BITS else np.int64)
         self.word_type = np.dtype(f"uint{precision[-2:]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
@@ -108,10 +107,9 @@ class LeapEnsemble(Ensemble):
         # How the probability of leaving a compartment is computed; see `leap.step`.
         transition: Transition = "conditional",
         pressure: Pressure = "auto",  # how forces of infection are summed; affects only the speed
-        rows: float = math.inf,
     ) -> None:
         check_options(step, tolerance, transition, pressure)
-        super().__init__(model, scenario, times, seed, device, precision, rows=rows)
+        super().__init__(model, scenario, times, seed, device, precision)
         check_model(model, transition)
         self.precision = precision
         self.mode = _MODES[pressure]

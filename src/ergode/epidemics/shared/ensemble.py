@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -23,7 +22,6 @@ from ergode.models.epidemic.compartments import CompartmentModel
 _CHUNK_BYTES = 2**23
 # Nodes of all replicates that a CUDA device works on at once.
 _NODES_ON_CUDA = 2**22
-_SECONDS_PER_NODE = 1e-6  # that a kernel with all families of holding times needs, about
 
 
 class Ensemble(ABC):
@@ -45,11 +43,9 @@ class Ensemble(ABC):
         device: Device,
         precision: Precision,
         group: PointGroup | None = None,
-        rows: float = math.inf,
     ) -> None:
         real = np.dtype(precision).type
         self.device = device
-        self._rows = rows
         self.node_count = scenario.contacts.node_count
         self.compartment_count = len(model.compartments)
         self.stratum_count = len(scenario.strata)

@@ -5,7 +5,6 @@ Method ``"sellke"`` on CUDA; on the CPU it serves to validate the event-driven k
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,9 +68,8 @@ class WindowEnsemble(Ensemble):
         listing: bool = False,
         width: float | None = None,
         group: PointGroup | None = None,
-        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group, rows)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         if self.compartment_count > COMPARTMENTS_MOST:
             raise PlanError(
                 f"the model has {self.compartment_count} compartments; windows of time take up to "
