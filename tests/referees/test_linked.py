@@ -162,7 +162,7 @@ def test_small_networks_are_the_same(compare):
     network = ergode.ReactionNetwork(
         {"A": 40, "B": 0},
         [
-            ergode.Reaction("A -> B", rate=ergode.Expression("2 * A / (10 + A + B^2)")),
+            ergode.Reaction("A -> B", rate="2 * A / (10 + A + B^2)"),
             ergode.Reaction("B -> A", rate_constant=0.3),
         ],
     )
