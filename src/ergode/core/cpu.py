@@ -73,7 +73,7 @@ device_function = _device(forceinline=True)
 # Without reference counts: the function neither makes nor returns arrays.
 no_refcount_function = _device(forceinline=True, _nrt=False)
 # Without reference counts, and called instead of inlined.
-noinline_cpu_function = _device(_nrt=False)
+noinline_cpu_function = _device(_nrt=False, forceinline=False)
 kernel = njit(
     nogil=True,
     error_model="numpy",

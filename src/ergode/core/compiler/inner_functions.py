@@ -9,10 +9,11 @@ This uses internal names of numba.  If one is missing, numba compiles as usual.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba import types
 from numba.core import codegen, cpu
 from numba.core.compiler import Compiler
@@ -37,11 +38,14 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         self._raise_if_finalized()
         if _is_ours(self._final_module):
-            _link(self)
+            # What is called, not inlined, and waits for a function of a model stays apart: its
+            # callers then do not depend on the model.
+            apart = [one for one in self._linking_libraries if _is_apart(one)]
+            _link(self, apart)
             self.is_short = not _is_long(self._final_module)
             if self.is_short:
                 self._optimize_final_module()
-            self._linking_libraries: list[Any] = []
+            self._linking_libraries: list[Any] = apart
         else:
             for library in self._linking_libraries:
                 self._reload_init.update(library._reload_init)
@@ -108,11 +112,28 @@ class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         return 0
 
 
-def _link(library: Any) -> None:
+def _link(library: Any, apart: Sequence[Any] = ()) -> None:
     """Link everything that a library calls, directly or indirectly, into its module."""
     for called in _with_all_they_call(library._linking_libraries):
         library._reload_init.update(called._reload_init)
-        library._final_module.link_in(_own_module(called), preserve=True)
+        if called not in apart:
+            library._final_module.link_in(_own_module(called), preserve=True)
+
+
+def _is_apart(library: Any) -> bool:
+    return (
+        isinstance(library, InnerLibrary)
+        and any(missing(library._final_module))
+        and not is_inlined(library._final_module)
+    )
+
+
+def is_inlined(module: Any) -> bool:
+    """Whether the function that a module exports is always inlined where it is called."""
+    return any(
+        b"alwaysinline" in function.attributes for function in module.functions
+        if not function.is_declaration and function.linkage == Linkage.external
+    )  # fmt: skip
 
 
 def _is_ours(module: Any) -> bool:
@@ -120,6 +141,17 @@ def _is_ours(module: Any) -> bool:
     return any(
         "ergode_cpu_" in function.name and not function.is_declaration
         for function in module.functions
+    )
+
+
+EXTERNAL = "ergode_external_"
+"""Beginning of the symbols of functions that are linked later (see `linking`)."""
+
+
+def missing(module: Any) -> Iterator[str]:
+    """Symbols of functions that a module calls, and that are linked later."""
+    return (
+        one.name for one in module.functions if one.is_declaration and one.name.startswith(EXTERNAL)
     )
 
 

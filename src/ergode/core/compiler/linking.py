@@ -1,8 +1,9 @@
 """Link the functions of a model into a kernel that was compiled without them.
 
-A kernel that calls functions of a model is compiled once, to LLVM code in which those functions
-are only declared.  A model's functions are compiled alone, and linked with that code: of all the
-work of compiling, only LLVM's is done again, and a short function's own.
+A kernel that calls functions of a model is compiled once, with those functions only declared.  What
+does not call them becomes machine code at once.  The rest stays LLVM code, which is short: a new
+model's functions are compiled alone, linked with it, inlined, and become the other part of the
+machine code.
 
     external(name, ...)     stands for a function of the model in the module of a kernel
     linked(module, ...)     a kernel of that module, linked with functions
@@ -12,35 +13,36 @@ This uses internal names of numba, like `inner_functions`.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from llvmlite import binding
-from numba import jit, njit, types
-from numba.core import cgutils, compiler
+from numba import _dynfunc, jit, njit, types
+from numba.core import cgutils, codegen, compiler, config
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.environment import Environment
+from numba.core.runtime import rtsys
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
 from numba.np.numpy_support import as_dtype
 
 from ergode.core.compiler.inner_functions import (
+    EXTERNAL,
     InnerLibrary,
-    KernelLibrary,
     OpenCompiler,
     inner_libraries,
+    is_inlined,
+    missing,
 )
-
-_PREFIX = "ergode_external_"
 
 
 class Declared(NamedTuple):
@@ -82,7 +84,7 @@ def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
 
     def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         spelled = f"{signature.args} {returned}"
-        symbol = f"{_PREFIX}{name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
+        symbol = f"{EXTERNAL}{name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
         _DECLARED[symbol] = Declared(name, signature.args, returned)
         convention = context.call_conv
         kind = convention.get_function_type(returned, signature.args)
@@ -102,12 +104,23 @@ def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
 class Open(NamedTuple):
     """A kernel without the functions of the model, for given types of arguments."""
 
-    entry: bytes  # LLVM code of the kernel's own function
-    short: tuple[bytes, ...]  # of functions that call the model, and are optimised on their own
-    rest: tuple[bytes, ...]  # of all others
+    fixed: bytes  # machine code of all that does not depend on the model
+    entry: bytes  # LLVM code of the kernel's own function; empty if it does not depend on it
+    short: tuple[bytes, ...]  # of functions that call the model: each is optimised on its own
+    rest: tuple[bytes, ...]  # of all others that are needed
     declared: dict[str, Declared]
     description: Any  # numba's description of the function
     constants: Any  # Python objects of its environment
+    signature: Any
+    reload: tuple[Any, ...]
+
+
+class Linked(NamedTuple):
+    """The machine code of a linked kernel, in two parts; and what numba needs to call it."""
+
+    parts: tuple[bytes, bytes]
+    description: Any
+    constants: Any
     signature: Any
     reload: tuple[Any, ...]
 
@@ -119,7 +132,7 @@ def linked(module: str, **functions: Any) -> Callable[[Callable[..., Any]], Any]
     """Decorator of a stand-in: the kernel of its name in `module`, linked with `functions`."""
 
     def decorate(stand_in: Callable[..., Any]) -> Any:
-        kernel = njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)(stand_in)
+        kernel = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(stand_in)
         usual = kernel._compiler
         kernel._compiler = _Linker(
             stand_in, usual.targetdescr, usual.targetoptions, usual.locals, usual.pipeline_class
@@ -131,51 +144,74 @@ def linked(module: str, **functions: Any) -> Callable[[Callable[..., Any]], Any]
 
 
 class _Linker(_FunctionCompiler):  # type: ignore[misc]
-    """Makes the compiled form of a linked kernel."""
+    """Makes the compiled form of a linked kernel, or reads it from disk."""
 
     def links(self, module: str, functions: Mapping[str, Any]) -> None:
         self._module, self._functions = module, functions
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:
         target = self.targetdescr.target_context
-        opened = self._open(args, return_type)
-        modules, digest = _compiled(opened, self._functions, target.codegen())
-        library = KernelLibrary(target.codegen(), self.py_func.__qualname__)
-        library.enable_object_caching()  # so that it can be cached on disk
-        description = copy(opened.description)
+        path = self._path(self.py_func.__module__, args, "nbc")
+        found = _read(path, Linked)
+        if found is None:
+            found = _written(path, self._linked(self._open(args, return_type)))
+        rtsys.initialize(target)  # the code counts references
+        for initialize in found.reload:
+            initialize()
+        library = _Machine(target.codegen(), self.py_func.__qualname__)
+        library.hold(found.parts)
+        description = found.description
         description.modname = self.py_func.__module__
-        description.mangled_name += f"_{digest}"
-        description.env_name += f"_{digest}"
-        environment = Environment.from_fndesc(description)
-        environment.consts[:] = opened.constants
-        final = binding.parse_bitcode(opened.entry)
-        for code in opened.short:
-            final.link_in(_optimised(_closed(binding.parse_bitcode(code), modules), library))
-        for code in opened.rest:
-            final.link_in(binding.parse_bitcode(code))
-        _closed(final, modules)
-        for old, new in zip(_names(opened.description), _names(description), strict=True):
-            _rename(final, old, new)
-        library.close(final)
+        environment = Environment(description.lookup_globals())
+        environment.env_name = description.env_name
+        environment.consts.extend(found.constants)
+        library.set_environment(environment)
+        address = library.get_pointer_to_function(description.llvm_cpython_wrapper_name)
+        function = _dynfunc.make_function(
+            description.lookup_module(), self.py_func.__name__, "linked kernel", address,
+            environment, (library,),
+        )  # fmt: skip
         return compiler.CompileResult(
             target_context=target, typing_context=target.typing_context, library=library,
-            environment=environment,
-            entry_point=target.get_executable(library, description, environment),
-            fndesc=description, type_annotation="", signature=opened.signature, objectmode=False,
-            lifted=(), typing_error=None, call_helper=None, metadata=None,
-            reload_init=opened.reload, referenced_envs=(environment,),
+            environment=environment, entry_point=function, fndesc=description, type_annotation="",
+            signature=found.signature, objectmode=False, lifted=(), typing_error=None,
+            call_helper=None, metadata=None, reload_init=found.reload,
+            referenced_envs=(environment,),
+        )  # fmt: skip
+
+    def _path(self, module: str, args: Any, ending: str) -> Path:
+        """File of a compiled form, which depends on the types of the arguments and the CPU."""
+        magic = self.targetdescr.target_context.codegen().magic_tuple()
+        digest = hashlib.sha256(f"{args} {magic}".encode()).hexdigest()[:16]
+        folder = Path(self.py_func.__code__.co_filename).parent / "__pycache__"
+        return folder / f"{module}.{self.py_func.__name__}.{digest}.{ending}"
+
+    def _linked(self, opened: Open) -> Linked:
+        codegen = self.targetdescr.target_context.codegen()
+        modules = _compiled(opened, self._functions, codegen)
+        short = [_optimised(_closed(_module(code), modules), codegen) for code in opened.short]
+        rest = [_module(code) for code in opened.rest]
+        if opened.entry:  # LLVM drops what nobody calls yet, so the caller has to be there first
+            short = [_module(opened.entry), *map(_inlinable, short)]
+        whole, *others = [*short, *rest]
+        for one in others:
+            whole.link_in(one)
+        if opened.entry or rest:
+            whole = _optimised(_closed(whole, modules), codegen)
+        return Linked(
+            (opened.fixed, codegen._tm.emit_object(whole)), opened.description, opened.constants,
+            opened.signature, opened.reload,
         )  # fmt: skip
 
     def _open(self, args: Any, return_type: Any) -> Open:
         """The kernel without the model: from this process, from disk, or compiled."""
-        magic = self.targetdescr.target_context.codegen().magic_tuple()
-        spelled = f"{self._module} {self.py_func.__name__} {args} {magic}"
-        digest = hashlib.sha256(spelled.encode()).hexdigest()[:16]
-        if digest not in _OPEN:
-            folder = Path(self.py_func.__code__.co_filename).parent / "__pycache__"
-            path = folder / f"{self._module}.{self.py_func.__name__}.{digest}.open"
-            _OPEN[digest] = _read(path) or _written(path, self._opened(args, return_type))
-        return _OPEN[digest]
+        path = self._path(self._module, args, "open")
+        if path.name not in _OPEN:
+            found = _read(path, Open)
+            if found is None:
+                found = _written(path, self._opened(args, return_type))
+            _OPEN[path.name] = found
+        return _OPEN[path.name]
 
     def _opened(self, args: Any, return_type: Any) -> Open:
         kernel = getattr(sys.modules[self._module], self.py_func.__name__)
@@ -185,39 +221,77 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         result = usual._compile_core(args, return_type)
         description, library = result.fndesc, result.library
         description.typemap = description.calltypes = None
-        entry = library._final_module
-        called = {module for module, _ in library.parts}
-        found = {symbol for module in (entry, *called) for symbol in _declared_in(module)}
-        short = [one for one, is_short in library.parts if is_short and any(_declared_in(one))]
+        fixed, codegen = library._final_module, library.codegen
+        wrapper = fixed.get_function(description.llvm_cpython_wrapper_name)
+        for attribute in ("noinline", "optnone"):  # it only takes arguments apart
+            wrapper.add_function_attribute(attribute)
+        calling = [(one, is_short) for one, is_short in library.parts if any(missing(one))]
+        entry, short, rest = b"", [one for one, is_short in calling if is_short], []
+        if any(missing(fixed)) or any(map(is_inlined, short)):
+            entry = _without(fixed, wrapper.name, description.env_name).as_bitcode()
+            fixed.get_function(description.llvm_func_name).linkage = "available_externally"
+            rest = [one for one, _ in library.parts if one not in short]
+        else:
+            rest = [one for one, is_short in calling if not is_short]
+            for one, _ in library.parts:
+                if one not in short and one not in rest:
+                    fixed.link_in(one, preserve=True)
+        needed = [library._final_module, *short, *rest]
         return Open(
-            entry.as_bitcode(), tuple(one.as_bitcode() for one in short),
-            tuple(one.as_bitcode() for one, _ in library.parts if one not in short),
-            {symbol: _DECLARED[symbol] for symbol in sorted(found)},
+            codegen._tm.emit_object(_optimised(fixed, codegen)), entry,
+            tuple(one.as_bitcode() for one in short), tuple(one.as_bitcode() for one in rest),
+            {symbol: _DECLARED[symbol] for one in needed for symbol in missing(one)},
             description, result.environment.consts, result.signature, tuple(library._reload_init),
         )  # fmt: skip
 
 
-def _read(path: Path) -> Open | None:
+class _Machine(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Machine code of a linked kernel, whose names are its own."""
+
+    def hold(self, parts: tuple[bytes, ...]) -> None:
+        options: dict[str, Any] = {"opt": config.OPT}
+        self._codegen._customize_tm_options(options)
+        machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+            **options
+        )
+        self._own = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        self.parts = parts
+        for part in parts:
+            self._own.add_object_file(binding.ObjectFileRef.from_data(part))
+        self._own.finalize_object()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return int(self._own.get_function_address(name))
+
+    def set_environment(self, environment: Any) -> None:
+        address = self._own.get_global_value_address(environment.env_name)
+        ctypes.c_void_p.from_address(address).value = id(environment)
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
     try:
-        return Open(*pickle.loads(path.read_bytes()))
+        return kind(*pickle.loads(path.read_bytes()))
     except Exception:  # absent, damaged, or of a module that this process does not have
         return None
 
 
-def _written(path: Path, opened: Open) -> Open:
+def _written(path: Path, found: Any) -> Any:
     with suppress(OSError):  # without room on the disk it is compiled again
         path.parent.mkdir(exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_bytes(pickle.dumps(tuple(opened)))
+        part.write_bytes(pickle.dumps(tuple(found)))
         os.replace(part, path)
-    return opened
+    return found
 
 
-def _compiled(
-    opened: Open, functions: Mapping[str, Any], codegen: Any
-) -> tuple[dict[str, Any], str]:
-    """Modules of the functions of the model, by their symbols; and a digest of them."""
-    modules, digest = {}, hashlib.sha256()
+def _module(code: bytes) -> Any:
+    return binding.parse_bitcode(code)
+
+
+def _compiled(opened: Open, functions: Mapping[str, Any], codegen: Any) -> dict[str, Any]:
+    """Modules of the functions of the model, by their symbols."""
+    modules = {}
     for symbol, declared in opened.declared.items():
         function = _in_form(functions[declared.name], declared)
         with inner_libraries(codegen):
@@ -226,9 +300,7 @@ def _compiled(
         module = result.library.own_module().clone()
         module.get_function(result.fndesc.mangled_name).name = symbol
         modules[symbol] = module
-        digest.update(result.fndesc.mangled_name.encode())
-        digest.update(module.as_bitcode())
-    return modules, digest.hexdigest()[:16]
+    return modules
 
 
 def _in_form(function: Any, declared: Declared) -> Any:
@@ -256,37 +328,33 @@ def _scalar(form: Any) -> Any:
     return as_dtype(form).type
 
 
-def _declared_in(module: Any) -> Iterator[str]:
-    """Symbols of the model that a module calls, and does not have."""
-    return (
-        one.name for one in module.functions if one.is_declaration and one.name.startswith(_PREFIX)
-    )
-
-
 def _closed(module: Any, modules: Mapping[str, Any]) -> Any:
     """The module, linked with the functions of the model that it calls."""
-    for symbol in list(_declared_in(module)):
+    for symbol in list(missing(module)):
         module.link_in(modules[symbol], preserve=True)
     return module
 
 
-def _optimised(module: Any, library: Any) -> Any:
-    """The module, optimised on its own; of its functions, the one that a kernel calls remains."""
-    alone = InnerLibrary(library.codegen, library.name)
+def _without(module: Any, *names: str) -> Any:
+    """A copy of a module from which some things become no machine code: they are elsewhere."""
+    rest = module.clone()
+    for group in (rest.functions, rest.global_variables):
+        for one in group:
+            if one.name in names:
+                one.linkage = "available_externally"
+    return rest
+
+
+def _inlinable(module: Any) -> Any:
+    """The module, whose exported functions are dropped where they have been inlined."""
+    for function in module.functions:
+        if not function.is_declaration and function.linkage == binding.Linkage.external:
+            function.linkage = "linkonce_odr"
+    return module
+
+
+def _optimised(module: Any, codegen: Any) -> Any:
+    alone = InnerLibrary(codegen, module.name)
     alone._final_module = module
     alone._optimize_final_module()
-    alone._finalized = True
-    return alone.own_module()
-
-
-def _names(description: Any) -> tuple[str, str, str]:
-    return (
-        description.llvm_func_name, description.llvm_cpython_wrapper_name, description.env_name
-    )  # fmt: skip
-
-
-def _rename(module: Any, old: str, new: str) -> None:
-    for group in (module.functions, module.global_variables):
-        for one in group:
-            if one.name == old:
-                one.name = new
+    return alone._final_module

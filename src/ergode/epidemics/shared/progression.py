@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import option, real
+from ergode.core.compiler.language import noinline_cpu, option, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
@@ -371,6 +371,7 @@ def new_lanes():
     )
 
 
+@noinline_cpu
 def hold(lanes, count, stages, compartment, horizon, seed, replicate):
     """Group the lanes whose node is in a compartment by `horizon`; draw their holding times.
 
