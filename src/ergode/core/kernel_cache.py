@@ -146,39 +146,6 @@ def _check_index(folder: Path, name: str) -> None:
                 kept.unlink(missing_ok=True)
 
 
-def note(name: str, text: str) -> bool:
-    """Write the generated file of a kernel; return whether it already existed."""
-    was_there = (folders().own / f"{name}.py").exists()
-    file_of(name, text)
-    return was_there
-
-
-def is_compiled(name: str) -> bool:
-    """Whether a kernel is on disk in compiled form."""
-    known = folders()
-    places = {known.own, known.wanted}
-    # A folder that has not changed since has nothing new. To list one of many kernels takes longer
-    # than a small run.
-    changed = tuple(sorted((str(place), _last_change(place / "__pycache__")) for place in places))
-    if _ABSENT.get(name) == changed:
-        return False
-    found = any(any(place.glob(f"__pycache__/{name}.*.nbc")) for place in places)
-    if not found:
-        _ABSENT[name] = changed
-    return found
-
-
-_ABSENT: dict[str, tuple[tuple[str, int], ...]] = {}
-"""Kernels that were not on disk, with the last changes of the folders at that time [ns]."""
-
-
-def _last_change(folder: Path) -> int:
-    try:
-        return folder.stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
 def _copied(name: str, source: Path, target: Path) -> bool:
     """Copy a kernel and its numba files, unless present; return whether it is present now."""
     try:

@@ -33,7 +33,6 @@ from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
-_NAMES: dict[Any, str] = {}  # module name of each kernel key
 # Modules that were generated lately, by what they are made of.
 _SOURCES: dict[Any, Source] = {}
 _MOST_SOURCES = 32
@@ -98,24 +97,6 @@ class Kernel:
             self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
             frozenset((name, _identity(value)) for name, value in self.bindings.items()),
         )  # fmt: skip
-
-    def is_kept(self, target: Target) -> bool:
-        """Whether the kernel is already compiled: loaded in this process, or cached on disk."""
-        key = self.key(target)
-        if key not in _COMPILED and key not in _NAMES:
-            _NAMES[key] = _name_of(self._whole(target))
-        return key in _COMPILED or kernel_cache.is_compiled(_NAMES[key])
-
-    def was_wanted(self, target: Target) -> bool:
-        """Whether any process has called this before for this kernel; this call is recorded."""
-        generated = self._whole(target)
-        return kernel_cache.note(_name_of(generated), generated.text)
-
-    def _whole(self, target: Target) -> Source:
-        source = self._looked_up(target)
-        if not source.externals:
-            return source
-        return bundle.linked(source, self.number, _name_of(source), self)
 
     def _looked_up(self, target: Target) -> Source:
         """The generated module; to generate it takes a second for a large kernel."""

@@ -104,29 +104,6 @@ def test_a_run_of_which_nothing_ended_is_interrupted(monkeypatch):
         ergode.stochastic.simulate(DECAY, output="statistics", **OPTIONS)
 
 
-@pytest.mark.parametrize("output", ["trajectories", "statistics"])
-def test_what_tables_did_is_kept_if_compiling_is_interrupted(monkeypatch, output):
-    def compiled(self, *_):
-        raise KeyboardInterrupt
-
-    whole = ergode.stochastic.simulate(DECAY, **OPTIONS)
-    most = int(whole["firing_count"].max())
-    monkeypatch.setattr(CPUCompiledDirectRunner, "_allowed", lambda *_: most - 1)
-    monkeypatch.setattr(CPUCompiledDirectRunner, "_run_compiled", compiled)
-    with pytest.warns(ergode.InterruptionWarning, match="of 60 realizations"):
-        found = ergode.stochastic.simulate(DECAY, output=output, **OPTIONS)
-    done = found["status"].values != Status.NOT_RUN
-    assert 0 < done.sum() < 60
-    assert not done[whole["firing_count"].values == most].any()
-    amounts = whole["amount"].values[done]
-    if output == "statistics":  # sums of ranges in which one was cut are no use
-        np.testing.assert_allclose(found["mean"], amounts.mean(axis=0), rtol=1e-12)
-        assert (found["count"] == done.sum()).all()
-        return
-    assert done.sum() == (whole["firing_count"] < most).sum()
-    np.testing.assert_array_equal(found["amount"].values[done], amounts)
-
-
 @pytest.mark.parametrize("run", [1, 2, 3, 4])
 def test_a_log_of_firings_is_of_the_realizations_that_ended(monkeypatch, run):
     """Interrupted in the first or second run of the first or second chunk."""

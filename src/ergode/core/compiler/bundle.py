@@ -275,7 +275,8 @@ class Collector:
         """Declare a function that is linked later."""
         key = function
         if isinstance(function, UserFunction):
-            key = next(key for key, value in self.bindings.items() if value is function)
+            # A kernel serves other models too, in which two options may have two functions.
+            (key,) = (key for key, value in self.bindings.items() if value is function)
         if ("external", key) not in self._names:
             name = self._name(("external", key), wanted)
             self.definitions[name] = f"{name} = external('{name}', {shape}, real)"

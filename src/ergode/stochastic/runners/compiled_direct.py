@@ -7,7 +7,6 @@ results (`algorithms.interpreted_direct`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,13 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Target
-from ergode.core.status import Status
-from ergode.stochastic.algorithms import compiled_direct, interpreted_direct
+from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
-from ergode.stochastic.kernel.realization import Out, Plan
+from ergode.stochastic.kernel.realization import Plan
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.ranges import leave_out, run_ranges
+from ergode.stochastic.runners.ranges import run_ranges
 from ergode.stochastic.runners.runner import Report, Runner, new_queue
-from ergode.stochastic.tables import Net, Tables
+from ergode.stochastic.tables import Tables
 
 FIRINGS_MOST = 2**32 - 2
 LANES = 64
@@ -31,16 +29,6 @@ _LANES_FROM = 8
 _FULL = 16
 _THREADS = 128
 _SHARED_BYTES = 48 * 1024
-# Limit on firings interpreted on tables: they take a fifth of the compilation time.
-_INTERPRETED_MOST = 4_000_000
-
-_LEFT: dict[tuple[str, int], int] = {}
-"""Remaining budget of interpreted firings, by code and number of lanes."""
-
-
-@lru_cache(maxsize=1)
-def _interpreter() -> kernels.Kernel:
-    return kernels.cpu_kernel(interpreted_direct.interpret_cpu)
 
 
 class CompiledDirectRunner(Runner):
@@ -86,35 +74,18 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
     """Realizations on a CPU: each thread takes ranges, and simulates `LANES` at once."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        begun, is_cut = None, True
-        if self._allowed(count):
-            begun, is_cut = self._interpret(first, count, wanted, report)
-        if begun is not None and not is_cut:
-            return self.fetch(begun, wanted)
-        try:
-            found = self._run_compiled(first, count, wanted, report)
-        except KeyboardInterrupt:  # Ctrl-C during compilation
-            if begun is None:
-                raise
-            found = begun
-        return self.fetch(found, wanted)
-
-    def _run_compiled(self, first: int, count: int, wanted: Wanted, report: Report) -> Out:
         slots, grain = self._ranges(count)
         out = self.results(count, slots, self.points(first, count), wanted)
         arguments = (self.rates(), self._plan_from(first), out)
         with kernels.readable_errors():
-            return run_ranges(
+            found = run_ranges(
                 self.device, self._kernel_for(count), count, grain, arguments, wanted, report,
                 piece=_FULL * self._lanes(count),
             )  # fmt: skip
+        return self.fetch(found, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
         out = self.results(0, 1, 1, wanted)
-        if self._allowed(count):
-            net, work = self._tables_and_rows(1)
-            self.device.prepare(_interpreter(), 1, net, work, self._plan, out)
-            return
         with kernels.readable_errors():
             self.device.prepare(self._kernel_for(count), 1, self.rates(), self._plan, out)
 
@@ -123,51 +94,6 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
 
     def _kernel_for(self, count: int) -> kernels.Kernel:
         return self.kernel({compiled_direct.LANES: self._lanes(count)})
-
-    def _allowed(self, count: int) -> int:
-        """Limit on interpreted firings per realization; 0 if code is compiled."""
-        if not self.tables.once(interpreted_direct.rounds_alike):
-            return 0
-        code = self._text, self._lanes(count)
-        if code not in _LEFT:
-            standing = _interpreter()
-            # If the interpreter is not compiled either, compiling the network is as fast.
-            able = standing.is_kept("cpu") or standing.was_wanted("cpu")
-            own = not able or self._kernel_for(count).is_kept("cpu")
-            _LEFT[code] = 0 if own else _INTERPRETED_MOST
-        return max(0, _LEFT[code]) // count
-
-    def _interpret(
-        self, first: int, count: int, wanted: Wanted, report: Report
-    ) -> tuple[Out, bool]:
-        """Interpret realizations; also return whether some exceeded the limit on firings.
-
-        Realizations above the limit are marked as not run.
-        """
-        workers, grain = self._ranges(count)
-        code = self._text, self._lanes(count)
-        plan = self._plan_from(first)
-        few = plan._replace(max_firings=np.int64(min(plan.max_firings, self._allowed(count))))
-        out = self.results(count, workers, self.points(first, count), wanted)
-        arguments = (*self._tables_and_rows(workers), few, out)
-        done: list[int] = []
-        out = run_ranges(self.device, _interpreter(), count, grain, arguments, wanted, done.append)
-        _LEFT[code] -= int(out.firings.sum())
-        cut = np.flatnonzero(out.status == Status.TOO_MANY_STEPS)
-        if few.max_firings < plan.max_firings and cut.size:
-            _LEFT[code] = 0
-            is_interrupted = bool((out.status == Status.NOT_RUN).any())
-            out.status[cut] = Status.NOT_RUN
-            leave_out(out, np.unique(cut // grain).tolist(), grain, wanted)
-            return out, not is_interrupted
-        report(sum(done))
-        return out, False
-
-    def _tables_and_rows(self, workers: int) -> tuple[Net, interpreted_direct.Work]:
-        tables, empty = self.tables, self.device.empty
-        lengths = (tables.variable_count + 1, tables.depth, tables.reaction_count)
-        rows = (empty((workers, length), np.float64) for length in lengths)
-        return Net(*map(self.device.put, tables.net)), interpreted_direct.Work(*rows)
 
     def _ranges(self, count: int) -> tuple[int, int]:
         """Number of ranges, and realizations per range: a multiple of the lanes if possible."""
