@@ -69,6 +69,7 @@ TOO_MANY_STEPS = np.uint8(Status.TOO_MANY_STEPS)
 STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
 STOPPED = np.uint8(Status.STOPPED)
 OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
+NO_SOLUTION = np.uint8(Status.NO_SOLUTION)
 
 
 def is_interpolated_badly(error):
