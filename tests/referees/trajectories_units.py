@@ -14,7 +14,7 @@ from ergode.core.status import Status
 from ergode.trajectories import ZeroCrossing, integrate
 
 GRID = np.array([0.0, 0.11, 0.3, 0.4])
-HEIGHTS = np.array([0.0, 0.0, 0.3, 1.0, 0.6, 0.0])
+HEIGHTS = np.array([0.0, 0.0, 0.3, 1.0, 0.5, 0.0])
 SPEEDS = np.array([-1.0, 1.0, 0.0, -2.0, 0.0, 3.0])
 
 
@@ -100,6 +100,8 @@ def compare(form, device, options):
     # A start on the ground that moves down has rebounded at once.
     if known["event_count"].values[0, 0] < 2 or known["event_time"].values[0, 0, 0] > 1e-12:
         wrong.append(f"{form}, {options}: the ground was missed at the first time")
+    if known["event_count"].values[4].tolist() != [1, 1]:
+        wrong.append(f"{form}, {options}: {known['event_count'].values[4]} from rest at a level")
     if first[..., 0].min() < -1e-6:
         wrong.append(f"{form}, {options}: a ball is below the ground")
     return wrong

@@ -38,6 +38,7 @@ class Status(IntEnum):
     INTERRUPTED = 14, "The run was interrupted before its last time."
     SKIPPED = 15, "A value was below the limits of the caller, and nothing was done."
     NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
+    NO_SOLUTION = 17, "The equations have no solution that goes on to the last time."
 
     @property
     def is_error(self) -> bool:

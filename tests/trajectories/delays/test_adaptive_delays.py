@@ -591,6 +591,19 @@ def test_an_effect_moves_a_delay_in_the_kernel_run_as_python(run_as_python):
     np.testing.assert_allclose(outcome.states[:, 1, 0], sum_of_jumping_past()[::5_000], atol=1e-8)
 
 
+@pytest.mark.parametrize("case", ["later", "at once"])
+def test_no_solution_in_the_kernel_run_as_python(case, run_as_python):
+    """As `test_equations_without_a_solution_that_goes_on`, without a compiler."""
+    field, past, times, initial, parameters = without_solution(case)
+    rows = {"y": initial}
+    known = initial_history(field, past, 0.0, rows, initial.size)
+    outcome = _text_run(
+        field, METHODS["tsit5"], control_of({}), known, times,
+        (initial[None], parameters), run_as_python,
+    )[2]  # fmt: skip
+    check_no_solution(case, outcome.status, outcome.states[:, 0].T)
+
+
 @pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
 @pytest.mark.parametrize("free", [False, True])
 def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python):
@@ -732,3 +745,69 @@ def test_a_delayed_time_that_begins_on_a_jump_reads_the_side_to_which_it_moves()
     delayed = t - 1.0 - 0.9 * np.sin(rates[:, None] * t)
     exact = np.where(delayed >= -1.0, 1.0, -1.0).mean(axis=1)
     np.testing.assert_allclose(found["state"][:, -1, 0], exact, atol=1e-5)
+
+
+def fall_to_five(t, y, yd, p):
+    return (p[0] - yd[0],)
+
+
+def square_lag(t, y, p):
+    return 2.0 + y[0] * y[0]
+
+
+def high_or_low(t):
+    return (4.5 if t < -1.0 else -0.5,)
+
+
+def next_lag(t, y, p):
+    return 1.0 + y[0]
+
+
+def minus_two_after_jump(t):
+    return (-2.0 if t >= -1.0 else 0.0,)
+
+
+def without_solution(case):
+    """Field, history, times, initial states and parameters."""
+    if case == "later":  # Guglielmi, Hairer: no solution after 125 / 121, for 5 of the sources
+        field = ergode.VectorField(
+            fall_to_five, ["y"], ["source"], [("y", ergode.Delay(square_lag, 1.9, 9.0))]
+        )
+        past, initial, sources = History(high_or_low, jumps=[-1.0]), [-0.5, -0.5], [5.0, 4.9]
+        times = np.array([0.0, 0.5, 1.0, 1.03, 1.1])
+    else:  # the delayed time begins on the jump, and both sides lead to the other
+        field = ergode.VectorField(
+            fall_to_five, ["y"], ["source"], [("y", ergode.Delay(next_lag, 0.5, 3.0))]
+        )
+        past, initial = History(minus_two_after_jump, jumps=[-1.0]), [0.0, 0.0]
+        sources, times = [0.0, -1.5], np.array([0.0, 0.1, 0.2])
+    return field, past, times, np.array(initial), np.array([sources])
+
+
+def check_no_solution(case, status, states):
+    assert status[0] == Status.NO_SOLUTION
+    if case == "later":
+        np.testing.assert_allclose(states[0, :4], [-0.5, -0.25, 0.0, 0.165], atol=1e-7)
+        assert np.isnan(states[0, 4])
+    else:
+        assert states[0, 0] == 0.0
+        assert np.isnan(states[0, 1:]).all()
+        # y' = -1.5 + 2 after the jump: the delayed time moves ahead, and goes on.
+        assert status[1] == Status.DONE
+        np.testing.assert_allclose(states[1], [0.0, 0.05, 0.1], atol=1e-7)
+
+
+@pytest.mark.parametrize("case", ["later", "at once"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_equations_without_a_solution_that_goes_on(case, device):
+    """The delayed time went back and forth over the jump, with the status DONE."""
+    field, past, times, initial, parameters = without_solution(case)
+    with pytest.warns(ergode.FailureWarning, match="no solution"):
+        found = ergode.trajectories.integrate(
+            field, times=times, initial={"y": initial}, parameters={"source": parameters[0]},
+            history=past, device=device, every_step=True,
+        )  # fmt: skip
+    check_no_solution(case, found["status"].values, found["state"].values[..., 0])
+    if case == "later":
+        last = np.nanmax(found["step_time"].values[0])
+        assert last == pytest.approx(125 / 121, abs=1e-9)

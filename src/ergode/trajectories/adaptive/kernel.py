@@ -48,6 +48,7 @@ from ergode.trajectories.adaptive.step import (
     DONE,
     INACCURATE,
     LOGS_INSIDE,
+    NO_SOLUTION,
     NOT_FINITE,
     OUTSIDE,
     STOPPED,
@@ -69,9 +70,9 @@ from ergode.trajectories.delays.segments import (
     StoredHistory,
     begin_free,
     cell_error,
-    end_of_cell,
     fill_history,
     free_cell_error,
+    has_no_solution,
     history_here,
     is_lost,
     keep_point,
@@ -79,6 +80,9 @@ from ergode.trajectories.delays.segments import (
     note_break,
     outside,
     pass_goal,
+)
+from ergode.trajectories.delays.shared_mesh import (
+    end_of_cell,
     read,
     smooth_before,
     stencil,
@@ -190,6 +194,7 @@ def integrate_cuda(run, out, storage):
             )
             h = min(h, run.largest)
             fresh = False
+            at = _with_outcome(at, NO_SOLUTION if has_no_solution(stored.whole, me) else DONE)
         at = Trajectory(
             at.t, at.y, f, g, met_here(at.met, g), at.s, h, at.previous,
             at.last_step_rejected, at.cursor, at.kept_count, at.rejected_count, at.outcome,
@@ -373,6 +378,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         outcome = outcome_of(t, h, y, tried, run.most) if t < run.last else DONE
         if LOOKS_UP and outside(t, y, p, run.frame, me):
             outcome = OUTSIDE
+        if has_no_solution(stored.whole, me):
+            outcome = NO_SOLUTION
     return Trajectory(
         t, y, f, g, met, s, h, previous, last_step_rejected, cursor, kept_count, rejected_count,
         outcome,

@@ -18,6 +18,7 @@ from ergode.trajectories.adaptive.step import (
     INACCURATE,
     LOGS_INSIDE,
     LOGS_STEPS,
+    NO_SOLUTION,
     NOT_FINITE,
     OUTSIDE,
     STEP_TOO_SMALL,
@@ -41,9 +42,9 @@ from ergode.trajectories.delays.segments import (
     StoredHistory,
     begin_free,
     cell_error,
-    end_of_cell,
     fill_history,
     free_cell_error,
+    has_no_solution,
     history_here,
     is_lost,
     keep_point,
@@ -52,6 +53,9 @@ from ergode.trajectories.delays.segments import (
     outside,
     pass_goal,
     polynomials_in,
+)
+from ergode.trajectories.delays.shared_mesh import (
+    end_of_cell,
     read,
     smooth_before,
     stencil,
@@ -385,7 +389,7 @@ def commit(run, lanes, out):
             q = parameters_in(lane, lanes)
             gone = active & outside(now, state_in(lane, y), q, run.frame, lanes.who[lane])
             lanes.stray[lane] = 1.0 if gone else lanes.stray[lane]
-            over = over | gone
+            over = over | gone | has_no_solution(lanes.whole, lane)
         if LOGS_STEPS and kept:
             number = np.int64(lanes.kept_count[lane])
             log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
@@ -549,6 +553,8 @@ def end_in(lane, me, run, lanes, out):
             outcome = INACCURATE
         if lanes.stray[lane] > 0.0:
             outcome = OUTSIDE
+        if has_no_solution(lanes.whole, lane):
+            outcome = NO_SOLUTION
     if EVENTS > 0 and outcome == DONE:
         met = all_met(tuple(lanes.met[e, lane] for e in range(EVENTS)))
         outcome = DONE if met or not lanes.t[lane] > run.origin else NOT_FINITE

@@ -30,13 +30,12 @@ from ergode.trajectories.steppers.inside_step import (
     act,
     between,
     column,
-    gaps_after_begin,
-    gaps_at,
     gaps_at_nodes,
     gaps_here,
     is_endless,
     jumps_across,
     next_crossing,
+    nodes_after_begin,
     numbers_throughout,
     side_after,
     slopes_between,
@@ -70,6 +69,7 @@ TOO_MANY_STEPS = np.uint8(Status.TOO_MANY_STEPS)
 STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
 STOPPED = np.uint8(Status.STOPPED)
 OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
+NO_SOLUTION = np.uint8(Status.NO_SOLUTION)
 
 
 def is_interpolated_badly(error):
@@ -138,8 +138,8 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     which = -1
     endless = False
     if EVENTS > 0:
-        g0 = gaps_after_begin(g0, t == run.origin, inside)
-        nodes = gaps_at_nodes(g0, g1, inside)
+        nodes = nodes_after_begin(gaps_at_nodes(g0, g1, inside), t == run.origin, inside)
+        g0 = nodes[0]
         g1 = numbers_throughout(nodes)
         first = tuple(_first_of(e, nodes, inside) if ACTS[e] else real(2.0) for e in range(EVENTS))
         for e in unroll(range(EVENTS)):
@@ -202,7 +202,8 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
                 goes_on = goes_on or (due[e] and not had[e])
         f3 = slope(t2, y3, delayed(t2, y3, history, p), p)
         soon = real(SOON) * h
-        beyond = gaps_at(stop + real(SOON), inside)
+        without = tuple(fma(soon, f2[i], y2[i]) for i in range(VARIABLES))
+        beyond = gaps_here(t2 + soon, without, history, p)
         ahead = tuple(fma(soon, f3[i], y3[i]) for i in range(VARIABLES))
         leaving = gaps_here(t2 + soon, ahead, history, p)
         g3 = tuple(

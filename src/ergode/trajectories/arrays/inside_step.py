@@ -44,15 +44,15 @@ from ergode.trajectories.steppers.inside_step import (
     RECORDED,
     SLOPES,
     SOON,
+    column_after_begin,
     dense_weights,
     is_endless,
     jumps_across,
     may_cross,
     next_crossing,
+    off_by_roundings,
     on_surface,
     side_after,
-    side_at_begin,
-    soon_after,
     touched,
 )
 from ergode.trajectories.steppers.observing import (
@@ -311,11 +311,14 @@ def _crossings(me, inside, is_first, hit_counts, hits):
     is_number = True
     for e in range(EVENTS):
         if on_surface(g[e, 0, 0]):
-            soon = value_at(e, soon_after(is_first), inside)
+            soon, noise = value_at(e, real(SOON), inside), _noise_at_begin(e, inside)
             if group.rank == 0:
+                row = tuple(g[e, 0, j] for j in range(INTERVALS + 1))
                 for known in unroll(range(EVENTS)):
                     if e == known:
-                        g[e, 0, 0] = side_at_begin(known, g[e, 0, 0], soon, is_first)
+                        row = column_after_begin(known, row, soon, noise, is_first)
+                for j in unroll(range(INTERVALS + 1)):
+                    g[e, 0, j] = row[j]
                 _set_slopes(g[e])
             barrier(group.size, inside.words)
         for j in range(INTERVALS + 1):
@@ -343,6 +346,23 @@ def _crossings(me, inside, is_first, hit_counts, hits):
             if group.rank == 0:
                 g[e, 2, _FIRST] = first
     return stop, which, is_number
+
+
+@noinline_cpu
+def _noise_at_begin(e, inside):
+    """How far roundings can change event function `e` at the beginning of a step.
+
+    All threads of the group call this together.
+    """
+    group, y, near = inside.group, inside.y, inside.stage[0]
+    for i in share(group, near.shape[0]):
+        near[i] = off_by_roundings(i, y[i])
+    barrier(group.size, inside.words)
+    if group.rank == 0:
+        moved = function_at(e, off_by_roundings(1, inside.t), near, inside)
+        inside.g[e, 2, _FOUND] = abs(moved - function_at(e, inside.t, y, inside))
+    barrier(group.size, inside.words)
+    return inside.g[e, 2, _FOUND]
 
 
 @noinline_cpu

@@ -137,7 +137,7 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
     degree = len(method.bindings[stepper.DENSE][0])
     nodes = bindings_of_nodes(2 if method.scheme else max(4, degree))
     needed = (small.INTERVALS, small.SLOPES)
-    needed += (small.BERNSTEIN, small.NODES) if events else ()
+    needed += (small.BERNSTEIN,) if events else ()
     return bindings | {name: nodes[name] for name in needed}
 
 

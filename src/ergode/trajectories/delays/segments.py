@@ -38,12 +38,11 @@ from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.delays.history_ring import (
     DELAYED,
     JUMPS,
-    breaks_at,
     history_slopes,
     history_values,
-    slot_before,
     slot_of,
 )
+from ergode.trajectories.delays.interpolants import cubic, point, quintic, through
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
     EPSILON,
@@ -68,14 +67,17 @@ HISTORY_JUMPS = option(0)  # number of jumps of the history
 lags_of = option()  # lags_of(t, y, p): value of every delay, if delays depend on the state
 
 # Integers of a trajectory on its own mesh: cell number, slot of the cell, breakpoints made so far,
-# how often events truncated a step in this cell, whether an unread breakpoint was overwritten; then
-# for each delay the cell that it reads, and for each delay its next breakpoint.
-NUMBER, NOW, MADE, CUT, LOST, READ = 0, 1, 2, 3, 4, 5
+# how often events truncated a step in this cell, a fault; then for each delay the cell that it
+# reads, and for each delay its next breakpoint.
+NUMBER, NOW, MADE, CUT, FAULT, READ = 0, 1, 2, 3, 4, 5
 WHOLES = 5
 # Rows of a breakpoint: time, order of the first derivative that jumps; then for each delayed
 # variable value and slope before, value and slope after.
 
+_LOST = 1  # fault: an unread breakpoint was overwritten
+_ENDLESS = 2  # fault: the equations have no solution after the present time
 _SMOOTH = 5  # jumps of derivatives above this order are ignored
+_STILL = 1e-5  # a delayed time that changes less per unit of time may move in either direction
 _REACH = 8.0  # lengths of its piece, beyond which a polynomial goes on as a line
 _FAR = 2.0  # position of the next point, in the coordinate of the cell before
 # Largest error of a polynomial within a cell, relative to its error at the next point.
@@ -94,37 +96,6 @@ class StoredHistory(NamedTuple):
     origin: Any  # first time
     width: Any  # width of a cell [time]
     me: Any  # index of the trajectory
-
-
-def point(ring, slot, place, me):
-    """Value and slope (times the width) of one trajectory at a slot."""
-    return ring[slot, place, 0, me], ring[slot, place, 1, me]
-
-
-def cubic(near, far):
-    """Coefficients of the cubic Hermite interpolant on [0, 1]; `near`, `far`: value and slope."""
-    rise = far[0] - near[0]
-    return (near[0], near[1], 3.0 * rise - 2.0 * near[1] - far[1], near[1] + far[1] - 2.0 * rise)
-
-
-def quintic(near, far, third, x):
-    """Coefficients of the quintic Hermite interpolant on [0, 1] with a `third` point at `x`."""
-    c = cubic(near, far)
-    # The quintic is the cubic + z^2 (1 - z)^2 (a + b (z - x)), z in [0, 1].
-    bump = x * x * (x - 1.0) * (x - 1.0)
-    per = 1.0 / bump
-    a = (third[0] - fma(x, fma(x, fma(x, c[3], c[2]), c[1]), c[0])) * per
-    steep = 2.0 * x * (x - 1.0) * (2.0 * x - 1.0)
-    b = (third[1] - fma(x, fma(x, 3.0 * c[3], 2.0 * c[2]), c[1]) - steep * a) * per
-    a = a - b * x
-    return (c[0], c[1], c[2] + a, c[3] + b - 2.0 * a, a - 2.0 * b, b)
-
-
-def through(near, far, third, x):
-    """Interpolant of the history: cubic or quintic, as the order of the method requires."""
-    if COEFFICIENTS == 4:
-        return cubic(near, far)
-    return quintic(near, far, third, x)
 
 
 def fill_history(period, origin, width, y, given, jumps, column, ring, me):
@@ -165,12 +136,6 @@ def keep_point(slot, width, y, f, ring, me):
         ring[slot, v, 1, me] = width * f[DELAYED[v]]
 
 
-def end_of_cell(n, origin, width, last):
-    """Time at which cell `n` ends, or the run if it ends earlier."""
-    end = fma(real(n + 1), width, origin)
-    return end if end < last - near_to(last, origin, width) else last
-
-
 def near_to(t, origin, width):
     """Largest difference of two times that are equal up to rounding."""
     return 64.0 * EPSILON * (abs(t) + abs(origin) + width)
@@ -194,52 +159,6 @@ def cell_error(n, now, period, y, rtol, atol, ring, me):
     return worst
 
 
-# ---- one mesh for all trajectories
-
-
-def stencil(d, n, now, period, lags, breaks):
-    """Stencil of delay `d` in cell `n`: slots of both ends and of the third point, its position.
-
-    The third point is the one before the delayed cell, or the one after it if the delayed cell
-    begins at a breaking point.
-    """
-    cell = n - lags[d]
-    broken = breaks_at(cell, breaks)
-    other = (
-        slot_before(cell + 2, n, now, period, lags) if broken else slot_of(cell - 1, n, now, period)
-    )
-    return (
-        slot_of(cell, n, now, period),
-        slot_before(cell + 1, n, now, period, lags),
-        other,
-        real(2.0) if broken else real(-1.0),
-    )
-
-
-def read(d, place, ring, me):
-    """Polynomial of delay `d` from its stencil."""
-    third = (real(0.0), real(0.0))
-    if COEFFICIENTS == 6:
-        third = point(ring, place[2], PLACES[d], me)
-    return through(
-        point(ring, place[0], PLACES[d], me), point(ring, place[1], PLACES[d], me), third, place[3]
-    )
-
-
-def turns(n, lags):
-    """Whether the slope jumps at the beginning of cell `n`."""
-    found = n == 0
-    if JUMPS:
-        for d in unroll(range(len(PLACES))):
-            found = found or n == lags[d]
-    return found
-
-
-def smooth_before(n, breaks):
-    """Whether no breaking point lies within the stencil of the error estimate of cell `n`."""
-    return n >= 2 and not (breaks_at(n, breaks) or breaks_at(n - 1, breaks))
-
-
 # ---- one mesh per trajectory
 
 
@@ -251,7 +170,7 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
         for d in unroll(range(len(PLACES))):
             # The breakpoint before the present polynomial is still needed.
             if made - breakpoints.shape[0] >= whole[READ + len(PLACES) + d, me] - 1:
-                whole[LOST, me] = 1
+                whole[FAULT, me] = _LOST
         k = made % breakpoints.shape[0]
         breakpoints[k, 0, me] = t
         breakpoints[k, 1, me] = real(level)
@@ -269,7 +188,12 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
 
 def is_lost(whole, me):
     """Whether an unread breakpoint was overwritten: delayed values are wrong from then on."""
-    return CELLS and not SHARED and whole[LOST, me] != 0
+    return CELLS and not SHARED and whole[FAULT, me] == _LOST
+
+
+def has_no_solution(whole, me):
+    """Whether the equations have no solution after the present time (see `pass_edge`)."""
+    return LOOKS_UP and whole[FAULT, me] == _ENDLESS
 
 
 def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
@@ -293,7 +217,10 @@ def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
 
 
 def begin_free(t, y, p, given, jumps, column, stored):
-    """Initialise history and breakpoints of a trajectory; returns its slope and first goal."""
+    """Initialise history and breakpoints of a trajectory; returns its slope and first goal.
+
+    The goal is the first time if there is no solution.
+    """
     ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
     period, width = stored.period, stored.width
     for j in unroll(range(WHOLES + 2 * len(PLACES))):
@@ -329,13 +256,15 @@ def begin_free(t, y, p, given, jumps, column, stored):
     goal = read_all(p, stored)
     f = slope(t, y, delayed(t, y, history_here(stored), p), p)
     if LOOKS_UP and HISTORY_JUMPS > 0:  # a delayed time that begins on a jump may move back
+        before, rates = _next_breakpoints(stored), _rates(t, y, f, p, stored)
         find_pieces(t, y, f, p, stored)
         f = slope(t, y, looked_up(t, y, stored, p), p)
+        _check_motion(t, y, f, p, before, rates, stored)
     if len(PLACES) > 0:
         for v in unroll(range(len(DELAYED))):
             breakpoints[HISTORY_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]
         keep_point(0, width, y, f, ring, me)
-    return f, goal
+    return f, t if has_no_solution(whole, me) else goal
 
 
 def pass_goal(t, y, f, p, stored):
@@ -526,10 +455,15 @@ def _edge(d, s, stored):
 
 
 def pass_edge(edge, t, y, f, history, p):
-    """Continue after delay number `edge` has passed a breakpoint; returns the slope."""
+    """Continue after delay number `edge` has passed a breakpoint; returns the slope.
+
+    If the delayed value jumps there, so does the slope.  If with the new slope the delayed time
+    moves back, and with the old one ahead, neither piece has a solution that goes on.
+    """
     breakpoints, whole, me = history.breakpoints, history.whole, history.me
     size = breakpoints.shape[0]
     row = READ + len(PLACES) + edge
+    known, rates = _next_breakpoints(history), _rates(t, y, f, p, history)
     following = whole[row, me]
     level = find_pieces(t, y, f, p, history)
     if whole[row, me] == following:  # the time of an event has an error
@@ -543,9 +477,38 @@ def pass_edge(edge, t, y, f, history, p):
         elif following > 0:
             level = min(level, _next_piece(edge, -1, history))
     f1 = slope(t, y, looked_up(t, y, history, p), p)
+    _check_motion(t, y, f1, p, known, rates, history)
     if level <= _SMOOTH:
         make_breakpoint(t, level, y, f, y, f1, history)
     return f1
+
+
+def _next_breakpoints(stored):
+    """The next breakpoint of every delay."""
+    return tuple(stored.whole[READ + len(PLACES) + d, stored.me] for d in range(len(PLACES)))
+
+
+def _check_motion(t, y, f, p, known, rates, stored):
+    """Note if a delayed time that has left a piece at these `rates` moves back into it.
+
+    `known` are the next breakpoints in that piece, and `f` is the slope after it.
+    """
+    whole, me = stored.whole, stored.me
+    found = _rates(t, y, f, p, stored)
+    for d in unroll(range(len(PLACES))):
+        way = real(whole[READ + len(PLACES) + d, me] - known[d])
+        turns_back = way * rates[d] > 0.0 and way * found[d] < -_STILL
+        if SCHEME == 0 and turns_back and whole[FAULT, me] == 0:
+            whole[FAULT, me] = _ENDLESS
+
+
+def _rates(t, y, f, p, stored):
+    """Change of every delayed time per unit of time, where the state has the slope `f`."""
+    soon = t + 64.0 * math.sqrt(EPSILON) * stored.width
+    apart = soon - t
+    lags = lags_of(t, y, p)
+    later = lags_of(soon, tuple(fma(apart, f[i], y[i]) for i in range(VARIABLES)), p)
+    return tuple((real(lags[d]) - real(later[d]) + apart) / apart for d in range(len(PLACES)))
 
 
 def find_pieces(t, y, f, p, stored):
@@ -556,16 +519,12 @@ def find_pieces(t, y, f, p, stored):
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     near = near_to(t, stored.origin, stored.width)
     size, made = breakpoints.shape[0], whole[MADE, me]
-    soon = t + 64.0 * math.sqrt(EPSILON) * stored.width
-    apart = soon - t
-    lags = lags_of(t, y, p)
-    later = lags_of(soon, tuple(fma(apart, f[i], y[i]) for i in range(VARIABLES)), p)
+    lags, rates = lags_of(t, y, p), _rates(t, y, f, p, stored)
     level = _SMOOTH + 1
     for d in unroll(range(len(PLACES))):
         row = READ + len(PLACES) + d
         # At a breakpoint, the delayed time is in the piece to which it moves.
-        ahead = real(lags[d]) - real(later[d]) + apart >= 0.0
-        s = t - real(lags[d]) + (near if ahead else -near)
+        s = t - real(lags[d]) + (near if rates[d] >= 0.0 else -near)
         while whole[row, me] < made and breakpoints[whole[row, me] % size, 0, me] <= s:
             level = min(level, _next_piece(d, 1, stored))
         while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s:
@@ -584,7 +543,7 @@ def _next_piece(d, way, stored):
     whole[row, me] += way
     # The breakpoint before the piece may have been overwritten.
     if 0 < whole[row, me] <= whole[MADE, me] - size:
-        whole[LOST, me] = 1
+        whole[FAULT, me] = _LOST
     return int(stored.breakpoints[passed % size, 1, me]) + 1
 
 

@@ -12,7 +12,8 @@ A g that oscillates faster than its polynomial can be missed; a smaller `max_ste
 At an event, g is zero up to rounding.  Its value is then replaced by a tiny mark with the sign of
 the side to which the state leaves the surface g = 0.  If this side is the one that the event
 watches for, as for a state that begins on its surface, the mark has the other sign, and the event
-occurs at the beginning of the step.
+occurs at the beginning of the step.  A state that begins at rest on its surface leaves it when g
+exceeds what roundings of time and state can change.
 
 G. Farin, "Curves and Surfaces for CAGD", 5th ed. (2002), chapter 6 (Bernstein form); M. Dowell,
 P. Jarratt, BIT 11, 168 (1971).
@@ -27,7 +28,7 @@ from ergode.core.compiler.language import ByPrecision, fma, option, real, unroll
 from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, is_finite, slope
 from ergode.trajectories.steppers.linear import solved
 from ergode.trajectories.steppers.noise import SCHEME
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, PROBES
+from ergode.trajectories.steppers.stepper import DENSE, PROBES
 
 EVENTS = option(0)
 DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
@@ -53,8 +54,10 @@ _TOUCHING = 1e-9
 SOON = 1e-4  # fraction of a step
 _RESTS = 1e-7  # slope of an event function at rest, relative to its slope before the event
 
-# Marks in place of an event function that is zero, with the sign of a side.
+# Marks in place of an event function that is zero, with the sign of a side.  `BEGUN` has no side:
+# the state has not left the surface since the first time.
 REST = ByPrecision(1e-37, 1e-300)  # the event has acted, and the state rests on the surface
+BEGUN = ByPrecision(4e-37, 4e-300)
 LEFT = ByPrecision(1e-35, 1e-296)  # the event has acted, and the state leaves to this side
 KEPT = ByPrecision(1e-33, 1e-290)  # the event has not acted; the state is on this side
 
@@ -181,18 +184,58 @@ def begins_on_surface(g):
     return found
 
 
-def gaps_after_begin(g0, is_first, inside):
-    """Event functions at the beginning of a step; those that are zero, with a side."""
-    soon = gaps_at(soon_after(is_first), inside)
-    return tuple(side_at_begin(e, g0[e], soon[e], is_first) for e in range(EVENTS))
+def nodes_after_begin(nodes, is_first, inside):
+    """Event functions at the nodes of a step; those that are zero at its beginning, with a side."""
+    if not begins_on_surface(nodes[0]):
+        return nodes
+    soon = gaps_at(real(SOON), inside)
+    noise = _noise_at_begin(inside)
+    found = tuple(
+        column_after_begin(
+            e, tuple(nodes[j][e] for j in range(INTERVALS + 1)), soon[e], noise[e], is_first
+        )
+        for e in range(EVENTS)
+    )
+    return tuple(tuple(found[e][j] for e in range(EVENTS)) for j in range(INTERVALS + 1))
 
 
-def soon_after(is_first):
-    """Fraction of a step that is shortly after its beginning.
+def _noise_at_begin(inside):
+    """How far roundings of time and state can change the event functions there."""
+    near = tuple(off_by_roundings(i, inside.y[i]) for i in range(VARIABLES))
+    g = gaps_here(inside.t, inside.y, inside.history, inside.p)
+    moved = gaps_here(off_by_roundings(1, inside.t), near, inside.history, inside.p)
+    return tuple(abs(moved[e] - g[e]) for e in range(EVENTS))
 
-    The first adaptive step is short; less of it could change a state at rest by less than rounding.
+
+def off_by_roundings(i, x):
+    """Number `i` of a state, moved by 16 to 32 roundings; not all by the same."""
+    share = 1.0 + abs(real(i % 7) - 3.0) / 3.0
+    return fma(16.0 * EPSILON * share, abs(x), x)
+
+
+def column_after_begin(e, g, soon, noise, is_first):
+    """Event function `e` at the nodes of a step; `soon` shortly after its beginning.
+
+    A function that has been zero since the first time has a side as soon as it exceeds its `noise`.
+    Until then it is taken as a parabola.
     """
-    return real(NODES[1]) if is_first and ADAPTS else real(SOON)
+    if not on_surface(g[0]):
+        return g
+    if not (is_first or abs(g[0]) == real(BEGUN)):
+        return (side_at_begin(e, g[0], soon, False),) + g[1:]  # noqa: RUF005
+    side = soon if abs(soon) > noise else real(0.0)
+    place = real(1.0)  # node at which the side is known
+    is_known = abs(soon) > noise
+    for j in unroll(range(1, INTERVALS + 1)):
+        if side == 0.0 and abs(g[j]) > noise:
+            side, place = g[j], real(j)
+    found = (side_at_begin(e, g[0], side, True) if side != 0.0 else real(0.0),)
+    for j in unroll(range(1, INTERVALS + 1)):
+        is_known = is_known or not abs(g[j]) <= noise  # NaN is known
+        x = real(j) / place
+        before = side * x * x if j < INTERVALS or side != 0.0 else real(BEGUN)
+        found = found + (g[j] if is_known else before,)  # noqa: RUF005
+    return found
 
 
 def side_at_begin(e, g, soon, is_first):
