@@ -435,7 +435,7 @@ def test_many_firings_of_changing_rates_in_a_step():
 
     times = [0.0, 0.3, 2.0, 5.0]
     means = integrate.solve_ivp(slope, (0, 5), [0.0], t_eval=times, rtol=1e-10).y[0]
-    x = run(network, times, replicates=6000)["amount"].values[..., 0].astype(int)
+    x = run(network, times, replicates=3000)["amount"].values[..., 0].astype(int)
     for k in (1, 2, 3):
         expected = stats.poisson.pmf(np.arange(200), means[k])
         assert chi_square(np.bincount(x[:, k]), expected) > LEVEL
@@ -480,3 +480,17 @@ def test_conditions_of_counts_and_delays_turn_within_a_step():
         due = fired[which == 1] + 0.7
         counts = (due[:, None] <= times).sum(axis=0)
         np.testing.assert_array_equal(result["amount"].values[k, :, 1], counts)
+
+
+def test_a_condition_turns_in_a_step_that_ends_at_a_break():
+    """A cell divides at 0.990, and the step was to end at the dose at 1.1."""
+    cell = growing()
+    dose = Event("time >= 1.1", {"X": "X + 6"})
+    network = ReactionNetwork(
+        cell.species, list(cell.reactions), {"g": 0.7, "y": 0.0}, {"cell": 1.0},
+        events=[*cell.events, dose], rate_rules={"cell": "g * cell", "y": "X * cell - y"},
+    )  # fmt: skip
+    times = np.array([0.0, 0.98, 1.0, 1.09, 1.3])
+    found = run(network, times, replicates=500)["value"].sel(rule="cell").values
+    expected = np.exp(0.7 * times) / np.array([1, 1, 2, 2, 2])
+    np.testing.assert_allclose(found, np.tile(expected, (500, 1)), rtol=1e-5)

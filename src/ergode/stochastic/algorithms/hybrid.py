@@ -430,7 +430,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             moment = time_within(begin, length, share, w, state)
             slopes(w, moment, point, state.before, net, work, state)
         j = j if j >= 0 else none
-    if what != 1 and share >= last and begin + length >= limit:
+    if what == 0 and begin + length >= limit:
         ends_at = limit
     clock[w, NOW] = ends_at
     if what == 0 or what == 2:
