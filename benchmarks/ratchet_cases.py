@@ -128,6 +128,7 @@ _reactions("rejection-bounds", _CHAIN, 0.2, 10, 2_000)
 _reactions("next-reaction", _CHAIN, 0.2, 10, 2_000)
 _reactions("tau-leap", _BIRTH_DEATH, 10.0, 1_000, 500_000)
 _reactions("langevin", _BIRTH_DEATH, 10.0, 1_000, 500_000)
+_reactions("hybrid", reaction_networks.growing_cell(), 10.0, 50, 20_000)
 
 
 @case("stochastic warp-direct")

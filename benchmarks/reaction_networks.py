@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode import Reaction, ReactionNetwork, ReactionTable
+from ergode import Event, Reaction, ReactionNetwork, ReactionTable, Species
 
 
 def table(species, reactants, products, reaction_count):
@@ -64,6 +64,26 @@ def random_network(size, seed=1):
     products = (np.concatenate([half, pairs]), np.concatenate([b, *made.T]))
     return ReactionNetwork(
         dict.fromkeys(species, 1.0), table(species, reactants, products, 2 * size), name="random"
+    )
+
+
+def growing_cell():
+    """Dimers in a cell that grows, and divides at twice its size."""
+    names = ("A", "D", "B")
+    halves = {name: f"binomial({name}, 0.5)" for name in names}
+    return ReactionNetwork(
+        [Species(name, 0, compartment="cell") for name in names],
+        [
+            Reaction("0 -> A", rate_constant=100.0),
+            Reaction("2 A -> D", rate_constant=0.005),
+            Reaction("D -> 2 A", rate_constant=0.5),
+            Reaction("D -> D + B", rate_constant=1.0),
+            Reaction("B -> 0", rate_constant=1.0),
+        ],
+        compartments={"cell": 1.0},
+        rate_rules={"cell": "0.3 * cell"},
+        events=[Event("cell >= 2", {"cell": "cell / 2", **halves})],
+        name="growing cell",
     )
 
 

@@ -95,6 +95,7 @@ CALLS = {
     ergode.stochastic.simulate: OF_NETWORK,
     ergode.stochastic.sensitivities: OF_NETWORK,
     ergode.stochastic.probabilities: {"network": NETWORK, "times": [0.0, 1.0]},
+    ergode.stochastic.linear_noise: {"network": NETWORK, "times": [0.0, 1.0]},
     ergode.kinetics.integrate: OF_NETWORK,
     ergode.epidemics.simulate: {
         "model": ergode.CompartmentModel.si(transmission_rate=1.0),

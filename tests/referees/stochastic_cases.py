@@ -160,7 +160,8 @@ def _set_priorities(rng, events):
 
 def small(rng: np.random.Generator, time_laws: str = "") -> Case:
     """Memoryless, or with events at given times: what the master equation can be solved for."""
-    names = list(NAMES[: 1 + int(rng.choice(4, p=[0.4, 0.4, 0.15, 0.05]))])
+    count = 1 + int(rng.choice(4, p=[0.4, 0.4, 0.15, 0.05]))
+    names = [str(name) for name in rng.permutation(list(NAMES))[:count]]
     reactions = _small_reactions(rng, names, time_laws)[:8]
     if len(names) > 2:  # so that there are not too many states
         for reaction in reactions:
@@ -172,12 +173,13 @@ def small(rng: np.random.Generator, time_laws: str = "") -> Case:
     for _ in range(int(rng.integers(0, 3)) if not time_laws else 0):
         a = rng.choice(names)
         word = rng.choice([">", ">="])
-        assigned = str(rng.choice([f"{a} + 3", "2", f"floor({a} / 2)", "k + 1"]))
+        assigned = str(rng.choice([f"{a} + 3", "2", f"floor({a} / 2)", "k + 1", str(a)]))
         target = "k" if assigned == "k + 1" else str(a)
         events.append(EventCase(f"time {word} {_instant(rng)}", {target: assigned}))
     _set_priorities(rng, events)
     volume = float(rng.choice([0.5, 2.0])) if rng.random() < 0.3 else None
-    initial = {name: int(rng.integers(0, 9)) for name in names}
+    from_zero = rng.random() < 0.2
+    initial = {name: 0 if from_zero else int(rng.integers(0, 9)) for name in names}
     times = sorted({0.0, _instant(rng), _instant(rng), 2.0})
     parameters = {"v": _rate(rng, 0.5, 3), "k": float(rng.integers(1, 3)), "k2": "0.5 * k"}
     return Case("small", initial, reactions, times, parameters, volume, events)
@@ -293,3 +295,20 @@ def nonlinear(rng: np.random.Generator) -> Case:
     ]
     initial = {"A": int(scale), "B": int(scale / 3), "C": 0}
     return Case("nonlinear", initial, reactions, [0.0, float(rng.integers(5, 20)) / 10, 3.0])
+
+
+def large(rng: np.random.Generator) -> Case:
+    """As `nonlinear`, with ten to ten thousand million molecules, in a transient."""
+    scale = float(np.rint(10 ** rng.uniform(1, 10)))
+    case = nonlinear(rng)
+    for reaction in case.reactions:
+        if reaction.law == "rate":
+            reaction.value = f"{scale} * A / ({scale} + A)"
+            continue
+        order = sum(reaction.left.values())
+        reaction.value = _rate(rng, 0.3, 2) * scale ** (1 - order)
+    names = [str(name) for name in rng.permutation(list(case.initial))]
+    some = [0.0, *rng.choice([0.0, 0.1, 1.0, 3.0], 2)]
+    case.initial = {name: int(x * scale) for name, x in zip(names, some, strict=True)}
+    case.kind, case.times = "large", [0.0, 0.3, 1.0, 4.0]
+    return case

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
+import stochastic_beside as beside
 import stochastic_cases as cases
 import stochastic_truth as truth
 from scipy import stats
@@ -230,12 +231,60 @@ def approximate(case, rng, found, replicates=4000):
                     )
 
 
+# Molecules from which the linear noise approximation is better than chance.
+MANY = 1e5
+
+
+def large(case, rng, found, replicates=3000):
+    """Approximate methods against the linear noise approximation; of fewer molecules, exact ones.
+
+    The bias of the approximation is a few molecules in a mean, and a few in a variance.
+    """
+    network = cases.network_of(case, False)
+    scale = case.reactions[0].value
+    if scale >= MANY:
+        noise = ergode.stochastic.linear_noise(network, times=case.times)
+        means, variances, n = noise["mean"].values, noise["variance"].values, np.inf
+    else:
+        sample = simulate(found, case, "direct", replicates=replicates // 3, seed=7)["amount"]
+        means, variances = sample.mean("replicate").values, sample.var("replicate", ddof=1).values
+        n = replicates // 3
+    for method in APPROXIMATE if scale >= MANY else APPROXIMATE[:1]:
+        result = simulate(
+            found, case, method, replicates=replicates, output="statistics",
+            seed=int(rng.integers(2**63)),
+        )  # fmt: skip
+        found.check((result["count"] == replicates).all(), f"{method}: some failed")
+        error = result.attrs["step_error"]
+        found.check(0 <= error <= 0.03, f"{method}: states an error of {error}")
+        for k, i in np.ndindex(means.shape):
+            where = f"{method}: {list(case.initial)[i]} at {case.times[k]}"
+            mean, variance = float(result["mean"][k, i]), float(result["variance"][k, i])
+            of_mean, of_variance = chances(variances[k, i], 1 / replicates + 1 / n)
+            few = method == "langevin" and means[k, i] < SIGMAS * np.sqrt(variances[k, i])
+            if few:
+                continue
+            allowed = of_mean + error * np.sqrt(variances[k, i]) + 5
+            off = abs(mean - means[k, i])
+            found.check(off <= allowed, f"{where}: mean {off:.4g} off, allowed {allowed:.4g}")
+            allowed = of_variance + (error + 30 / scale) * variances[k, i] + 5
+            off = abs(variance - variances[k, i])
+            found.check(
+                off <= allowed,
+                f"{where}: variance {variance:.6g}, truth {variances[k, i]:.6g} +- {allowed:.3g}",
+            )
+
+
 def examine(kind, seed, **sizes):
     """One case of a kind, from a seed: what was found, and the case."""
     rng = np.random.default_rng(seed)
     found, case = Findings(), random_case(kind, rng)
-    compare = approximate if kind in ("linear", "nonlinear") else exact
+    compare = {"linear": approximate, "nonlinear": approximate, "large": large}.get(kind, exact)
     compare(case, rng, found, **sizes)
+    if compare is exact:
+        beside.beside(case, rng, found, sizes.get("methods", EXACT))
+    elif compare is approximate:
+        beside.beside(case, rng, found, APPROXIMATE, replicates=50)
     return found, case
 
 

@@ -281,9 +281,19 @@ def hybrid(rng):
         (f"sin({number(2, 5)} * time) > 0.6", {"B": "B + 3"}),
         (f"c < {number(0.3, 0.9)} and A > 2", {"c": "c + 1"}),
         (f"time >= {round(float(rng.uniform(0.2, 1.8)), 1)}", {"c": "c / 2", "A": "A + 2"}),
+        (f"c * A > {number(1, 9)}", {"d": "d"}),  # these two have no effect
+        (f"time >= {round(float(rng.uniform(0.2, 1.8)), 1)}", {"A": "A"}),
     ]
-    chosen = rng.permutation(len(others))[: int(rng.integers(1, 4))]
+    chosen = rng.permutation(len(others))[: int(rng.integers(1, 6))]
     case.events = [others[k] for k in sorted(chosen)]
+    if rng.random() < 0.3:  # many firings in a step
+        for k in (0, 1):
+            left, right, kind, value = case.reactions[k]
+            case.reactions[k] = left, right, kind, round(5 * value, 4)
+        case.reactions[2] = (*case.reactions[2][:3], f"0.2 * ({case.reactions[2][3]})")
+        case.step *= 0.5
+    if rng.random() < 0.3:  # everything from zero
+        case.counts, case.real = dict.fromkeys(case.counts, 0), dict.fromkeys(case.real, 0.0)
     return case
 
 

@@ -17,13 +17,25 @@ from stochastic_truth import master_equation
 import ergode
 from ergode.stochastic.master_equation import uniformisation
 
-KINDS = ("small", "mass_action", "steps", "smooth", "history", "failing", "linear", "nonlinear")
-ORDINARY = [(k, seed) for k in KINDS for seed in range(1 if k in ("linear", "nonlinear") else 2)]
+KINDS = (
+    "small",
+    "mass_action",
+    "steps",
+    "smooth",
+    "history",
+    "failing",
+    "linear",
+    "nonlinear",
+    "large",
+)
+ORDINARY = [
+    (k, seed) for k in KINDS for seed in range(1 if k in ("linear", "nonlinear", "large") else 2)
+]
 # A third of the exact methods in turn, where most of them take the network.
 SOME = {
     (kind, seed): {"methods": referee.EXACT[k % 3 :: 3]}
     for k, (kind, seed) in enumerate(ORDINARY)
-    if kind not in ("smooth", "linear", "nonlinear")
+    if kind not in ("smooth", "linear", "nonlinear", "large")
 }
 SOME["linear", 0] = {"replicates": 2000}  # of which means are good to a third of a per cent
 

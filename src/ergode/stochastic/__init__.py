@@ -3,11 +3,19 @@
 from ergode.core.keywords import suggest_all
 from ergode.stochastic.correlation import autocorrelation
 from ergode.stochastic.distribution import probabilities
+from ergode.stochastic.linear_noise import linear_noise
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate
 from ergode.stochastic.simulate_space import simulate_space
 
-__all__ = ["autocorrelation", "probabilities", "sensitivities", "simulate", "simulate_space"]
+__all__ = [
+    "autocorrelation",
+    "linear_noise",
+    "probabilities",
+    "sensitivities",
+    "simulate",
+    "simulate_space",
+]
 
 suggest_all(globals(), __all__)
 

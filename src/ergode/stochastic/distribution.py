@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, launch, log, results
 from ergode.core.arguments import integer, is_finite_number, time_grid
 from ergode.core.errors import ModelError, PerformanceWarning, PlanError
+from ergode.core.inputs import recorded
 from ergode.core.launch import check_room
 from ergode.core.progress import track
 from ergode.core.results import SWEPT, Variable
@@ -21,7 +22,7 @@ from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.sweep import Layout
+from ergode.models.sweep import POINT, Layout
 from ergode.stochastic.master_equation.rates import Rates
 from ergode.stochastic.simulate import condition_of, sweep_of
 from ergode.stochastic.to_tables import check_amounts
@@ -61,6 +62,7 @@ _FROM_ZERO = 100_000  # molecules; amounts that reach more are shown from the sm
 _MUCH_WORK = 1e12
 
 
+@recorded(dict.fromkeys(("initial", "parameters"), POINT))
 def probabilities(
     network: ReactionNetwork,
     *,

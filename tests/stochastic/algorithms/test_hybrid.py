@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cuda_cases import OPTIONS
-from scipy import linalg, stats
+from scipy import integrate, linalg, stats
 from small_networks import IMMIGRATION_DEATH, chi_square
 
 import ergode
@@ -411,3 +411,86 @@ def test_a_firing_wakes_variables_that_were_zero():
     since = -np.log1p(-m)  # since the firing
     expected = since - 2 * -np.expm1(-since) + -np.expm1(-2 * since) / 2
     np.testing.assert_allclose(p, expected, rtol=3e-5)
+
+
+# ---- many firings in a step of the differential equations
+
+STEADY = {"parameters": {"c": 1.0}, "rate_rules": {"c": "-0.3 * c"}}
+
+
+def test_many_firings_of_changing_rates_in_a_step():
+    """Births and deaths of independent molecules: a Poisson number, of mean m' = b(t) - d(t) m."""
+    network = ReactionNetwork(
+        {"X": 0},
+        [
+            Reaction("0 -> X", rate="100 * c^2 / (0.2 + c^2) * (1 + 0.5 * sin(3 * time))"),
+            Reaction("X -> 0", rate="X * (0.4 + c)"),
+        ],
+        **STEADY,
+    )
+
+    def slope(t, m):
+        c = np.exp(-0.3 * t)
+        return 100 * c**2 / (0.2 + c**2) * (1 + 0.5 * np.sin(3 * t)) - (0.4 + c) * m
+
+    times = [0.0, 0.3, 2.0, 5.0]
+    means = integrate.solve_ivp(slope, (0, 5), [0.0], t_eval=times, rtol=1e-10).y[0]
+    x = run(network, times, replicates=3000)["amount"].values[..., 0].astype(int)
+    for k in (1, 2, 3):
+        expected = stats.poisson.pmf(np.arange(200), means[k])
+        assert chi_square(np.bincount(x[:, k]), expected) > LEVEL
+
+
+def test_a_rate_that_a_firing_wakes_within_a_step_is_followed():
+    """It is a narrow function of what moves; it was zero where the step looked first."""
+    network = ReactionNetwork(
+        {"on": 0, "Y": 0},
+        [
+            Reaction("0 -> on", rate="1.5 if on < 1 else 0"),
+            Reaction("0 -> Y", rate="300 * on * exp(-800 * (c - 0.7)^2)"),
+        ],
+        **STEADY,
+    )
+    y = run(network, [0, 3], replicates=20_000)["amount"].values[:, 1, 1]
+    t = np.linspace(0, 3, 300_001)
+    rate = 300 * np.exp(-800 * (np.exp(-0.3 * t) - 0.7) ** 2) * -np.expm1(-1.5 * t)
+    assert abs(y.mean() - integrate.trapezoid(rate, t)) < 5.5 * y.std() / np.sqrt(y.size)
+
+
+def test_conditions_of_counts_and_delays_turn_within_a_step():
+    """Both at the times that follow from the list of firings."""
+    network = ReactionNetwork(
+        {"N": 0, "A": 0},
+        [Reaction("0 -> N", rate_constant=30.0), Reaction("0 -> A", rate_constant=40.0, delay=0.7)],
+        {"c": 1.0, "u": 0.0, "at": 0.0},
+        events=[Event("N + 5 * u >= 12", {"at": "u"})], rules={"when": "at"},
+        rate_rules={"c": "-0.3 * c", "u": "1"},
+    )  # fmt: skip
+    times = np.linspace(0, 2, 9)
+    result = run(network, times, replicates=300)
+    when = result["value"].sel(rule="when").values[:, -1]
+    listed = run(network, times, replicates=300, output="events")
+    for k in range(300):
+        own = listed["realization"].values == k
+        fired, which = listed["firing_time"].values[own], listed["reaction"].values[own]
+        firings = fired[which == 0]
+        # N + 5 t is at least 12 from the earliest time at which k firings suffice.
+        reached = [max(t, (12 - n) / 5) for n, t in enumerate([0.0, *firings])]
+        assert abs(when[k] - min(reached)) < 1e-5
+        due = fired[which == 1] + 0.7
+        counts = (due[:, None] <= times).sum(axis=0)
+        np.testing.assert_array_equal(result["amount"].values[k, :, 1], counts)
+
+
+def test_a_condition_turns_in_a_step_that_ends_at_a_break():
+    """A cell divides at 0.990, and the step was to end at the dose at 1.1."""
+    cell = growing()
+    dose = Event("time >= 1.1", {"X": "X + 6"})
+    network = ReactionNetwork(
+        cell.species, list(cell.reactions), {"g": 0.7, "y": 0.0}, {"cell": 1.0},
+        events=[*cell.events, dose], rate_rules={"cell": "g * cell", "y": "X * cell - y"},
+    )  # fmt: skip
+    times = np.array([0.0, 0.98, 1.0, 1.09, 1.3])
+    found = run(network, times, replicates=500)["value"].sel(rule="cell").values
+    expected = np.exp(0.7 * times) / np.array([1, 1, 2, 2, 2])
+    np.testing.assert_allclose(found, np.tile(expected, (500, 1)), rtol=1e-5)

@@ -318,3 +318,22 @@ def test_a_device_takes_the_same_steps(method, network):
     assert gpu.attrs["steps"] == pytest.approx(cpu.attrs["steps"], rel=1e-3)
     alike = np.isclose(gpu["amount"], cpu["amount"], rtol=1e-6, atol=1e-6).all(axis=(1, 2))
     assert alike.mean() > 0.97  # rounding of one unit may change a draw
+
+
+def test_the_langevin_equation_of_a_formula_starts_at_zero():
+    """Noise leads below zero in the first steps, where the formula of a loss is negative."""
+    network = ReactionNetwork(
+        {"A": 0},
+        [
+            Reaction("0 -> A", rate_constant=1e6),
+            Reaction("A -> 0", rate="2e6 * A / (1e6 + A)"),
+        ],
+    )
+    result = run(network, [0, 0.5, 20], "langevin", replicates=400, output="trajectories")
+    assert (result["status"] == 0).all()
+    theory = ergode.stochastic.linear_noise(network, times=[0, 0.5, 20])
+    for k in (1, 2):
+        mean, variance = float(theory["mean"][k, 0]), float(theory["variance"][k, 0])
+        x = result["amount"].values[:, k, 0]
+        assert abs(x.mean() - mean) < 5.5 * np.sqrt(variance / 400) + 0.01 * np.sqrt(variance)
+        assert abs(x.var() / variance - 1) < 5.5 * np.sqrt(2 / 400) + 0.01

@@ -16,6 +16,7 @@ from ergode.core.inputs.record import (
     ATTRIBUTE,
     WITHOUT_EFFECT,
     Record,
+    recorded,
     recording,
     remembered,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "inputs",
     "joined",
     "length_of",
+    "recorded",
     "recording",
     "remembered",
     "rows_of",

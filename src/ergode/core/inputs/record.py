@@ -167,6 +167,19 @@ def recording(public: Callable[P, R], rows: Mapping[str, str]) -> Callable[P, R]
     return public
 
 
+def recorded(rows: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a call that is not divided record its inputs; `rows` as for `recording`."""
+
+    def decorate(call: Callable[P, R]) -> Callable[P, R]:
+        @wraps(call)
+        def public(*given: P.args, **named: P.kwargs) -> R:
+            return Record(call, given, named).on(call(*given, **named))
+
+        return recording(public, rows)
+
+    return decorate
+
+
 def remembered(maker: Callable[P, R]) -> Callable[P, R]:
     """Let an object remember the call that made it, so that a file can make it again."""
     names = list(inspect.signature(maker).parameters)

@@ -2,14 +2,16 @@
 
 The continuous variables x obey dx/dt = f(x, n, t), with n the molecules.  Between two firings
 
-    d Lambda / dt = a0(x, n, t)
+    d Lambda / dt = a0(x, n, t),
 
-is integrated with them, where a0 is the total propensity of the reactions that fire.  The next
-reaction fires when Lambda reaches an exponential random number of mean one.  That time is a root
-of the dense output of a step (`hybrid_step`).  The reaction is chosen by the propensities at that
-time.  The threshold is kept across steps, breaks and events, so neither times of results nor steps
-change a realization beyond the tolerance.  Triggers of events and `stop` turn at the first root of
-the dense output (`hybrid_conditions`).
+where a0 is the total propensity of the reactions that fire.  The next reaction fires when Lambda
+reaches an exponential random number of mean one.  The differential equations are solved in steps
+with a dense output (`hybrid_step`), from which follow a0 and Lambda (`hybrid_window`).  A firing
+that changes no derivative and no continuous variable leaves the step as it is: a step has many such
+firings.  The reaction is chosen by the propensities at the time of the firing.  The threshold is
+kept across steps, breaks and events, so neither times of results nor steps change a realization
+beyond the tolerance.  Triggers of events and `stop` turn at the first root of the dense output
+(`hybrid_conditions`).
 
 The dense output resolves a fast transient only in short steps, though the end of a long step is
 right.  So the first step after an event or a break is short, and so is that after a firing if it
@@ -36,20 +38,49 @@ from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.compiler.programs import Operation
 from ergode.core.math.rosenbrock import RODAS4, coefficients_of
 from ergode.stochastic.algorithms.algorithm import Algorithm
-from ergode.stochastic.algorithms.hybrid_conditions import first_change, hides
+from ergode.stochastic.algorithms.hybrid_conditions import first_change
 from ergode.stochastic.algorithms.hybrid_step import (
     BEFORE,
+    BEGIN,
+    CHOICE,
+    GOAL,
+    LENGTH,
+    NEXT,
+    NOW,
+    SHAKEN,
+    SHARE,
     STAGES,
-    change_within,
+    STEPS,
+    STILL,
+    TURN,
+    WINDOW,
+    WINDOW_BEGIN,
+    WINDOW_END,
     differentiate,
     error_of,
     floor_of,
-    look,
     put_within,
-    share_of,
     slopes,
     time_within,
     try_step,
+)
+from ergode.stochastic.algorithms.hybrid_window import (
+    LEAST_FACTOR,
+    MOST_FACTOR,
+    NODES,
+    SAFETY,
+    TRIALS,
+    close_window,
+    cross,
+    expand,
+    interpolate,
+    look,
+    open_window,
+    renew,
+    scale,
+    soon,
+    sum_still,
+    total_of,
 )
 from ergode.stochastic.kernel.next_firing import wait_and_choice
 from ergode.stochastic.kernel.outcomes import (
@@ -69,50 +100,53 @@ TOLERANCE = 1e-6
 FIRST = 0.01
 # Largest relative error of a step that tells the size of a variable.
 ROUGH = 0.5
-# A step is at most this number of times as long as the present propensities need for a firing.
-AHEAD = 2.0
-TRIALS = 100
-SAFETY, LEAST_FACTOR, MOST_FACTOR = 0.9, 0.1, 5.0
-# A propensity may be negative by this multiple of the tolerance [firings in a step].
-BELOW_ZERO = 10.0
-
-# Places in the row `clock`; the next is `BEFORE`.
-_BEGIN, _LENGTH, _SHARE, _GOAL, _CHOICE, _NEXT, _STEPS = range(7)
 
 
 class MethodState(NamedTuple):
-    """State of the method; one row per worker.  A slot is a continuous variable; last is Lambda."""
+    """State of the method; one row per worker.  A slot is a continuous variable."""
 
-    a: Any  # [worker, reaction] propensities, and rates of deterministic reactions
-    clock: Any  # [worker, 8] begin and length of the step; its part that happens; Lambda left until
-    # the firing, or -1; the number that chooses; next length; steps; last time before a break
+    a: Any  # [worker, reaction] propensities
+    # [worker, 15] the last time before a break; begin and length of the step; the part of it that
+    # happened, and the part at whose end a condition changes; the time there, or infinity if the
+    # step is over; next length; steps; 1 after a firing that changes slopes; Lambda left until the
+    # firing, or -1; the number that chooses; total propensity of still reactions; next length of a
+    # window, and the parts of the step at which it begins and ends
+    clock: Any
     y: Any  # [worker, slot] at the begin of the step
     end: Any  # [worker, slot] at its end
-    finish: Any  # [worker, slot] at the end of the part that happens
+    finish: Any  # [worker, slot] at the end of the part that happened
     largest: Any  # [worker, slot] largest absolute value so far
     slope: Any  # [worker, slot] time derivatives at the begin
-    before: Any  # [worker, slot] those just before the last firing
+    before: Any  # [worker, slot] those just before the last firing that changed them
     trial: Any  # [worker, slot] at a stage; then the solution of its linear system
     in_time: Any  # [worker, slot] derivatives of the slopes by time
     first: Any  # [worker, slot] coefficients of the dense output
     second: Any
     third: Any
     stages: Any  # [worker, stage * slot]
-    jacobian: Any  # [worker, slot * slot] row by row, the last is the gradient of a0
+    jacobian: Any  # [worker, slot * slot] row by row
     matrix: Any  # [worker, slot * slot] its shifted factors
     pivots: Any  # [worker, slot]
+    nodes: Any  # [worker, moving * node] propensities at the nodes of the window
+    parts: Any  # [worker, moving * node] those that scale, over the number of choices of reactants
+    series: Any  # [worker, node] Lambda in the window, over its length
     low: Any  # [worker, variable] intervals
     high: Any
     stack: Any  # [worker, depth] upper ends of intervals on the stack
-    variables: Any  # [slot - 1] variable of each slot
-    rates: Any  # [slot - 1] program of its rate rule; -1 without one
+    variables: Any  # [slot] variable of each slot
+    rates: Any  # [slot] program of its rate rule; -1 without one
     slots: Any  # [variable] its slot; -1 if it has none
     flows: Any  # [0 ...] deterministic reactions
     moving: Any  # [0 ...] reactions that fire, and whose propensity changes between firings
+    places: Any  # [reaction] place among them; -1 for others
+    scales: Any  # [moving] whether firings change only the number of choices of its reactants
     timed: Any  # [0 ...] those whose propensity depends on time
     still: Any  # [0 ...] other reactions that fire
     fires: Any  # [reaction] whether it fires
+    disturbs: Any  # [reaction] whether its firing changes slopes or a continuous variable
+    disturbing: Any  # [0 ...] those reactions
     conditions: Any  # [0 ...] programs whose value can change between firings
+    counted: Any  # [condition] whether a firing can change its value, too
     follows_time: Any  # [1] whether a rate depends on time
     tolerance: Any  # [1]
     tableau: Any  # [6, stage, stage] coefficients: a, c, and the rows m, e, alpha, gammas
@@ -125,37 +159,54 @@ class MethodState(NamedTuple):
 @noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, state):
     """Begin, or go on after an event: the threshold is kept."""
-    state.clock[w, _NEXT] = 0.0
+    state.clock[w, NEXT] = 0.0
+    state.clock[w, NOW] = INFINITY
+    state.clock[w, WINDOW] = INFINITY
+    state.clock[w, SHAKEN] = 0.0
     if work.begun[w, 0] == 0:
         work.begun[w, 0] = 1
-        state.clock[w, _GOAL] = -1.0
-        state.clock[w, _STEPS] = 0.0
+        state.clock[w, GOAL] = -1.0
+        state.clock[w, STEPS] = 0.0
         for k in range(state.variables.size):
             state.largest[w, k] = 0.0
-    look(w, t, point, net, work, state)
+    for place in range(state.still.size):
+        j = state.still[place]
+        state.a[w, j] = propensity(j, w, t, point, net, work)
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Renew the propensities of still reactions that depend on changed variables."""
+    """Renew the propensities that depend on changed variables."""
     if j >= state.a.shape[1]:
         return True
+    if state.disturbs[j] == 1:
+        state.clock[w, NOW] = INFINITY
+        state.clock[w, SHAKEN] = 1.0
+    stands = state.clock[w, NOW] == t and state.clock[w, SHARE] < state.clock[w, WINDOW_END]
+    moves = False
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
-        for place in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
-            r = net.affected[place]
-            state.a[w, r] = propensity(r, w, t, point, net, work)
+        for at in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
+            r = net.affected[at]
+            place = state.places[r]
+            if place >= 0:
+                if stands and state.scales[place] == 1:
+                    scale(r, place, w, net, work, state)
+                else:
+                    moves = True
+            elif state.fires[r] == 1:
+                state.a[w, r] = propensity(r, w, t, point, net, work)
+    if moves and stands:
+        renew(j, w, point, net, work, state)
     return True
 
 
-@noinline_cpu
-def _choose(w, t, point, net, work, state):
+def _choose(w, state):
     """The reaction that fires, by the propensities of the worker's row; -1 if none can."""
-    slopes(w, t, point, state.before, net, work, state)
     total = real(0.0)
     for j in range(state.a.shape[1]):
         if state.fires[j] == 1:
             total += max(state.a[w, j], real(0.0))
-    target = state.clock[w, _CHOICE] * total
+    target = state.clock[w, CHOICE] * total
     found = -1
     for j in range(state.a.shape[1]):
         a = state.a[w, j]
@@ -167,10 +218,9 @@ def _choose(w, t, point, net, work, state):
     return found
 
 
-@noinline_cpu
 def _first_length(t, limit, fired, w, state):
     """Length of the first step; `fired` if only a firing is before it, which changed slopes."""
-    length = state.clock[w, _NEXT] if fired else real(0.0)
+    length = state.clock[w, NEXT] if fired else real(0.0)
     if length == 0.0:
         length, fired = limit - t, False
         if not length < INFINITY:
@@ -183,7 +233,6 @@ def _first_length(t, limit, fired, w, state):
     return length
 
 
-@noinline_cpu
 def _become(w, state):
     """Give variables without a size that of the tried step, if it is right to a half."""
     count = state.variables.size
@@ -192,11 +241,9 @@ def _become(w, state):
         found = found or (state.largest[w, k] == 0.0 and state.end[w, k] != 0.0)
     if not found:
         return False
-    for k in range(count + 1):
-        size = real(1.0)
-        if k < count:
-            size = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
-        sized = k == count or state.largest[w, k] > 0.0 or state.slope[w, k] != 0.0
+    for k in range(count):
+        size = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
+        sized = state.largest[w, k] > 0.0 or state.slope[w, k] != 0.0
         if sized and not error_of(k, w, state) <= ROUGH * size:
             return False
     for k in range(count):
@@ -205,7 +252,6 @@ def _become(w, state):
     return True
 
 
-@noinline_cpu
 def _accepted(w, t, length, wish, point, net, work, state):
     """Step until the error is small enough; the step's length, or a failure code."""
     for _ in range(TRIALS):
@@ -215,15 +261,11 @@ def _accepted(w, t, length, wish, point, net, work, state):
             wish = min(wish, length)
             differentiate(w, t, length, point, net, work, state)
             continue
-        if error <= 1.0 and hides(w, t, length, point, net, work, state):
-            length *= 0.5
-            wish = min(wish, length)
-            continue
         if error <= 1.0:
             factor = real(MOST_FACTOR)
             if error > 0.0:
                 factor = min(factor, SAFETY * math.exp(-0.25 * math.log(error)))
-            state.clock[w, _NEXT] = max(wish, length * factor)
+            state.clock[w, NEXT] = max(wish, length * factor)
             return length
         factor = real(LEAST_FACTOR)
         if error < INFINITY:
@@ -236,58 +278,31 @@ def _accepted(w, t, length, wish, point, net, work, state):
 
 
 @noinline_cpu
-def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """A step, or its part up to a firing or a condition that changes: its end, what ends it.
-
-    In place of a reaction, the number of reactions means that none fires.
-    """
-    count = state.variables.size
-    none = state.a.shape[1]
-    fired = state.clock[w, _GOAL] < 0.0
-    if fired:
-        goal, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
-        draw += 1
-        state.clock[w, _GOAL] = goal
-        state.clock[w, _CHOICE] = choice
-    goal = state.clock[w, _GOAL]
+def _begin_step(w, t, limit, point, plan, net, work, state):
+    """Begin a step: 0, or a failure code; ``NO_REACTION`` if there is no time for a step."""
+    count, clock = state.variables.size, state.clock
     finite = True
     for k in range(count):
         x = work.x[w, state.variables[k]]
         state.y[w, k] = x
         state.largest[w, k] = max(state.largest[w, k], abs(x))
-    least = slopes(w, t, point, state.slope, net, work, state)
-    for k in range(count + 1):
+    slopes(w, t, point, state.slope, net, work, state)
+    for k in range(count):
         finite = finite and abs(state.slope[w, k]) < INFINITY
-    total = state.slope[w, count]
-    if least == -INFINITY:
-        return t, FAILED_NEGATIVE, draw
-    if not finite:
-        return t, FAILED_NOT_FINITE, draw
+    look(w, t, point, net, work, state)
+    total = total_of(w, state)
+    if not (finite and abs(total) < INFINITY):
+        return FAILED_NOT_FINITE
     if t >= limit:
-        return limit, NO_REACTION, draw
-    # Nothing moves between firings: the direct method.
-    if count == 0 and state.follows_time[0] == 0 and state.conditions.size == 0:
-        fires_at = t + goal / total if total > 0.0 else real(INFINITY)
-        if fires_at >= limit:
-            state.clock[w, _GOAL] = max(goal - total * (limit - t), real(0.0))
-            return (real(INFINITY) if total == 0.0 else limit), NO_REACTION, draw
-        state.clock[w, _GOAL] = -1.0
-        j = _choose(w, t, point, net, work, state)
-        return fires_at, (j if j >= 0 else none), draw
-    state.clock[w, _STEPS] += 1.0
-    if state.clock[w, _STEPS] > real(plan.max_firings):
-        return t, FAILED_TO_END, draw
-    # The largest number below `limit`, but not before the middle of `t` and `limit`.
-    before = limit
-    if limit < INFINITY:
-        before = max(limit - abs(limit) * real(2.3e-16), 0.5 * (t + limit))
-    state.clock[w, BEFORE] = before
-    wish = state.clock[w, _NEXT]
-    if fired or wish == 0.0:
-        wish = _first_length(t, limit, fired, w, state)
-    length = min(wish, limit - t)
-    if total > 0.0:
-        length = min(length, AHEAD * goal / total)
+        return NO_REACTION
+    clock[w, STEPS] += 1.0
+    if clock[w, STEPS] > real(plan.max_firings):
+        return FAILED_TO_END
+    wish = clock[w, NEXT]
+    if clock[w, SHAKEN] != 0.0 or wish == 0.0:
+        wish = _first_length(t, limit, clock[w, SHAKEN] != 0.0, w, state)
+    clock[w, SHAKEN] = 0.0
+    length = min(min(wish, limit - t), soon(total, w, state))
     if not t + length > t:
         length = min(max(abs(t), real(1e-300)) * real(4.5e-16), limit - t)
     differentiate(w, t, length, point, net, work, state)
@@ -295,50 +310,142 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     if length < 0.0:
         for k in range(count):
             work.x[w, state.variables[k]] = state.y[w, k]
-        return t, FAILED_NOT_FINITE, draw
-    if least * length < -BELOW_ZERO * state.tolerance[0]:
-        return t, FAILED_NEGATIVE, draw
-    share, fires = real(1.0), False
-    if total > 0.0 or state.end[w, count] > 0.0:
-        fires = state.end[w, count] >= goal
-    if fires:
-        share = share_of(goal, w, state)
+        return FAILED_NOT_FINITE
+    clock[w, BEGIN], clock[w, LENGTH], clock[w, SHARE] = t, length, 0.0
+    clock[w, WINDOW_BEGIN], clock[w, WINDOW_END] = 0.0, 0.0
+    turn = real(2.0)
     for place in range(state.conditions.size):
-        changed = first_change(
-            state.conditions[place], t, length, share, w, point, net, work, state
-        )  # fmt: skip
-        if changed < share:
-            share, fires = changed, False
-        elif changed <= 1.0 and not fires:
-            share = changed
-    put_within(share, w, work, state)
-    for k in range(count):
-        state.finish[w, k] = work.x[w, state.variables[k]]
-    state.clock[w, _BEGIN] = t
-    state.clock[w, _LENGTH] = length
-    state.clock[w, _SHARE] = share
-    j = none
-    if fires:
-        state.clock[w, _GOAL] = -1.0
-        j = _choose(w, time_within(t, length, share, w, state), point, net, work, state)
-        j = j if j >= 0 else none
-    else:
-        left = goal - change_within(count, share, w, state)
-        state.clock[w, _GOAL] = max(left, real(0.0))
+        if state.counted[place] == 0:
+            turn = min(turn, first_change(
+                state.conditions[place], t, length, real(0.0), min(turn, real(1.0)), w, point, net,
+                work, state,
+            ))  # fmt: skip
+    clock[w, TURN] = turn
     put_within(real(0.0), w, work, state)
-    ends_at = min(t + share * length, limit)
-    if share >= 1.0 and length >= limit - t:
+    return 0
+
+
+def _cross_step(last, w, point, net, work, state):
+    """Go on to a firing, to a condition that changes, or to the fraction `last` of the step.
+
+    Returns 0, or a failure code; 1 for a firing; 2 for a condition.
+    """
+    clock = state.clock
+    begin, length = clock[w, BEGIN], clock[w, LENGTH]
+    while True:
+        share = clock[w, SHARE]
+        if not share < clock[w, WINDOW_END]:
+            failure = open_window(w, point, net, work, state)
+            if failure != 0:
+                return failure
+        to, left = cross(min(clock[w, WINDOW_END], last), w, state)
+        changes = False
+        for place in range(state.conditions.size):
+            if state.counted[place] == 1:
+                changed = first_change(
+                    state.conditions[place], begin, length, share, to, w, point, net, work, state
+                )  # fmt: skip
+                if changed < to or (changed <= to and left > 0.0):
+                    _, left = cross(changed, w, state)
+                    to, left, changes = changed, max(left, real(1e-300)), True
+        if not changes and clock[w, TURN] <= to and left > 0.0:
+            changes = True
+        clock[w, SHARE] = to
+        if left == 0.0:
+            return 1
+        clock[w, GOAL] = left
+        if changes:
+            return 2
+        if to >= last:
+            return 0
+        put_within(to, w, work, state)
+        close_window(w, state)
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
+    """A firing; or the end of a step, or a condition that changes. Returns its time, what it is.
+
+    In place of a reaction, the number of reactions means that none fires.
+    """
+    clock = state.clock
+    none = state.a.shape[1]
+    if clock[w, GOAL] < 0.0:
+        goal, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
+        draw += 1
+        clock[w, GOAL] = goal
+        clock[w, CHOICE] = choice
+    if sum_still(w, state) < 0.0:
+        return t, FAILED_NEGATIVE, draw
+    # Nothing moves between firings: the direct method.
+    if state.variables.size == 0 and state.follows_time[0] == 0 and state.conditions.size == 0:
+        total, goal = clock[w, STILL], clock[w, GOAL]
+        if not total < INFINITY:
+            return t, FAILED_NOT_FINITE, draw
+        if t >= limit:
+            return limit, NO_REACTION, draw
+        fires_at = t + goal / total if total > 0.0 else real(INFINITY)
+        if fires_at >= limit:
+            clock[w, GOAL] = max(goal - total * (limit - t), real(0.0))
+            return (real(INFINITY) if total == 0.0 else limit), NO_REACTION, draw
+        clock[w, GOAL] = -1.0
+        j = _choose(w, state)
+        return fires_at, (j if j >= 0 else none), draw
+    # The largest number below `limit`, but not before the middle of `t` and `limit`.
+    clock[w, BEFORE] = limit
+    if limit < INFINITY:
+        clock[w, BEFORE] = max(limit - abs(limit) * real(2.3e-16), 0.5 * (t + limit))
+    if not (clock[w, NOW] == t and clock[w, SHARE] < 1.0 and t < limit):
+        failure = _begin_step(w, t, limit, point, plan, net, work, state)
+        if failure == NO_REACTION:
+            return limit, NO_REACTION, draw
+        if failure != 0:
+            return t, failure, draw
+    elif clock[w, SHARE] < clock[w, WINDOW_END]:
+        error, _ = expand(w, state)
+        if not error <= 1.0:
+            clock[w, WINDOW] = (clock[w, WINDOW_END] - clock[w, SHARE]) * clock[w, LENGTH]
+            clock[w, WINDOW_END] = clock[w, SHARE]
+            look(w, t, point, net, work, state)
+    begin, length = clock[w, BEGIN], clock[w, LENGTH]
+    last = min(clock[w, TURN], real(1.0))
+    if begin + length > limit:
+        last = min(last, (limit - begin) / length)
+    share = clock[w, SHARE]
+    what = _cross_step(last, w, point, net, work, state)
+    if what < 0 and clock[w, SHARE] == share:
+        put_within(share, w, work, state)
+        clock[w, NOW] = INFINITY
+        return t, what, draw
+    share = clock[w, SHARE]
+    put_within(share, w, work, state)
+    for k in range(state.variables.size):
+        state.finish[w, k] = work.x[w, state.variables[k]]
+    ends_at = min(begin + share * length, limit)
+    j = none
+    if what == 1:
+        clock[w, GOAL] = -1.0
+        interpolate(share, w, state)
+        j = _choose(w, state)
+        if j >= 0 and state.disturbs[j] == 1:
+            moment = time_within(begin, length, share, w, state)
+            slopes(w, moment, point, state.before, net, work, state)
+        j = j if j >= 0 else none
+    if what == 0 and begin + length >= limit:
         ends_at = limit
+    clock[w, NOW] = ends_at
+    if what == 0 or what == 2:
+        clock[w, NOW] = INFINITY
+    if ends_at >= limit:
         # A rate may change at the break.
-        state.clock[w, _NEXT] = 0.0
+        clock[w, NEXT], clock[w, NOW] = 0.0, INFINITY
     return ends_at, j, draw
 
 
 @noinline_cpu
 def between(k, time, w, plan, replicate, net, work, state):
     """Put the state at a time of the grid, within the last step, into the worker's row."""
-    share = (time - state.clock[w, _BEGIN]) / state.clock[w, _LENGTH]
-    put_within(min(max(share, real(0.0)), state.clock[w, _SHARE]), w, work, state)
+    share = (time - state.clock[w, BEGIN]) / state.clock[w, LENGTH]
+    put_within(min(max(share, real(0.0)), state.clock[w, SHARE]), w, work, state)
 
 
 def arrive(w, work, state):
@@ -350,7 +457,8 @@ def arrive(w, work, state):
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     """Length and type of each row of a worker."""
-    width = tables.flow.variables.size + 1
+    width = tables.flow.variables.size
+    moving = tables.once(_split)[0]
     slots = dict.fromkeys(
         (
             "y", "end", "finish", "largest", "slope", "before", "trial", "in_time", "first",
@@ -361,11 +469,14 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     return {
         **slots,
         "a": (tables.reaction_count, np.float64),
-        "clock": (8, np.float64),
+        "clock": (15, np.float64),
         "stages": (STAGES * width, np.float64),
         "jacobian": (width * width, np.float64),
         "matrix": (width * width, np.float64),
         "pivots": (width, np.int32),
+        "nodes": (NODES * moving.size, np.float64),
+        "parts": (NODES * moving.size, np.float64),
+        "series": (NODES, np.float64),
         "low": (tables.variable_count, np.float64),
         "high": (tables.variable_count, np.float64),
         "stack": (tables.depth, np.float64),
@@ -377,21 +488,67 @@ def control(tolerance: float = TOLERANCE) -> dict[str, np.ndarray]:
     return {"tolerance": np.array([tolerance], np.float64)}
 
 
+def _split(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reactions that fire: those that move between firings, those of them in time, the others."""
+    net, flows = tables.net, tables.network.flows
+    moves, timed = np.zeros((2, tables.reaction_count), bool)
+    for variable in tables.flow.variables:
+        moves[_affected(tables, variable)] = True
+    if tables.time_dependent:
+        for j in np.flatnonzero(net.laws >= 0):
+            timed[j] = (_steps(tables, net.laws[j])[0] == Operation.TIME).any()
+    moves |= timed
+    moving, timed, still = (
+        np.flatnonzero(some & ~flows).astype(np.int32) for some in (moves, timed, ~moves)
+    )
+    return moving, timed, still
+
+
+def _affected(tables: Tables, variable: int) -> np.ndarray:
+    """Reactions whose propensity depends on a variable."""
+    return tables.net.affected[slice(*tables.net.affected_starts[variable : variable + 2])]
+
+
+def _steps(tables: Tables, program: int) -> tuple[np.ndarray, np.ndarray]:
+    """Operations of a program and their arguments."""
+    part = slice(*tables.net.program_starts[program : program + 2])
+    return tables.net.operations[part], tables.net.arguments[part]
+
+
+def _variables(tables: Tables, program: int) -> np.ndarray:
+    """Variables that a program reads."""
+    operations, arguments = _steps(tables, program)
+    return arguments[operations == Operation.VARIABLE]
+
+
 def constants(tables: Tables) -> dict[str, np.ndarray]:
     """Constants that all workers share."""
     net, flow = tables.net, tables.flow
     slots = np.full(tables.variable_count, -1, np.int32)
     slots[flow.variables] = np.arange(flow.variables.size)
     flows = tables.network.flows
-    moves, timed = np.zeros((2, tables.reaction_count), bool)
-    for variable in flow.variables:
-        part = slice(*net.affected_starts[variable : variable + 2])
-        moves[net.affected[part]] = True
-    if tables.time_dependent:
-        for j in np.flatnonzero(net.laws >= 0):
-            program = slice(*net.program_starts[net.laws[j] : net.laws[j] + 2])
-            timed[j] = (net.operations[program] == Operation.TIME).any()
-    moves |= timed
+    moving, timed, still = tables.once(_split)
+    places = np.full(tables.reaction_count, -1, np.int32)
+    places[moving] = np.arange(moving.size)
+    # Variables that the differential equations contain.
+    known = slots >= 0
+    for program in flow.rates[flow.rates >= 0]:
+        known[_variables(tables, program)] = True
+    for variable in range(tables.variable_count):
+        known[variable] |= flows[_affected(tables, variable)].any()
+    disturbs = np.zeros(tables.reaction_count, np.int8)
+    rows = np.repeat(np.arange(tables.reaction_count), np.diff(net.change_starts))
+    disturbs[rows[known[net.changed[: rows.size]]]] = 1
+    disturbs[flows] = 0
+    fired = np.zeros(tables.variable_count, bool)
+    fired[net.changed[: rows.size][~flows[rows]]] = True
+    scales = [
+        net.laws[j] >= 0
+        and not fired[_variables(tables, net.laws[j])].any()
+        and (slots[net.reactants[slice(*net.reactant_starts[j : j + 2])]] < 0).all()
+        for j in moving
+    ]
+    counted = [fired[_variables(tables, condition)].any() for condition in flow.conditions]
     made = coefficients_of(RODAS4)
     tableau = np.zeros((6, STAGES, STAGES))
     tableau[0], tableau[1] = made.a, made.c
@@ -402,11 +559,16 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
         "rates": flow.rates,
         "slots": slots,
         "flows": np.flatnonzero(flows).astype(np.int32),
-        "moving": np.flatnonzero(moves & ~flows).astype(np.int32),
-        "timed": np.flatnonzero(timed & ~flows).astype(np.int32),
-        "still": np.flatnonzero(~moves & ~flows).astype(np.int32),
+        "moving": moving,
+        "places": places,
+        "scales": np.array(scales, np.int8),
+        "timed": timed,
+        "still": still,
         "fires": (~flows).astype(np.int8),
+        "disturbs": disturbs,
+        "disturbing": np.flatnonzero(disturbs).astype(np.int32),
         "conditions": flow.conditions,
+        "counted": np.array(counted, np.int8),
         "follows_time": np.array([tables.time_dependent], np.int8),
         "tableau": tableau,
         "more": np.array([made.p, made.q]),

@@ -2,26 +2,22 @@
 
 Interval arithmetic over the step decides whether it does: the dense output is a cubic polynomial,
 which lies between its Bernstein coefficients.  Only a part of a step in which the value cannot be
-decided is divided, down to the fraction `SHORTEST` of it.  The same bounds tell whether a rate has
-a pulse between the times at which the step looks.
+decided is divided, down to the fraction `SHORTEST` of it.
 """
 
 from __future__ import annotations
 
 from ergode.core.compiler.language import noinline_cpu, real
-from ergode.stochastic.algorithms.hybrid_step import HALVINGS, put_within, time_within, value_within
+from ergode.stochastic.algorithms.hybrid_step import put_within, time_within, value_within
 from ergode.stochastic.kernel.bytecode import evaluate, evaluate_bounds
-from ergode.stochastic.kernel.outcomes import INFINITY
-from ergode.stochastic.kernel.realization import falling_factorials
 
-# Firings in a step that its bounds allow beyond the propensities at its ends.
-HIDDEN = 0.1
 # Parts of a step of this length are not divided further by intervals.
 SHORTEST = 1e-6
+HALVINGS = 60
 
 
 @noinline_cpu
-def _surround(begin, end, w, state):
+def surround(begin, end, w, state):
     """Intervals of the continuous variables over a part of the step: Bernstein coefficients."""
     third = (end - begin) / 3.0
     for k in range(state.variables.size):
@@ -45,16 +41,16 @@ def _holds(program, t, length, share, w, point, net, work, state):
 
 
 @noinline_cpu
-def first_change(program, t, length, most, w, point, net, work, state):
-    """The first fraction of the step up to `most` at which a condition has changed; 2 if none."""
-    before = _holds(program, t, length, real(0.0), w, point, net, work, state)
-    at, width = real(0.0), most
+def first_change(program, t, length, least, most, w, point, net, work, state):
+    """The first fraction of the step at which a condition has changed since `least`; 2 if none."""
+    before = _holds(program, t, length, least, w, point, net, work, state)
+    at, width = least, most - least
     for variable in range(state.slots.size):
         state.low[w, variable] = work.x[w, variable]
         state.high[w, variable] = work.x[w, variable]
     while at < most:
         to = min(at + width, most)
-        _surround(at, to, w, state)
+        surround(at, to, w, state)
         low, high = evaluate_bounds(
             program, w, time_within(t, length, at, w, state),
             time_within(t, length, to, w, state), point, net, work, state,
@@ -64,7 +60,7 @@ def first_change(program, t, length, most, w, point, net, work, state):
             at = to
             width *= 2.0
             continue
-        if to - at > SHORTEST * most:
+        if to - at > SHORTEST * (most - least):
             width = 0.5 * (to - at)
             continue
         if _holds(program, t, length, to, w, point, net, work, state) != before:
@@ -79,27 +75,3 @@ def first_change(program, t, length, most, w, point, net, work, state):
         at = to
         width *= 2.0
     return real(2.0)
-
-
-@noinline_cpu
-def hides(w, t, length, point, net, work, state):
-    """Whether a pulse in time, between the times at which a step looks, may fire a reaction."""
-    if state.timed.size == 0:
-        return False
-    for variable in range(state.slots.size):
-        state.low[w, variable] = work.x[w, variable]
-        state.high[w, variable] = work.x[w, variable]
-    _surround(real(0.0), real(1.0), w, state)
-    ends = time_within(t, length, real(1.0), w, state)
-    more = real(0.0)
-    for place in range(state.timed.size):
-        j = state.timed[place]
-        low, high = evaluate_bounds(net.laws[j], w, t, ends, point, net, work, state)
-        seen = max(
-            evaluate(net.laws[j], w, t, point, net, work),
-            evaluate(net.laws[j], w, ends, point, net, work),
-        )
-        factor = net.coefficients[point, j] * falling_factorials(j, w, net, work)
-        if high < INFINITY and factor > 0.0:
-            more += factor * (high - seen)
-    return more * length > HIDDEN

@@ -1,8 +1,8 @@
-"""A step of the differential equations between firings, and of the integrated propensity.
+"""A step of the differential equations between firings.
 
-A slot is a continuous variable; the last slot is Lambda, whose derivative is the total propensity.
-The step is that of ``rodas4``, an L-stable Rosenbrock method of order 4(3).  Its Jacobian is made
-by finite differences.  Within a step the values are those of the dense output, a cubic polynomial.
+A slot is a continuous variable.  The step is that of ``rodas4``, an L-stable Rosenbrock method of
+order 4(3).  Its Jacobian is made by finite differences.  Within a step the values are those of the
+dense output, a cubic polynomial.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7 and VI.4.
 """
@@ -17,30 +17,20 @@ from ergode.stochastic.kernel.realization import propensity
 
 # Relative increment of finite differences: of variables, and of time within the step.
 DIFFERENCE, LATER = 1e-7, 1e-6
-HALVINGS = 60
 
 GAMMA = RODAS4.gamma
 STAGES = len(RODAS4.m)
-BEFORE = 7
-"""Place in the row `clock` of the last time before the break that ends the step."""
+# Places in the row `clock` (see `hybrid.MethodState`).
+BEFORE, BEGIN, LENGTH, SHARE, TURN, NOW, NEXT, STEPS, SHAKEN = range(9)
+GOAL, CHOICE, STILL, WINDOW, WINDOW_BEGIN, WINDOW_END = range(9, 15)
 
 
 # ---- the right-hand side
 
 
-@noinline_cpu
-def look(w, t, point, net, work, state):
-    """Propensities that stay the same between firings."""
-    for k in range(state.still.size):
-        j = state.still[k]
-        state.a[w, j] = propensity(j, w, t, point, net, work)
-
-
-@noinline_cpu
 def slopes(w, t, point, out, net, work, state):
-    """Time derivatives of all slots, into `out`; returns the lowest propensity."""
-    count = state.variables.size
-    for k in range(count):
+    """Time derivatives of all slots, into `out`."""
+    for k in range(state.variables.size):
         slope = real(0.0)
         if state.rates[k] >= 0:
             slope = evaluate(state.rates[k], w, t, point, net, work)
@@ -50,19 +40,6 @@ def slopes(w, t, point, out, net, work, state):
         rate = propensity(j, w, t, point, net, work)
         for entry in range(net.change_starts[j], net.change_starts[j + 1]):
             out[w, state.slots[net.changed[entry]]] += net.changes[entry] * rate
-    total, least = real(0.0), real(0.0)
-    for place in range(state.still.size):
-        a = state.a[w, state.still[place]]
-        total += a
-        least = min(least, a * real(INFINITY)) if a < 0.0 else least
-    for place in range(state.moving.size):
-        j = state.moving[place]
-        a = propensity(j, w, t, point, net, work)
-        state.a[w, j] = a
-        total += max(a, real(0.0)) if a == a else a
-        least = min(least, a)
-    out[w, count] = total
-    return least
 
 
 def floor_of(k, w, state):
@@ -74,7 +51,6 @@ def floor_of(k, w, state):
 def differentiate(w, t, length, point, net, work, state):
     """The Jacobian at the begin of a step, and the derivatives by time."""
     count = state.variables.size
-    width = count + 1
     for k in range(count):
         size = max(abs(state.y[w, k]), floor_of(k, w, state))
         if size == 0.0:
@@ -83,36 +59,34 @@ def differentiate(w, t, length, point, net, work, state):
         work.x[w, state.variables[k]] = moved
         slopes(w, t, point, state.trial, net, work, state)
         work.x[w, state.variables[k]] = state.y[w, k]
-        for i in range(width):
-            state.jacobian[w, i * width + k] = (state.trial[w, i] - state.slope[w, i]) / (
+        for i in range(count):
+            state.jacobian[w, i * count + k] = (state.trial[w, i] - state.slope[w, i]) / (
                 moved - state.y[w, k]
             )
-    for i in range(width):
+    for i in range(count):
         state.in_time[w, i] = 0.0
     if state.follows_time[0] != 0:
         later = t + real(LATER) * length
         if later > t:
             slopes(w, later, point, state.trial, net, work, state)
-            for i in range(width):
+            for i in range(count):
                 state.in_time[w, i] = (state.trial[w, i] - state.slope[w, i]) / (later - t)
 
 
-# ---- linear systems of the variables; Lambda follows from them
+# ---- linear systems
 
 
-@noinline_cpu
 def _factorise(w, diagonal, state):
     """Factors of diagonal - J, with row interchanges; false if it is singular."""
     count = state.variables.size
-    width = count + 1
     for i in range(count):
         for k in range(count):
-            state.matrix[w, i * width + k] = -state.jacobian[w, i * width + k]
-        state.matrix[w, i * width + i] += diagonal
+            state.matrix[w, i * count + k] = -state.jacobian[w, i * count + k]
+        state.matrix[w, i * count + i] += diagonal
     for k in range(count):
-        best, largest = k, abs(state.matrix[w, k * width + k])
+        best, largest = k, abs(state.matrix[w, k * count + k])
         for i in range(k + 1, count):
-            size = abs(state.matrix[w, i * width + k])
+            size = abs(state.matrix[w, i * count + k])
             if size > largest:
                 best, largest = i, size
         state.pivots[w, k] = best
@@ -120,22 +94,20 @@ def _factorise(w, diagonal, state):
             return False
         if best != k:
             for i in range(count):
-                kept = state.matrix[w, k * width + i]
-                state.matrix[w, k * width + i] = state.matrix[w, best * width + i]
-                state.matrix[w, best * width + i] = kept
+                kept = state.matrix[w, k * count + i]
+                state.matrix[w, k * count + i] = state.matrix[w, best * count + i]
+                state.matrix[w, best * count + i] = kept
         for i in range(k + 1, count):
-            factor = state.matrix[w, i * width + k] / state.matrix[w, k * width + k]
-            state.matrix[w, i * width + k] = factor
+            factor = state.matrix[w, i * count + k] / state.matrix[w, k * count + k]
+            state.matrix[w, i * count + k] = factor
             for m in range(k + 1, count):
-                state.matrix[w, i * width + m] -= factor * state.matrix[w, k * width + m]
+                state.matrix[w, i * count + m] -= factor * state.matrix[w, k * count + m]
     return True
 
 
-@noinline_cpu
-def _solve(w, diagonal, state):
+def _solve(w, state):
     """Solve for the right-hand side in `trial`, in place."""
     count = state.variables.size
-    width = count + 1
     for k in range(count):
         best = state.pivots[w, k]
         value = state.trial[w, best]
@@ -143,16 +115,12 @@ def _solve(w, diagonal, state):
         state.trial[w, k] = value
     for k in range(count):
         for i in range(k):
-            state.trial[w, k] -= state.matrix[w, k * width + i] * state.trial[w, i]
+            state.trial[w, k] -= state.matrix[w, k * count + i] * state.trial[w, i]
     for k in range(count - 1, -1, -1):
         value = state.trial[w, k]
         for i in range(k + 1, count):
-            value -= state.matrix[w, k * width + i] * state.trial[w, i]
-        state.trial[w, k] = value / state.matrix[w, k * width + k]
-    value = state.trial[w, count]
-    for k in range(count):
-        value += state.jacobian[w, count * width + k] * state.trial[w, k]
-    state.trial[w, count] = value / diagonal
+            value -= state.matrix[w, k * count + i] * state.trial[w, i]
+        state.trial[w, k] = value / state.matrix[w, k * count + k]
 
 
 # ---- a step
@@ -167,7 +135,6 @@ def time_within(t, length, share, w, state):
 def try_step(w, t, length, point, net, work, state):
     """Try a step; returns its error relative to the tolerance, infinite if it has none."""
     count = state.variables.size
-    width = count + 1
     diagonal = 1.0 / (GAMMA * length)
     if not _factorise(w, diagonal, state):
         return real(INFINITY)
@@ -176,35 +143,31 @@ def try_step(w, t, length, point, net, work, state):
             for k in range(count):
                 value = state.y[w, k]
                 for r in range(s):
-                    value += state.tableau[0, s, r] * state.stages[w, r * width + k]
+                    value += state.tableau[0, s, r] * state.stages[w, r * count + k]
                 work.x[w, state.variables[k]] = value
             alpha = state.tableau[4, 0, s]
             slopes(
                 w, time_within(t, length, alpha, w, state), point, state.trial, net, work, state
             )  # fmt: skip
-        for k in range(width):
+        for k in range(count):
             value = state.slope[w, k] if s == 0 else state.trial[w, k]
             for r in range(s):
-                value += state.tableau[1, s, r] / length * state.stages[w, r * width + k]
+                value += state.tableau[1, s, r] / length * state.stages[w, r * count + k]
             state.trial[w, k] = value + state.tableau[5, 0, s] * length * state.in_time[w, k]
-        _solve(w, diagonal, state)
-        for k in range(width):
-            state.stages[w, s * width + k] = state.trial[w, k]
+        _solve(w, state)
+        for k in range(count):
+            state.stages[w, s * count + k] = state.trial[w, k]
     worst = real(0.0)
     tolerance = state.tolerance[0]
-    for k in range(width):
+    for k in range(count):
         change, p, q = real(0.0), real(0.0), real(0.0)
         for s in range(STAGES):
-            u = state.stages[w, s * width + k]
+            u = state.stages[w, s * count + k]
             change += state.tableau[2, 0, s] * u
             p += state.more[0, s] * u
             q += state.more[1, s] * u
-        scale = real(1.0)
-        if k < count:
-            state.end[w, k] = state.y[w, k] + change
-            scale = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
-        else:
-            state.end[w, k] = change
+        state.end[w, k] = state.y[w, k] + change
+        scale = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
         state.first[w, k] = change + p
         state.second[w, k] = q - p
         state.third[w, k] = -q
@@ -223,7 +186,7 @@ def error_of(k, w, state):
     """Estimated error of a slot at the end of the tried step."""
     error = real(0.0)
     for s in range(STAGES):
-        error += state.tableau[3, 0, s] * state.stages[w, s * (state.variables.size + 1) + k]
+        error += state.tableau[3, 0, s] * state.stages[w, s * state.variables.size + k]
     return abs(error)
 
 
@@ -241,17 +204,3 @@ def put_within(share, w, work, state):
     """Put the values within the step into the worker's row."""
     for k in range(state.variables.size):
         work.x[w, state.variables[k]] = value_within(k, share, w, state)
-
-
-@noinline_cpu
-def share_of(goal, w, state):
-    """Fraction of the step at which Lambda is `goal`, which is at most its value at the end."""
-    k = state.variables.size
-    low, high = real(0.0), real(1.0)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        if change_within(k, middle, w, state) < goal:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -152,6 +152,15 @@ def _order_factor(variable, x, state):
     return g
 
 
+def _allowed(a, w, work, state):
+    """A propensity; zero if it is negative where the Langevin equation has led below zero."""
+    if a < 0.0 and state.gaussian[0] != 0:
+        for variable in range(state.start.shape[1]):
+            if work.x[w, variable] < 0.0:
+                return real(0.0)
+    return a
+
+
 @noinline_cpu
 def _look(w, t, point, net, work, state):
     """Propensities and critical reactions.
@@ -165,7 +174,7 @@ def _look(w, t, point, net, work, state):
     total, rare = real(0.0), real(0.0)
     gaussian = state.gaussian[0] != 0
     for j in range(state.a.shape[1]):
-        a = _propensity(j, w, t, point, net, work)
+        a = _allowed(_propensity(j, w, t, point, net, work), w, work, state)
         if a < 0.0:
             return real(-1.0), rare, real(0.0), real(0.0)
         state.a[w, j] = a
@@ -345,7 +354,7 @@ def _lift(step, w, t, point, net, work, state):
                     variable = net.changed[entry]
                     work.x[w, variable] = fma(number, net.changes[entry], work.x[w, variable])
         for j in range(state.a.shape[1]):
-            k = _propensity(j, w, t, point, net, work)
+            k = _allowed(_propensity(j, w, t, point, net, work), w, work, state)
             fine = fine and k >= 0.0 and k < INFINITY
             state.second[w, j] = k
             state.b[w, j] = fma(weight, k, state.b[w, j])
@@ -367,7 +376,7 @@ def _second_rates(w, t, point, net, work, state):
     rare = real(0.0)
     fine = True
     for j in range(state.a.shape[1]):
-        b = _propensity(j, w, t, point, net, work)
+        b = _allowed(_propensity(j, w, t, point, net, work), w, work, state)
         fine = fine and b >= 0.0 and b < INFINITY
         state.b[w, j] = max(fma(real(2.0), b, -state.a[w, j]) + state.b[w, j], real(0.0))
         if state.critical[w, j] == 1:

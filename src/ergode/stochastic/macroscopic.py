@@ -1,0 +1,133 @@
+"""The macroscopic equations of a network: the drift of amounts, its Jacobian, and the diffusion.
+
+The drift is S a(n), the diffusion S diag(a) S^T, with the stoichiometry S and the propensities a.
+In the limit of large amounts, n equal molecules form n^2 ordered pairs. Nothing here is shared with
+the kernels that simulate, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+from ergode.models.expressions import TIME
+from ergode.models.reactions.mass_action import law_of
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.stochastic.laws import Naming, breaks_of
+
+# Increment of central differences, relative to an amount of at least one molecule.
+_INCREMENT = float(np.cbrt(np.finfo(np.float64).eps))
+
+
+class Macroscopic:
+    """Rates of a network as functions of real amounts; `values` replace parameters and sizes.
+
+    Attributes
+    ----------
+    breaks : list of float
+        Times at which a comparison with the time turns.
+    follows_time : bool
+        Whether a rate depends on the time.
+
+    Raises a PlanError if amounts have other causes than reactions; the message names the cause.
+    """
+
+    def __init__(self, network: ReactionNetwork, values: Mapping[str, float]) -> None:
+        _refuse(network)
+        self.network = network
+        self.parameters = network.evaluate_parameters(values)
+        species = {member.name: member for member in network.species}
+        self._laws = [law_of(one, species, continuous=species) for one in network.reactions]
+        self.changes = network.stoichiometry.toarray().astype(np.float64)  # [species, reaction]
+        self._noisy = self.changes * ~network.flows  # a deterministic reaction has no noise
+        naming = Naming(network, self.parameters)
+        inlined = [naming.inline(law) for law in self._laws]
+        self.follows_time = any(TIME in law.names for law in inlined)
+        found = [time for law in inlined for time in breaks_of(law)[0]]
+        still = [time for time in found if not naming.follows_state(time)]
+        self.breaks = sorted({float(time.evaluate(self.parameters)) for time in still})
+
+    def known(self, amounts: np.ndarray, time: float) -> dict[str, Any]:
+        """Value of every name of a formula, at amounts [..., species]."""
+        known: dict[str, Any] = {TIME: time, **self.parameters}
+        for i, member in enumerate(self.network.species):
+            is_amount = member.quantity == "amount" or member.compartment is None
+            size = 1.0 if is_amount else known[str(member.compartment)]
+            known[member.name] = amounts[..., i] / size
+        for name in self.network.rule_order:
+            known[name] = self.network.rules[name].evaluate(known)
+        return known
+
+    def propensities(self, amounts: np.ndarray, time: float) -> np.ndarray:
+        """Rates [..., reaction] at amounts [..., species]."""
+        known, shape = self.known(amounts, time), amounts.shape[:-1]
+        rows = [np.broadcast_to(law.evaluate(known), shape) for law in self._laws]
+        return np.stack(rows, axis=-1) if rows else np.zeros((*shape, 0))
+
+    def drift(self, amounts: np.ndarray, time: float) -> np.ndarray:
+        """Change of the amounts per time, shape [species].
+
+        Raises a ModelError if a rate is not finite; the message names its reaction.
+        """
+        return self.changes @ self._finite(self.propensities(amounts, time), amounts, time)
+
+    def parts(self, amounts: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Drift [species], its Jacobian and the diffusion [species, species]."""
+        rates = self._finite(self.propensities(amounts, time), amounts, time)
+        slopes = gradients(lambda n: self.propensities(n, time), amounts)
+        diffusion = (self._noisy * np.maximum(rates, 0.0)) @ self._noisy.T
+        return self.changes @ rates, self.changes @ slopes.T, diffusion
+
+    def rules(self, amounts: np.ndarray, time: float) -> np.ndarray:
+        """Values of all rules [..., rule] at amounts [..., species]."""
+        known, shape = self.known(amounts, time), amounts.shape[:-1]
+        rows = [np.broadcast_to(known[name], shape) for name in self.network.rules]
+        return np.stack(rows, axis=-1)
+
+    def _finite(self, rates: np.ndarray, amounts: np.ndarray, time: float) -> np.ndarray:
+        bad = np.flatnonzero(~np.isfinite(rates))
+        if bad.size:
+            names = [member.name for member in self.network.species]
+            where = ", ".join(f"{name} = {n:g}" for name, n in zip(names, amounts, strict=True))
+            raise ModelError(
+                f"reaction '{self.network.reactions.name_of(int(bad[0]))}' has the rate "
+                f"{rates[bad[0]]:g} at {where}, time {time:g}; expected a finite rate"
+            )
+        return rates
+
+
+def gradients(function: Any, amounts: np.ndarray) -> np.ndarray:
+    """Derivatives [species, ...] of a function of amounts [state, species], by central differences.
+
+    One-sided differences of second order are used where the lower amount would be negative.
+    """
+    step = _INCREMENT * np.maximum(np.abs(amounts), 1.0)
+    down = np.where(amounts - step >= 0.0, -step, 2.0 * step)
+    # The differences as they are after rounding.
+    high, low = (amounts + step) - amounts, (amounts + down) - amounts
+    count = amounts.size
+    states = np.repeat(amounts[None], 2 * count + 1, axis=0)
+    which = np.arange(count)
+    states[1 + which, which] += step
+    states[1 + count + which, which] += down
+    values = function(states)
+    there = values[1 : 1 + count] - values[0]
+    other = values[1 + count :] - values[0]
+    h, g = high[:, None], low[:, None]
+    return (there * g / h - other * h / g) / (g - h)
+
+
+def _refuse(network: ReactionNetwork) -> None:
+    """Refuse what reactions alone do not describe."""
+    remedy = "the linear noise approximation has none: use ergode.stochastic.simulate"
+    if network.events:
+        event = network.events[0]
+        raise PlanError(f"the network has the event '{event.name or event.trigger.text}'; {remedy}")
+    for name in network.rate_rules:
+        raise PlanError(f"'{name}' has a rate rule; {remedy}")
+    if network.reactions.delays:
+        k = min(network.reactions.delays)
+        raise PlanError(f"reaction '{network.reactions.name_of(k)}' has a delay; {remedy}")

@@ -1,0 +1,218 @@
+"""The linear noise approximation: exact for linear networks, and the limit of large volumes."""
+
+import numpy as np
+import pytest
+from scipy import linalg
+from scipy.integrate import solve_ivp, trapezoid
+
+import ergode
+from ergode import Event, ModelError, PlanError, Reaction, ReactionNetwork, Species
+
+linear_noise = ergode.stochastic.linear_noise
+
+EXPRESSION = ReactionNetwork(
+    {"protein": 3, "off": 1, "mRNA": 0, "on": 0},
+    [
+        Reaction("off -> on", rate_constant="a"),
+        Reaction("on -> off", rate_constant=0.6),
+        Reaction("on -> on + mRNA", rate_constant=20.0),
+        Reaction("mRNA -> 0", rate_constant=1.5),
+        Reaction("mRNA -> mRNA + 2 protein", rate_constant=3.0),
+        Reaction("protein -> 0", rate_constant=0.3),
+    ],
+    {"a": 0.4},
+)
+"""A gene that switches, and what it makes: every propensity is linear."""
+
+
+def generator(a):
+    """Drift matrix of EXPRESSION, and its stoichiometry and rates as a function of the means."""
+    # Species are in the order of the network.
+    rates = np.zeros((6, 4))
+    rates[[0, 1, 2, 3, 4, 5], [1, 3, 3, 2, 2, 0]] = [a, 0.6, 20.0, 1.5, 3.0, 0.3]
+    changes = np.array(
+        [[0, 0, 0, 0, 2, -1], [-1, 1, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0], [1, -1, 0, 0, 0, 0]]
+    )
+    return rates, changes
+
+
+def moments(a, times):
+    """Means and second moments of the amounts, by their own linear equations (not covariances)."""
+    rates, changes = generator(a)
+    start = np.array([3.0, 1.0, 0.0, 0.0])
+
+    def slope(_, y):
+        m, second = y[:4], y[4:].reshape(4, 4)
+        flow = changes @ rates @ second  # E[change of x_i times x_j]
+        noise = (changes * (rates @ m)) @ changes.T
+        return np.concatenate([changes @ rates @ m, (flow + flow.T + noise).ravel()])
+
+    y = solve_ivp(
+        slope, (0, times[-1]), [*start, *np.outer(start, start).ravel()], t_eval=times, rtol=1e-11,
+        atol=1e-11,
+    ).y.T  # fmt: skip
+    means = y[:, :4]
+    return means, y[:, 4:].reshape(-1, 4, 4) - np.einsum("ti,tj->tij", means, means)
+
+
+def test_means_and_covariances_of_a_linear_network_are_exact():
+    times = [0.0, 0.5, 3.0, 40.0]
+    found = linear_noise(EXPRESSION, times=times, parameters={"a": [0.4, 1.7]})
+    assert found.attrs["exact"] == 1
+    assert found["covariance"].dims == ("point", "time", "species", "other_species")
+    assert list(found["species"].values) == ["protein", "off", "mRNA", "on"]
+    for k, a in enumerate((0.4, 1.7)):
+        means, covariances = moments(a, times)
+        np.testing.assert_allclose(found["mean"][k], means, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(found["covariance"][k], covariances, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(
+            found["variance"][k], np.diagonal(found["covariance"][k], axis1=1, axis2=2)
+        )
+
+
+def test_the_stationary_state_of_a_linear_network_is_exact():
+    """A conserved number (of genes) has no noise; lags by the regression theorem (van Kampen)."""
+    lags = [0.0, 0.7, 5.0]
+    frequencies = np.linspace(-40, 40, 40_001)
+    found = linear_noise(EXPRESSION, times=[0, 1], lags=lags, frequencies=frequencies)
+    means, covariances = moments(0.4, [0.0, 300.0])
+    np.testing.assert_allclose(found["stationary_mean"], means[-1], rtol=1e-7)
+    np.testing.assert_allclose(found["stationary_covariance"], covariances[-1], rtol=1e-6)
+    rates, changes = generator(0.4)
+    for k, lag in enumerate(lags):
+        later = np.diagonal(linalg.expm(changes @ rates * lag) @ covariances[-1])
+        np.testing.assert_allclose(found["autocovariance"][:, k], later, rtol=1e-5)
+        np.testing.assert_allclose(
+            found["autocorrelation"][:, k], later / np.diagonal(covariances[-1]), rtol=1e-5
+        )
+    power = found["power_spectrum"].integrate("frequency")
+    # Beyond the last frequency f there is about D / (2 pi^2 f), of the noise D per unit of time.
+    noise = np.diagonal((changes * (rates @ means[-1])) @ changes.T)
+    whole = power + noise / (2 * np.pi**2 * 40)
+    np.testing.assert_allclose(whole, np.diagonal(covariances[-1]), rtol=1e-4)
+    # The Wiener-Khinchin theorem, for the gene alone: a Lorentz curve of the width 0.4 + 0.6.
+    gene = 0.24 * 2 / (1 + (2 * np.pi * frequencies) ** 2)
+    np.testing.assert_allclose(found["power_spectrum"].sel(species="on"), gene, rtol=1e-6)
+
+
+def pairs(volume):
+    return ReactionNetwork(
+        [Species("A", 2 * volume, compartment="cell"), Species("B", 0, compartment="cell")],
+        [
+            Reaction("2 A -> B", rate_constant=0.5),
+            Reaction("B -> 2 A", rate_constant=0.8),
+            Reaction("0 -> A", rate="cell * (1 + 0.5 * sin(3 * time))"),
+            Reaction("B -> 0", rate="0.7 * B / (1 + B / cell)"),
+        ],
+        compartments={"cell": volume}, rules={"all": "A + 2 * B", "square": "A^2 / cell"},
+    )  # fmt: skip
+
+
+def test_the_error_is_one_over_the_volume():
+    """Of means and variances per volume, against the master equation by simulation and exactly."""
+    times = [0.0, 0.4, 2.0]
+    errors = []
+    for volume in (20.0, 80.0):
+        network = ReactionNetwork(
+            {"A": int(2 * volume), "B": 0},
+            [
+                Reaction("2 A -> B", stochastic_rate_constant=1.0 / volume),
+                Reaction("B -> 2 A", rate_constant=0.8),
+            ],
+        )
+        exact = ergode.stochastic.probabilities(network, times=times)
+        found = linear_noise(network, times=times)
+        assert found.attrs["exact"] == 0
+        mean = float(abs(found["mean"] - exact["mean"]).max())
+        variance = float(abs(found["variance"] - exact["variance"]).max())
+        assert mean < 0.2 and variance < 0.3  # of the order of one molecule
+        errors.append((mean, variance))
+    np.testing.assert_allclose(*errors, rtol=0.3)
+
+
+@pytest.mark.slow
+def test_large_volumes_against_realizations():
+    """Formulas, times, concentrations and rules, in a transient."""
+    network, times, n = pairs(4000.0), [0.0, 0.4, 2.0], 4000
+    found = linear_noise(network, times=times)
+    runs = ergode.stochastic.simulate(
+        network, times=times, replicates=n, seed=2, device="cpu:2", method="rejection-bounds"
+    )
+    pick = [
+        (runs["amount"], found["mean"], found["variance"]),
+        (runs["value"], found["value_mean"], found["value_variance"]),
+    ]
+    for values, mean, variance in pick:
+        x, m, v = values.values[:, 1:].astype(float), mean.values[1:], variance.values[1:]
+        assert (abs(x.mean(axis=0) - m) < 5.5 * np.sqrt(v / n) + 2).all()
+        assert (abs(x.var(axis=0) / v - 1) < 5.5 * np.sqrt(2 / n) + 1e-3).all()
+    x = runs["amount"].values[:, 2].astype(float)
+    covariance = found["covariance"].values[2]
+    spread = np.sqrt((covariance[0, 0] * covariance[1, 1] + covariance[0, 1] ** 2) / n)
+    assert abs(np.cov(x.T)[0, 1] - covariance[0, 1]) < 5.5 * spread + 2
+
+
+def test_rates_that_jump_in_time_and_continuous_species():
+    """x' = -x has no noise of its own; its birth has that of n."""
+    network = ReactionNetwork(
+        {"n": 0, "x": 5.0},
+        [
+            Reaction("0 -> n", rate="100 if time >= 1 else 0"),
+            Reaction("n -> n + x", rate_constant=2.0),
+            Reaction("x -> 0", rate_constant=1.0),
+        ],
+        continuous=["x"],
+    )
+    found = linear_noise(network, times=[0, 0.5, 1, 3], tolerance=1e-9)
+    assert found["mean"].sel(species="n").values.round(6).tolist() == [0, 0, 0, 200]
+    assert found["variance"].sel(species="n").values.round(5).tolist() == [0, 0, 0, 200]
+    s = 2.0  # after the jump
+    made = 200 * (s - 1 + np.exp(-s)) + 5 * np.exp(-3)
+    np.testing.assert_allclose(found["mean"][3, 1], made, rtol=1e-7)
+    # A molecule of the age u has made 2 (1 - e^-u).
+    u = np.linspace(0, s, 100_001)
+    squares = 100 * trapezoid((2 * -np.expm1(-u)) ** 2, u)
+    np.testing.assert_allclose(found["variance"][3, 1], squares, rtol=1e-6)
+
+
+OSCILLATING = ReactionNetwork(
+    {"X": 10, "Y": 10},
+    [
+        Reaction("0 -> X", rate_constant=100.0),
+        Reaction("2 X + Y -> 3 X", rate_constant=1e-4),
+        Reaction("X -> Y", rate_constant=3.0),
+        Reaction("X -> 0", rate_constant=1.0),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "error", "message"),
+    [
+        (ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=1.0)]),
+         {"stationary": True}, PlanError, "no stationary state"),
+        (OSCILLATING, {"lags": [0, 1]}, PlanError, "an oscillation, has none"),
+        (pairs(10.0), {"stationary": True}, PlanError, "depends on the time"),
+        (EXPRESSION, {"lags": [-1.0, 1.0]}, ModelError, "lags begins at -1"),
+        (EXPRESSION, {"tolerance": 1.0}, PlanError, "tolerance is 1.0"),
+        (EXPRESSION, {"initial": {"mRNA": -1.0}}, ModelError, "'mRNA' is -1"),
+        (ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="1 / X")]), {}, ModelError,
+         "reaction 'R1' has the rate inf"),
+        (ReactionNetwork({"X": 1}, [], events=[Event("time > 1", {"X": 2})]), {}, PlanError,
+         "has the event"),
+        (ReactionNetwork({"X": 1}, [Reaction("X -> 0", rate_constant=1.0, delay=1.0)]), {},
+         PlanError, "has a delay"),
+        (ReactionNetwork({"X": 1}, [], {"c": 1.0}, rate_rules={"c": "-c"}), {}, PlanError,
+         "'c' has a rate rule"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(network, options, error, message):
+    with pytest.raises(error, match=message):
+        linear_noise(network, times=[0, 1], **options)
+
+
+def test_a_result_has_its_inputs_and_can_be_made_again():
+    found = linear_noise(EXPRESSION, times=[0, 1], initial={"mRNA": [0, 4]})
+    again = ergode.inputs(found).again()
+    assert again["mean"].identical(found["mean"])
+    assert found["mean"].dims == ("point", "time", "species")
