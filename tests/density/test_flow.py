@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from density_cases import LINEAR, ROTATION, first
+from density_cases import LINEAR, ROTATION, first, lorenz
 from scipy.linalg import expm
 
 import ergode
@@ -79,6 +79,18 @@ def test_measurements_of_a_linear_system_are_those_of_kalman(device, precision):
             wide = np.sqrt(np.diag(found["covariance"].values[row])) / deviation
             assert np.allclose(wide, 1.0, atol=3 * rtol)
         assert np.isnan(float(found["unreliable_from"]))
+
+
+@DEVICES
+def test_a_filament_is_followed_by_few_points(device):
+    """Lorenz '63 with a measurement, against 3e5 points; the frame is that of the prior."""
+    found = lorenz("flow", width=None, threshold=None, keep="none", device=device)
+    deviation = np.array([6.0198, 0.9917, 0.9331])
+    away = (found["mean"].values[-1] - [-1.9658, -0.3281, 1.8362]) / deviation
+    assert np.abs(away).max() < 0.01
+    assert np.allclose(np.sqrt(np.diag(found["covariance"][-1])), deviation, rtol=0.01)
+    assert float(found["log_evidence"][0]) == pytest.approx(-4.2943, abs=0.01)
+    assert found.attrs["points"] < 60_000
 
 
 @DEVICES

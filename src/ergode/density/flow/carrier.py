@@ -58,7 +58,7 @@ class Carrier:
         device: Device,
         precision: Precision,
         when: Compile,
-        fine: float = 1e-5,  # error of a step, in deviations of the prior
+        fine: float = 3e-5,  # error of a step, in deviations of the prior
     ) -> None:
         self.device, self.precision, self._when = device, precision, when
         self.count, self.size = len(starts), len(field.variables)

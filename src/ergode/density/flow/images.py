@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start
+from ergode.density.flow.points import Start, beside
 from ergode.density.grid.lattice import Lattice
 
 _PARTS_MOST = 1 << 22  # of all cells together
@@ -48,25 +48,12 @@ def _edges(
     z: np.ndarray, log_weights: np.ndarray, index: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Edges of cells [cell, edge, axis], and changes of the log-weight along them [cell, edge]."""
-    low = index.min(axis=0)
-    span = index.max(axis=0) - low + 3
-    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
-    code = (index - low + 1) @ strides
-    order = np.argsort(code)
-    ordered = code[order]
     finite = np.isfinite(log_weights)
     size = z.shape[1]
     edges = np.zeros((len(chosen), size, size))
     slopes = np.zeros((len(chosen), size))
-    for d in range(size):
-        beside = []
-        for step in (strides[d + 1], -strides[d + 1]):
-            wanted = code[chosen] + step
-            place = np.minimum(np.searchsorted(ordered, wanted), len(code) - 1)
-            there = order[place]
-            there = np.where((ordered[place] == wanted) & finite[there], there, chosen)
-            beside.append(there)
-        up, down = beside
+    for d, there in enumerate(beside(index, chosen)):
+        up, down = np.where((there >= 0) & finite[there], there, chosen)
         apart = np.maximum((up != chosen).astype(float) + (down != chosen), 1.0)
         edges[:, d] = (z[up] - z[down]) / apart[:, None]
         slopes[:, d] = (log_weights[up] - log_weights[down]) / apart

@@ -181,3 +181,23 @@ def in_frame(
 def _effective(log: np.ndarray) -> float:
     weight = np.exp(log - log.max())
     return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Places of the points beside those `chosen` [axis, 2, chosen], up and down; -1 if none.
+
+    `index` [point, 1 + dimension] are those of all points.
+    """
+    low = index.min(axis=0)
+    span = index.max(axis=0) - low + 3
+    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
+    code = (index - low + 1) @ strides
+    order = np.argsort(code)
+    ordered = code[order]
+    found = np.empty((len(strides) - 1, 2, len(chosen)), np.int64)
+    for d, stride in enumerate(strides[1:]):
+        for side, step in enumerate((stride, -stride)):
+            wanted = code[chosen] + step
+            place = np.minimum(np.searchsorted(ordered, wanted), len(code) - 1)
+            found[d, side] = np.where(ordered[place] == wanted, order[place], -1)
+    return found

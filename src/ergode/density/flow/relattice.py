@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, in_frame
+from ergode.density.flow.points import Start, beside, in_frame
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -32,11 +32,13 @@ _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is bette
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
 
 
-def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool) -> Start:
+def next_start(
+    start: Start, log_weights: np.ndarray, cut: float, at_edge: bool, is_resolved: bool
+) -> Start:
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
     `log_weights` [point] are those after all measurements so far. If the posterior is not `at_edge`
-    of the lattice, and fills its frame, cells are divided.
+    of the lattice, and fills its frame, cells are divided, or get neighbours if it `is_resolved`.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -59,36 +61,41 @@ def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool)
     # A filament leaves a lattice in any frame few points.
     if power < 0.5 or is_shrunk or at_edge:
         return in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
-    return finer(start, log_weights)
+    return divided(start, log_weights, 1 if is_resolved else 2)
 
 
-def finer(start: Start, log_weights: np.ndarray) -> Start:
-    """Half the spacing where the posterior is: a lattice of cells with weight and their neighbours.
+def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
+    """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
     For a posterior that is not alike a Gaussian, such as a filament.
     """
     size = start.points.shape[1]
+    known = np.isfinite(log_weights)
+    base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
+    # A filament that passes between the centres of cells shows in a tempered density.
+    power = _power(base[known], gain[known], FEWEST * start.ideal)
+    log_weights = base + (power * gain if power > 0 else 0.0)
     weight = np.exp(log_weights - log_weights.max())
     order = np.argsort(weight)
-    faint = np.cumsum(weight[order]) < _FAINT * weight.sum()
-    chosen = start.index[order[~faint]]
-    steps = np.zeros((2 * size + 1, size + 1), np.int64)
+    below = np.cumsum(weight[order]) / weight.sum()
+    chosen = start.index[order[below >= _FAINT]]
+    central = start.index[order[below >= _OUTER]]
+    steps = np.zeros((2 * size, size + 1), np.int64)
     for d in range(size):
-        steps[1 + 2 * d, 1 + d], steps[2 + 2 * d, 1 + d] = 1, -1
-    every = np.concatenate([chosen, (chosen[:, None] + steps[1:]).reshape(-1, size + 1)])
-    cells, place = np.unique(every, axis=0, return_index=True)
-    is_edge = place >= len(chosen)
-    corners = np.indices((2,) * size).reshape(size, -1).T
+        steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
+    every = np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)])
+    cells = np.unique(every, axis=0)
+    corners = np.indices((parts,) * size).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()
-    index[:, 1:] = 2 * parents[:, 1:] + np.tile(corners, (len(cells), 1))
-    spacing = 0.5 * start.spacing
+    index[:, 1:] = parts * parents[:, 1:] + np.tile(corners, (len(cells), 1))
+    spacing = start.spacing / parts
     points = np.empty((len(index), size))
     log = np.empty(len(index))
     frames = []
     for component, (origin, edges) in enumerate(start.frames):
-        # The first child of a cell is a quarter of its edges before its centre.
-        first = origin - 0.5 * spacing * edges.sum(axis=1)
+        # The first part of a cell lies before its centre.
+        first = origin - 0.5 * (parts - 1) * spacing * edges.sum(axis=1)
         own = index[:, 0] == component
         points[own] = first + spacing * index[own, 1:] @ edges.T
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
@@ -97,12 +104,13 @@ def finer(start: Start, log_weights: np.ndarray) -> Start:
     signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
     return replace(
         start, points=points, log_weights=log, signs=signs,
-        is_edge=np.repeat(is_edge, len(corners)).astype(np.int8), index=index, spacing=spacing,
-        frames=tuple(frames),
+        is_edge=(beside(index, np.arange(len(index))) < 0).any(axis=(0, 1)).astype(np.int8),
+        index=index, spacing=spacing, frames=tuple(frames),
     )  # fmt: skip
 
 
-_FAINT = 1e-5  # of all weight: cells that hold less together are not divided
+_FAINT = 3e-4  # of all weight: cells that hold less together are dropped
+_OUTER = 3e-3  # of all weight: what cells without neighbours hold together
 
 
 def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:

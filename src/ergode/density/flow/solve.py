@@ -202,7 +202,8 @@ class FlowSolver:
             is_divided = start.spacing < start.first_spacing
             at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
-            following = next_start(start, log, self.cut, at_edge)
+            is_resolved = is_divided and bool(_agree([start], moments)[0])
+            following = next_start(start, log, self.cut, at_edge, is_resolved)
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
@@ -313,12 +314,17 @@ POINTS_OF_REFINED = 300_000
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     """Which densities need a new lattice."""
-    ideal = np.array([one.ideal for one in starts])
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
-    error = np.maximum(moments.mean_error, moments.deviation_error)
-    enough = (moments.effective >= FEWEST * ideal) & (error < AGREED)
     divided = np.array([one.spacing < one.first_spacing for one in starts])
-    return ~fixed & ~(enough & (moments.edge < np.where(divided, CUT_MOST, EDGE)))
+    inside = moments.edge < np.where(divided, CUT_MOST, EDGE)
+    return ~fixed & ~(_agree(starts, moments) & inside)
+
+
+def _agree(starts: list[Start], moments: Moments) -> np.ndarray:
+    """Whether enough points have weight, and both halves of them have the same moments."""
+    ideal = np.array([one.ideal for one in starts])
+    error = np.maximum(moments.mean_error, moments.deviation_error)
+    return (moments.effective >= FEWEST * ideal) & (error < AGREED)
 
 
 class Row(NamedTuple):
