@@ -15,6 +15,7 @@ from typing import Any
 
 import ergode
 from ergode.core.formulation import Compile
+from ergode.density.methods import SchemeName
 from ergode.epidemics import methods as epidemic_methods
 from ergode.epidemics.scenario import Scenario
 from ergode.kinetics import methods as kinetic_methods
@@ -230,9 +231,10 @@ def _run_density(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
     prior = ergode.Gaussian(_state(field), [1e-4] * len(field.variables))
     ways: tuple[Compile, ...] = ("now", "never")
-    for when in ways:
+    schemes: tuple[SchemeName, ...] = ("split", "flow")
+    for when, scheme in product(ways, schemes):
         ergode.density.propagate(
-            field, prior, times=[0, 1e-6], width=0.01, device=device, compile=when,
+            field, prior, times=[0, 1e-6], width=0.01, device=device, compile=when, scheme=scheme,
             parameters=dict.fromkeys(field.parameters, 0.5),
         )  # fmt: skip
 

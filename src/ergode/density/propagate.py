@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, resident, results
-from ergode.core.arguments import check_range, check_switch, choice, count_of, integer, refuse_idle
-from ergode.core.checkpoint import refuse_checkpoints
+from ergode.core import devices, launch, log, results
+from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.divide import Executor, StorePath, divisible
@@ -19,6 +18,7 @@ from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
+from ergode.density.choice import check_flow, choose
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
 from ergode.density.flow.solve import FlowSolver, flow_warning
@@ -59,7 +59,7 @@ def propagate(
     retained: float | None = None,
     scale_threshold: bool = True,
     lower_threshold: bool = False,
-    scheme: SchemeName = "split",
+    scheme: SchemeName = "auto",
     device: str | devices.Device = "auto",
     keep_on_device: bool = False,
     precision: Precision = "float64",
@@ -143,10 +143,14 @@ def propagate(
         tail that the threshold cut off. The run is repeated at most four times. It is of no use for
         a prior of `Samples`, which has no further tail.
     scheme : str
-        How mass moves. ``"flow"`` has no numerical diffusion. `width`, relative to the prior's
-        deviations, is the distance between its points (default 0.5, and more in more than four
-        dimensions). Where measurements leave few of them, new points are laid in the posterior at
-        the first time. Cells of the result are images of the points' cells. The schemes:
+        How mass moves. ``"auto"`` is ``"flow"`` for priors that are Gaussians or mixtures, and
+        otherwise ``"split"``. It is ``"split"`` as well with noise, a region, a conserved quantity,
+        an option of the grid such as `width` or `threshold`, or more than 100 measured values of
+        all densities. ``attrs["method_reason"]`` says why. ``"flow"`` has no numerical diffusion.
+        `width`, relative to the prior's deviations, is then the distance between its points
+        (default 0.5, and more in more than four dimensions). Where measurements leave few of them,
+        new points are laid in the posterior at the first time. Cells of the result are images of
+        the points' cells. The schemes:
 
         - ``"split"``: third-order sweeps, one dimension after the other; for every density
         - ``"corner-transport"``: the scheme of the published runs, with their box of three standard
@@ -253,7 +257,7 @@ def propagate(
     2.43
     """
     stopwatch = Stopwatch()
-    choice("scheme", scheme, METHODS)
+    choice("scheme", scheme, ("auto", *METHODS))
     choice("precision", precision, PRECISIONS)
     choice("compile", compile, COMPILE)
     check_switch("propagate", "scale_threshold", scale_threshold)
@@ -280,6 +284,14 @@ def propagate(
         )
     noise = noise_of(process_noise, field)
     turned = None if noise is None else noise.matrix
+    given = {
+        "width": width is not None, "threshold": threshold is not None,
+        "lower_threshold": lower_threshold, "scale_threshold": not scale_threshold,
+        "max_cells": max_cells is not None,
+    }  # fmt: skip
+    reason = "asked for"
+    if scheme == "auto":
+        scheme, reason = decided("scheme", choose(asked, noise, limits, **given))
     on_grid = GRIDS.get(scheme)
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
@@ -288,12 +300,12 @@ def propagate(
     check_lattices(_moved(each, asked), precision)
     check_noise(noise, each, asked.priors, grid, values)
     device = devices.resolve(device)
-    log.tell_choice(scheme, METHODS[scheme].reason, device.name, device.model)
+    log.tell_choice(scheme, reason, device.name, device.model)
     thresholds = _thresholds(asked, each, threshold, retained, scale_threshold)
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
-        _check_flow(asked, noise, limits, threshold, lower_threshold, max_cells)
+        check_flow(asked, noise, limits, **given)
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
@@ -318,7 +330,7 @@ def propagate(
         if lower_threshold:
             solver.solve_cut_ones_again()
         if noise is None and limits is None:
-            check(asked, solver.records, compile, solver.work["steps"] / on_grid.steps_to_smear)
+            check(asked, solver.records, compile, on_grid.steps_to_smear)
         found = together(solver.records)
         smaller = resolving_width(found, each, scheme)
         _warn(found, field.variables, each, smaller)
@@ -332,7 +344,7 @@ def propagate(
         stopwatch,
         engine="density",
         method=scheme,
-        method_reason=METHODS[scheme].reason,
+        method_reason=reason,
         device=device.name,
         device_model=device.model,
         device_reason=device.reason,
@@ -369,29 +381,6 @@ def _lattices(
             made[id(prior), scale] = lattice
         found.append(made[id(prior), scale])
     return found
-
-
-def _check_flow(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, threshold: float | None,
-    lower_threshold: bool, max_cells: int | None,
-) -> None:  # fmt: skip
-    """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
-    spread = any(one.covariance is not None for one in asked.maneuvers)
-    for is_given, what in (
-        (noise is not None, "process noise"),
-        (limits is not None, "a region or a conserved quantity"),
-        (spread, "maneuvers with a covariance"),
-    ):
-        if is_given:
-            raise PlanError(f"scheme 'flow' is for densities without {what}; use scheme='split'")
-    refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
-    if resident.device() is not None:
-        raise PlanError("scheme 'flow' has no keep_on_device; use scheme='split', or leave it out")
-    why = "scheme is 'flow', which drops no cells; use retained"
-    refuse_idle(
-        threshold=(threshold is not None, why), lower_threshold=(lower_threshold, why),
-        max_cells=(max_cells is not None, "scheme is 'flow', whose points are no more later"),
-    )  # fmt: skip
 
 
 def _spacings(asked: Estimation, width: Any) -> list[float | None]:

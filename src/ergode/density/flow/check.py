@@ -12,6 +12,7 @@ import numpy as np
 
 from ergode.core.devices import resolve
 from ergode.core.formulation import Compile
+from ergode.core.whole import first_row
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
 from ergode.density.record import Record
@@ -33,11 +34,11 @@ _TIMES_MOST = 32
 _WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
-def check(asked: Estimation, records: list[Record], when: Compile, relative_steps: float) -> None:
+def check(asked: Estimation, records: list[Record], when: Compile, steps_to_smear: float) -> None:
     """Record the errors of the first densities, at times before any measurement.
 
-    `relative_steps` are the steps of the run, in units of those that may smear a density one cell
-    wide. Densities that are too wide for them are left out.
+    `steps_to_smear` are those that may smear a density one cell wide. Densities that are too wide
+    for the steps that they took are left out.
     """
     size = len(asked.field.variables)
     if size > DIMENSIONS_OF_LATTICE:
@@ -45,9 +46,10 @@ def check(asked: Estimation, records: list[Record], when: Compile, relative_step
     first = asked.measurements[0].time if asked.measurements else np.inf
     spacing = spacing_of(size, None, _CUT, _POINTS, 0.0)
     some = [
-        which for which, record in enumerate(records[:_DENSITIES_MOST])
+        which for which, record in enumerate(records[: max(_DENSITIES_MOST - first_row(), 0)])
         if not isinstance(asked.priors[which], Samples)
-        and relative_steps > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
+        and record.steps / steps_to_smear
+        > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
     ]  # fmt: skip
     alike: dict[int, list[tuple[int, Start]]] = {}
     for which in some:
