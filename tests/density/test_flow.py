@@ -81,6 +81,21 @@ def test_measurements_of_a_linear_system_are_those_of_kalman(device, precision):
         assert np.isnan(float(found["unreliable_from"]))
 
 
+@pytest.mark.parametrize("value", [-8.0, 9.0])
+def test_a_measurement_far_in_the_tail_is_that_of_kalman(value):
+    """At half a period an oscillator of deviation 0.1 is at -10: up to 190 deviations away."""
+    found = flow(
+        ergode.Gaussian([10.0, 0.0], [0.01, 0.01]), [0.0, 1.0],
+        2 * np.pi * np.array([[0, -1], [1, 0]]), [0.0, 0.0],
+        measurements=[ergode.Measurement(0.5, first, value, 0.01)],
+    )  # fmt: skip
+    assert np.allclose(found["mean"][-1], [(10.0 - value) / 2, 0.0], atol=1e-3)
+    assert np.allclose(found["covariance"][-1], np.diag([0.005, 0.01]), atol=3e-5)
+    exact = -0.5 * (value + 10.0) ** 2 / 0.02 - 0.5 * np.log(2 * np.pi * 0.02)
+    assert float(found["log_evidence"][0]) == pytest.approx(exact, abs=0.005)
+    assert np.isnan(float(found["unreliable_from"]))
+
+
 @DEVICES
 def test_a_filament_is_followed_by_few_points(device):
     """Lorenz '63 with a measurement, against 3e5 points; the frame is that of the prior."""

@@ -27,18 +27,21 @@ EDGE = 1e-3
 ROUNDS = 20
 """Largest number of lattices in a row."""
 
+_BEYOND = 0.2
+"""Fraction of the weight at the edge from which the posterior is beyond the lattice."""
+
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
 
 
 def next_start(
-    start: Start, log_weights: np.ndarray, cut: float, at_edge: bool, is_resolved: bool
+    start: Start, log_weights: np.ndarray, cut: float, edge: float, is_resolved: bool
 ) -> Start:
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
-    `log_weights` [point] are those after all measurements so far. If the posterior is not `at_edge`
-    of the lattice, and fills its frame, cells are divided, or get neighbours if it `is_resolved`.
+    `log_weights` [point] are those after all measurements so far. If no more than EDGE of it is
+    at the `edge` of the lattice, and it fills its frame, cells are divided, or get neighbours if it `is_resolved`.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -53,13 +56,15 @@ def next_start(
     mean = weight @ points
     away = points - mean
     root = root_of((away * weight[:, None]).T @ away)
+    if edge > _BEYOND and len(start.frames) == 1:
+        mean, root = _beyond(start, points, base + gain) or (mean, root)
     volume = float(np.linalg.slogdet(root)[1])
     if not np.isfinite(volume):
         return start
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
     # A filament leaves a lattice in any frame few points.
-    if power < 0.5 or is_shrunk or at_edge:
+    if power < 0.5 or is_shrunk or edge > EDGE:
         return in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
     return divided(start, log_weights, 1 if is_resolved else 2)
 
@@ -108,6 +113,32 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
         index=index, spacing=spacing, frames=tuple(frames),
     )  # fmt: skip
 
+
+def _beyond(
+    start: Start, points: np.ndarray, log_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Mean and root of a posterior beyond a lattice, by a parabola through its logarithm.
+
+    None if the parabola has no maximum. For linear systems it is exact.
+    """
+    centre, edges = start.frames[0]
+    z = np.linalg.solve(edges, (points - centre).T).T
+    size = z.shape[1]
+    rows, columns = np.triu_indices(size)
+    terms = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+    found = np.linalg.lstsq(terms, log_weights, rcond=None)[0]
+    bend = np.zeros((size, size))
+    bend[rows, columns] = -found[1 + size :]
+    bend += bend.T
+    if np.linalg.eigvalsh(bend)[0] <= _FLATTEST:
+        return None
+    step = np.linalg.solve(bend, found[1 : 1 + size])
+    step *= min(1.0, _STEP_MOST / max(float(np.linalg.norm(step)), 1e-300))
+    return centre + edges @ step, edges @ np.linalg.cholesky(np.linalg.inv(bend))
+
+
+_FLATTEST = 0.01  # least curvature of a parabola, in units of the frame
+_STEP_MOST = 1e3  # of a lattice, in units of its frame
 
 _FAINT = 3e-4  # of all weight: cells that hold less together are dropped
 _OUTER = 3e-3  # of all weight: what cells without neighbours hold together

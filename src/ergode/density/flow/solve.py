@@ -203,7 +203,7 @@ class FlowSolver:
             at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
             is_resolved = is_divided and bool(_agree([start], moments)[0])
-            following = next_start(start, log, self.cut, at_edge, is_resolved)
+            following = next_start(start, log, self.cut, edge if at_edge else 0.0, is_resolved)
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
