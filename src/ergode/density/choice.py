@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ergode.core import checkpoint, resident
 from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
+from ergode.density.flow.bend import BEND_MOST, bend_of
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE
 from ergode.density.noise import Noise
 from ergode.density.specialize import Limits
@@ -16,9 +19,13 @@ MEASURED_MOST = 100
 
 
 def choose(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, **given: bool
-) -> tuple[str, str]:
-    """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given."""
+    asked: Estimation, noise: Noise | None, limits: Limits | None, of_carrier: dict[str, Any],
+    **given: bool,
+) -> tuple[str, str]:  # fmt: skip
+    """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
+
+    `of_carrier` are keyword arguments of `Carrier`.
+    """
     wanted = [name for name, is_given in given.items() if is_given]
     why = why_not_flow(asked, noise, limits)
     if why:
@@ -40,16 +47,36 @@ def choose(
             f"a fixed grid: {measured:,} measured values, more than {MEASURED_MOST}, would take "
             "longer with points that follow the flow"
         )
-    return "flow", "no noise and no walls: points that follow the flow have no numerical diffusion"
+    if not is_wide(asked, noise):
+        return "flow", "no noise, no walls: points that follow the flow have no numerical diffusion"
+    bend = bend_of(asked, of_carrier).size
+    told = f"Gaussian cells bend by {bend:.2g} deviations"
+    if bend > BEND_MOST:
+        return "split", f"a fixed grid: {told}, more than {BEND_MOST}"
+    return "flow", f"weak noise: {told}, at most {BEND_MOST}"
+
+
+def is_wide(asked: Estimation, noise: Noise | None) -> bool:
+    """Whether points do not keep their mass, so that cells have to be Gaussians."""
+    return noise is not None or any(one.covariance is not None for one in asked.maneuvers)
 
 
 def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) -> str:
     """What only a fixed grid can do for a density; empty if there is nothing."""
-    spread = any(one.covariance is not None for one in asked.maneuvers)
+    wide = is_wide(asked, noise)
+    dimension = len(asked.field.variables)
     for is_given, what in (
-        (noise is not None, "process noise"),
         (limits is not None, "a region or a conserved quantity"),
-        (spread, "maneuvers with a covariance"),
+        (noise is not None and noise.matrix is None, "process noise given by a function"),
+        (
+            wide and any(one.likelihood is not None for one in asked.measurements),
+            "both noise and a likelihood of its own",
+        ),
+        (
+            wide and not all(isinstance(one, Gaussian | Mixture) for one in asked.priors),
+            "both noise and a prior that is neither a Gaussian nor a mixture",
+        ),
+        (wide and dimension > DIMENSIONS_OF_LATTICE, "noise in more than six dimensions"),
     ):
         if is_given:
             return what

@@ -18,7 +18,8 @@ from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
-from ergode.density.choice import check_flow, choose
+from ergode.density.choice import check_flow, choose, is_wide
+from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
 from ergode.density.flow.solve import FlowSolver, flow_warning
@@ -283,23 +284,27 @@ def propagate(
             "probability outside"
         )
     noise = noise_of(process_noise, field)
+    check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     turned = None if noise is None else noise.matrix
     given = {
         "width": width is not None, "threshold": threshold is not None,
         "lower_threshold": lower_threshold, "scale_threshold": not scale_threshold,
         "max_cells": max_cells is not None,
     }  # fmt: skip
+    device = devices.resolve(device)
+    of_carrier: dict[str, Any] = {"device": device, "precision": precision, "when": compile}
+    if is_wide(asked, noise):
+        of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
     reason = "asked for"
     if scheme == "auto":
-        scheme, reason = decided("scheme", choose(asked, noise, limits, **given))
+        scheme, reason = decided("scheme", choose(asked, noise, limits, of_carrier, **given))
     on_grid = GRIDS.get(scheme)
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
-    check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     check_lattices(each, precision)
     check_lattices(_moved(each, asked), precision)
-    check_noise(noise, each, asked.priors, grid, values)
-    device = devices.resolve(device)
+    if on_grid is not None:
+        check_noise(noise, each, asked.priors, grid, values)
     log.tell_choice(scheme, reason, device.name, device.model)
     thresholds = _thresholds(asked, each, threshold, retained, scale_threshold)
     jumps = decided("maneuvers", noted(asked.maneuvers))
@@ -309,9 +314,11 @@ def propagate(
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options={"device": device, "precision": precision, "when": compile},
+            options=of_carrier, is_wide=is_wide(asked, noise),
         )  # fmt: skip
         door()
+        if solver.is_wide and reason == "asked for":
+            solver.bend_time = bend_of(asked, of_carrier).time
         solver.solve()
         found = together(solver.records)
         warnings = [flow_warning(solver)]

@@ -15,6 +15,7 @@ from ergode.core.formulation import Compile
 from ergode.core.whole import first_row
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
+from ergode.density.flow.solve import scales_of
 from ergode.density.record import Record
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.priors import Samples
@@ -63,13 +64,9 @@ def _check(
     which: list[int], starts: list[Start], asked: Estimation, records: list[Record], first: float,
     when: Compile,
 ) -> None:  # fmt: skip
-    priors = [asked.priors[one] for one in which]
-    scales = (
-        np.stack([np.asarray(one.mean, np.float64) for one in priors]),
-        np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
-    )
     carrier = Carrier(
-        asked.field, starts, asked.values[which], scales, device=resolve("cpu:1"),
+        asked.field, starts, asked.values[which],
+        scales_of([asked.priors[one] for one in which]), device=resolve("cpu:1"),
         precision="float64", when=when, fine=_FINE,
     )  # fmt: skip
     done = asked.times[: max(records[one].done for one in which)]
@@ -84,7 +81,7 @@ def _check(
         last = time
         for maneuver in jumps:
             if maneuver.time == time:
-                carrier.move(maneuver.changes(asked.layout.beside[np.array(which)]))
+                carrier.jump(maneuver, asked.layout.beside[np.array(which)])
         if time not in ends:
             continue
         moments = carrier.moments()

@@ -21,9 +21,14 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import real, unroll
+from ergode.core.compiler.language import option, real, unroll
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS, field_at
 from ergode.models.estimation.likelihood import COMPONENTS, H
+
+WIDE = option(False)
+"""Whether cells are Gaussians; otherwise they are points."""
+STATE = option(1)
+"""Numbers of a cell: DIMENSION, or DIMENSION * (1 + DIMENSION) if it is a Gaussian."""
 
 
 def _dual(s):
@@ -58,7 +63,12 @@ def _dual(s):
 def sizes(y):
     """Deviations of a cell along the variables."""
     return tuple(
-        math.sqrt(sum(y[DIMENSION + k * DIMENSION + d] ** 2 for k in range(DIMENSION)))
+        math.sqrt(
+            sum(
+                y[DIMENSION + k * DIMENSION + d] * y[DIMENSION + k * DIMENSION + d]
+                for k in range(DIMENSION)
+            )
+        )
         for d in range(DIMENSION)
     )
 
@@ -94,7 +104,8 @@ def motion(t, y, frame, noise, manner):
             for d in range(DIMENSION)
         )
     factor = real(manner[1]) / (2.0 * c * c)
-    return tuple(real(centre[d]) + factor * bent[d] for d in range(DIMENSION)) + moved
+    mean = tuple(real(centre[d]) + factor * bent[d] for d in range(DIMENSION))
+    return mean + moved
 
 
 def expected(index, count, t, reach, parameters, points, out):

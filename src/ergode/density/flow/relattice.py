@@ -41,7 +41,8 @@ def next_start(
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
     `log_weights` [point] are those after all measurements so far. If no more than EDGE of it is
-    at the `edge` of the lattice, and it fills its frame, cells are divided, or get neighbours if it `is_resolved`.
+    at the `edge` of the lattice, and it fills its frame, cells are divided. If it `is_resolved`,
+    they get neighbours.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -63,9 +64,11 @@ def next_start(
         return start
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
+    is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
     # A filament leaves a lattice in any frame few points.
-    if power < 0.5 or is_shrunk or edge > EDGE:
-        return in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
+    if is_one and (power < 0.5 or is_shrunk or edge > EDGE):
+        found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
+        return replace(found, roots=start.roots)
     return divided(start, log_weights, 1 if is_resolved else 2)
 
 
