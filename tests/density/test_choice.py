@@ -28,7 +28,7 @@ def seen(time, count=1):
 @pytest.mark.parametrize(
     ("options", "scheme", "why"),
     [
-        ({}, "flow", "no noise and no walls"),
+        ({}, "flow", "no noise, no walls"),
         ({"retained": 0.999, "precision": "float32"}, "flow", "no noise"),
         ({"prior": PAIR}, "flow", "no noise"),
         ({"axes": "principal"}, "flow", "no noise"),

@@ -185,7 +185,8 @@ def test_its_cuda_kernels_compile(precision):
     frame = Frame(
         row, row, np.eye(size, dtype=precision)[None], np.zeros((1, 6), precision), row, row
     )
-    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, frame, points, log, log)
+    still = np.zeros((size, size)), np.zeros(3)
+    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, log, log)
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     add_up = kernels.for_each(sums.add_up)
     whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
@@ -204,8 +205,8 @@ def math_inf(x):
 
 def test_what_only_a_fixed_grid_can_do_is_refused():
     prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
-    with pytest.raises(ergode.PlanError, match="without process noise; use scheme='split'"):
-        flow(prior, [0.0, 1.0], process_noise=[1.0, 1.0])
+    with pytest.raises(ergode.PlanError, match="without process noise given by a function"):
+        flow(prior, [0.0, 1.0], process_noise=lambda t, y, p: (1.0, 1.0))
     with pytest.raises(ergode.PlanError, match="without a region"):
         flow(prior, [0.0, 1.0], region=first_of)
     with pytest.raises(ergode.PlanError, match="threshold has no effect"):

@@ -86,6 +86,6 @@ METHODS: dict[str, Scheme] = GRIDS | {
     "flow": Scheme(
         name="flow",
         summary="cells of the prior keep their mass and move with the field",
-        use="densities without noise or walls, above all those that travel far",
+        use="densities without walls or strong noise, above all those that travel far",
     )
 }

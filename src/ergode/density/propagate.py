@@ -145,9 +145,10 @@ def propagate(
         a prior of `Samples`, which has no further tail.
     scheme : str
         How mass moves. ``"auto"`` is ``"flow"`` for priors that are Gaussians or mixtures, and
-        otherwise ``"split"``. It is ``"split"`` as well with noise, a region, a conserved quantity,
-        an option of the grid such as `width` or `threshold`, or more than 100 measured values of
-        all densities. ``attrs["method_reason"]`` says why. ``"flow"`` has no numerical diffusion.
+        otherwise ``"split"``. It is ``"split"`` as well with strong noise, a region, a conserved
+        quantity, an option of the grid such as `width` or `threshold`, or more than 100 measured
+        values of all densities. ``attrs["method_reason"]`` says why. ``"flow"`` has no numerical
+        diffusion. With noise its cells are Gaussians, computed in float64.
         `width`, relative to the prior's deviations, is then the distance between its points
         (default 0.5, and more in more than four dimensions). Where measurements leave few of them,
         new points are laid in the posterior at the first time. Cells of the result are images of
@@ -157,7 +158,7 @@ def propagate(
         - ``"corner-transport"``: the scheme of the published runs, with their box of three standard
           deviations as the prior; for comparison with those runs
         - ``"flow"``: cells of the prior keep their mass and move with the field; for densities
-          without noise or walls, above all those that travel far
+          without walls or strong noise, above all those that travel far
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
@@ -285,7 +286,6 @@ def propagate(
         )
     noise = noise_of(process_noise, field)
     check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
-    turned = None if noise is None else noise.matrix
     given = {
         "width": width is not None, "threshold": threshold is not None,
         "lower_threshold": lower_threshold, "scale_threshold": not scale_threshold,
@@ -299,6 +299,7 @@ def propagate(
     if scheme == "auto":
         scheme, reason = decided("scheme", choose(asked, noise, limits, of_carrier, **given))
     on_grid = GRIDS.get(scheme)
+    turned = None if noise is None or on_grid is None else noise.matrix
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
     check_lattices(each, precision)

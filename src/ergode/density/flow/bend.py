@@ -19,10 +19,10 @@ from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 
-BEND_MOST = 0.1
+BEND_MOST = 0.05
 """Largest difference of moments of a reliable sum, in deviations."""
 
-_CELLS = 3_000
+_CELLS = 1_500
 _DENSITIES = 4  # of a bank
 _ROWS = 16  # of the times of the results
 

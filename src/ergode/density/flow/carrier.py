@@ -63,7 +63,7 @@ class Carrier:
         when: Compile,
         noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
-        fine: float = 3e-5,  # error of a step, in deviations of the prior
+        fine: float = 1e-5,  # error of a step, in deviations of the prior
     ) -> None:
         self.device, self.precision, self._when = device, precision, when
         self.count, self.size = len(starts), len(field.variables)
@@ -72,6 +72,22 @@ class Carrier:
         self.equations: list[str] = []
         self._parameters = parameters
         self._groups = sums.groups_of(self.point_count)
+        self._is_wide = starts[0].roots is not None
+        self._manner = _MANNERS["linear" if is_linear else "curved"]
+        points = np.stack([_states(one).T for one in starts], axis=1)
+        self.points = device.empty(points.shape, precision)
+        device.copy(np.ascontiguousarray(points, precision), self.points)
+        self.log_weights = device.empty((self.count, self.point_count), np.float64)
+        device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+        self._steps = device.zeros((self.count, self.point_count), np.float64)
+        away, deviation = scales
+        narrow = np.where(away != 0, deviation / np.maximum(np.abs(away), 1e-300), np.inf).min(
+            axis=1
+        )
+        # Far from the origin tolerances stay a fraction of the deviation.
+        least = _RTOL[precision]
+        rtol = np.maximum(1e-5 * fine * np.minimum(narrow, 1.0), least)
+        atol = np.maximum(max(fine, least) * deviation, 1e-300)
         self._is_wide = starts[0].roots is not None
         self._manner = _MANNERS["linear" if is_linear else "curved"]
         points = np.stack([_states(one).T for one in starts], axis=1)

@@ -55,7 +55,7 @@ def _smeared(
     """Parts of Gaussian cells, whose roots have `columns` [cell, column, axis]."""
     size = z.shape[1]
     widest = float(np.sqrt(np.square(columns).sum(axis=1)).max())
-    spacing = spacing_of(size, None, _CUT, _PARTS_MOST // len(z), min(0.7, 1.0 / widest))
+    spacing = spacing_of(size, None, _CUT, _PARTS_MOST // len(z), min(0.35, 0.5 / widest))
     shape = pattern(size, spacing, _CUT)
     share = np.exp(shape.log_normal)
     parts = z[:, None] + np.einsum("pk,cka->cpa", shape.z, columns)

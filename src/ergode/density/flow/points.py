@@ -26,7 +26,8 @@ _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
 POINTS_MOST = 1 << 24
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
-_WIDE_BY_DEFAULT = 40_000  # a default spacing is enlarged to have no more Gaussian cells
+_WIDE_SPACING = 0.25  # standard deviations
+_WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def wide_start_of(
     """
     parts = prior.components if isinstance(prior, Mixture) else [prior]
     size = prior.mean.size
-    spacing = spacing_of(size, spacing, cut, count // len(parts))
+    spacing = spacing_of(size, spacing, cut, count // len(parts), _WIDE_SPACING)
     share = (_OVERLAP * spacing) ** 2 / (1.0 + (_OVERLAP * spacing) ** 2)
     centres = [Gaussian(one.mean, (1.0 - share) * one.covariance) for one in parts]
     start = start_of(
