@@ -7,7 +7,7 @@ from scipy.linalg import expm
 
 import ergode
 from ergode.core import kernels
-from ergode.density import views
+from ergode.density import choice, views
 from ergode.density.flow import carrier, gaussians, sums
 from ergode.density.grid.lattice import DIMENSION, Frame
 
@@ -83,6 +83,18 @@ def test_a_mixture_and_a_bank():
         assert np.allclose(both["covariance"][which, -1], exact, atol=2e-3 * exact.max())
     one = propagate(heaps[1:], [0.0, 1.0], shift=still)
     assert np.array_equal(one["mean"].values[0], both["mean"].values[1])
+
+
+def test_parts_have_the_choice_of_the_whole(monkeypatch):
+    """It is made once."""
+    made = []
+    bend_of = choice.bend_of
+    monkeypatch.setattr(choice, "bend_of", lambda *given: made.append(1) or bend_of(*given))
+    priors = [ergode.Gaussian([k, 0.5], [1.0, 0.5]) for k in range(5)]
+    whole = propagate(priors, [0.0, 1.0])
+    parts = propagate(priors, [0.0, 1.0], chunk=2)
+    assert np.array_equal(whole["covariance"].values, parts["covariance"].values)
+    assert parts.attrs["method"] == "flow" and len(made) == 2
 
 
 def test_cells_are_drawn_as_gaussians():

@@ -9,6 +9,7 @@ from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
 from ergode.density.flow.bend import BEND_MOST, bend_of
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE
+from ergode.density.methods import SchemeName
 from ergode.density.noise import Noise
 from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation
@@ -21,7 +22,7 @@ MEASURED_MOST = 100
 def choose(
     asked: Estimation, noise: Noise | None, limits: Limits | None, of_carrier: dict[str, Any],
     **given: bool,
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[SchemeName, str]:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
     `of_carrier` are keyword arguments of `Carrier`.

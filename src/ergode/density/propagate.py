@@ -16,7 +16,7 @@ from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import decided, door
+from ergode.core.whole import decided, decided_once, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
 from ergode.density.choice import check_flow, choose, is_wide
 from ergode.density.flow.bend import bend_of
@@ -297,7 +297,9 @@ def propagate(
         of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
     reason = "asked for"
     if scheme == "auto":
-        scheme, reason = decided("scheme", choose(asked, noise, limits, of_carrier, **given))
+        scheme, reason = decided_once(
+            "scheme", lambda: choose(asked, noise, limits, of_carrier, **given)
+        )
     on_grid = GRIDS.get(scheme)
     turned = None if noise is None or on_grid is None else noise.matrix
     boxed = on_grid is not None and on_grid.boxed

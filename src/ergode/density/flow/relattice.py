@@ -109,10 +109,11 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
         log[own] = start.log_density(component, points[own]) + volume
         frames.append((first, edges))
+    lacks = np.any(beside(index, np.arange(len(index))) < 0, axis=(0, 1))
     signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
     return replace(
         start, points=points, log_weights=log, signs=signs,
-        is_edge=(beside(index, np.arange(len(index))) < 0).any(axis=(0, 1)).astype(np.int8),
+        is_edge=np.asarray(lacks, np.int8),
         index=index, spacing=spacing, frames=tuple(frames),
     )  # fmt: skip
 
