@@ -13,7 +13,9 @@ POLE = ergode.VectorField(lambda t, y, p: (1.0 / (y[0] - p[0]) ** 2,), ["x"], ["
 
 
 def run(field, prior, times, **options):
-    return ergode.density.propagate(field, prior, times=times, device="cpu:1", **options)
+    return ergode.density.propagate(
+        field, prior, times=times, device="cpu:1", scheme="split", **options
+    )
 
 
 @pytest.mark.slow

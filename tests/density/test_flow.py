@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from density_cases import LINEAR, ROTATION, first
+from density_cases import LINEAR, ROTATION, first, lorenz
 from scipy.linalg import expm
 
 import ergode
@@ -79,6 +79,33 @@ def test_measurements_of_a_linear_system_are_those_of_kalman(device, precision):
             wide = np.sqrt(np.diag(found["covariance"].values[row])) / deviation
             assert np.allclose(wide, 1.0, atol=3 * rtol)
         assert np.isnan(float(found["unreliable_from"]))
+
+
+@pytest.mark.parametrize("value", [-8.0, 9.0])
+def test_a_measurement_far_in_the_tail_is_that_of_kalman(value):
+    """At half a period an oscillator of deviation 0.1 is at -10: up to 190 deviations away."""
+    found = flow(
+        ergode.Gaussian([10.0, 0.0], [0.01, 0.01]), [0.0, 1.0],
+        2 * np.pi * np.array([[0, -1], [1, 0]]), [0.0, 0.0],
+        measurements=[ergode.Measurement(0.5, first, value, 0.01)],
+    )  # fmt: skip
+    assert np.allclose(found["mean"][-1], [(10.0 - value) / 2, 0.0], atol=1e-3)
+    assert np.allclose(found["covariance"][-1], np.diag([0.005, 0.01]), atol=3e-5)
+    exact = -0.5 * (value + 10.0) ** 2 / 0.02 - 0.5 * np.log(2 * np.pi * 0.02)
+    assert float(found["log_evidence"][0]) == pytest.approx(exact, abs=0.005)
+    assert np.isnan(float(found["unreliable_from"]))
+
+
+@DEVICES
+def test_a_filament_is_followed_by_few_points(device):
+    """Lorenz '63 with a measurement, against 3e5 points; the frame is that of the prior."""
+    found = lorenz("flow", width=None, threshold=None, keep="none", device=device)
+    deviation = np.array([6.0198, 0.9917, 0.9331])
+    away = (found["mean"].values[-1] - [-1.9658, -0.3281, 1.8362]) / deviation
+    assert np.abs(away).max() < 0.01
+    assert np.allclose(np.sqrt(np.diag(found["covariance"][-1])), deviation, rtol=0.01)
+    assert float(found["log_evidence"][0]) == pytest.approx(-4.2943, abs=0.01)
+    assert found.attrs["points"] < 60_000
 
 
 @DEVICES
@@ -158,7 +185,8 @@ def test_its_cuda_kernels_compile(precision):
     frame = Frame(
         row, row, np.eye(size, dtype=precision)[None], np.zeros((1, 6), precision), row, row
     )
-    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, frame, points, log, log)
+    still = np.zeros((size, size)), np.zeros(3)
+    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, log, log)
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     add_up = kernels.for_each(sums.add_up)
     whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
@@ -177,8 +205,8 @@ def math_inf(x):
 
 def test_what_only_a_fixed_grid_can_do_is_refused():
     prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
-    with pytest.raises(ergode.PlanError, match="without process noise; use scheme='split'"):
-        flow(prior, [0.0, 1.0], process_noise=[1.0, 1.0])
+    with pytest.raises(ergode.PlanError, match="without process noise given by a function"):
+        flow(prior, [0.0, 1.0], process_noise=lambda t, y, p: (1.0, 1.0))
     with pytest.raises(ergode.PlanError, match="without a region"):
         flow(prior, [0.0, 1.0], region=first_of)
     with pytest.raises(ergode.PlanError, match="threshold has no effect"):

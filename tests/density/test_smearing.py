@@ -14,7 +14,7 @@ FAR = ergode.Gaussian([10.0, 0.0], [0.01, 0.01])
 
 def turned(times, prior=FAR, **options):
     """An oscillator of period one."""
-    settings = {"device": "cpu:1", "keep": "none"} | options
+    settings = {"device": "cpu:1", "keep": "none", "scheme": "split"} | options
     return ergode.density.propagate(LINEAR, prior, times=times, parameters=ROTATION, **settings)
 
 

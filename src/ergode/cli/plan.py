@@ -74,8 +74,7 @@ def place_of(name: str) -> Device | str:
 
 def _core_seconds(asked: RunFile) -> tuple[float, bool]:
     """Time of the run on a core of this machine, from a sample [s]; whether a member failed."""
-    options = {"compile": "now"} if asked.engine == "trajectories" else {}
-    here, size = asked.on("cpu:1", **options), 1
+    here, size = asked.on("cpu:1"), 1
     while True:
         with sample.first(size) as taken:
             found = here.execute(progress=False)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import ergode
+from ergode.density.methods import SchemeName
 from ergode.epidemics import methods as epidemic_methods
 from ergode.epidemics.scenario import Scenario
 from ergode.kinetics import methods as kinetic_methods
@@ -225,10 +226,12 @@ def _density() -> Iterator[Case]:
 def _run_density(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
     prior = ergode.Gaussian(_state(field), [1e-4] * len(field.variables))
-    ergode.density.propagate(
-        field, prior, times=[0, 1e-6], width=0.01, device=device,
-        parameters=dict.fromkeys(field.parameters, 0.5),
-    )  # fmt: skip
+    schemes: tuple[SchemeName, ...] = ("split", "flow")
+    for scheme in schemes:
+        ergode.density.propagate(
+            field, prior, times=[0, 1e-6], width=0.01, device=device, scheme=scheme,
+            parameters=dict.fromkeys(field.parameters, 0.5),
+        )  # fmt: skip
 
 
 def _state(field: ergode.VectorField) -> list[float]:

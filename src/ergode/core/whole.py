@@ -8,7 +8,7 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -86,6 +86,15 @@ def decided(name: str, value: T) -> T:
         return value
     found: T = call.decisions.setdefault(name, value)
     return found
+
+
+def decided_once(name: str, make: Callable[[], T]) -> T:
+    """The same for a value that takes time to compute: a part does not compute it again."""
+    call = _call.get()
+    if call is not None and name in call.decisions:
+        known: T = call.decisions[name]
+        return known
+    return decided(name, make())
 
 
 def first_row() -> int:

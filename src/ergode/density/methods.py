@@ -13,14 +13,11 @@ from ergode.density import tail
 from ergode.density.grid import cells
 from ergode.density.transport import advance, corner, fluxes, split
 
-SchemeName = Literal["split", "corner-transport", "flow"]
+SchemeName = Literal["auto", "split", "corner-transport", "flow"]
 
 
-@dataclass(frozen=True)
-class Scheme(methods.Method):
-    """A way to move probability."""
-
-    reason: str  # why a run uses this scheme, for the attributes of the result
+Scheme = methods.Method
+"""A way to move probability."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,6 @@ GRIDS = {
             name="split",
             summary="third-order sweeps, one dimension after the other",
             use="every density",
-            reason="the default; without noise and walls 'flow' is more accurate",
             transport=split,
             unsplit=False,
             boxed=False,
@@ -75,7 +71,6 @@ GRIDS = {
             summary="the scheme of the published runs, with their box of three standard deviations "
             "as the prior",
             use="comparison with those runs",
-            reason="asked for",
             transport=corner,
             unsplit=True,
             boxed=True,
@@ -91,7 +86,6 @@ METHODS: dict[str, Scheme] = GRIDS | {
     "flow": Scheme(
         name="flow",
         summary="cells of the prior keep their mass and move with the field",
-        use="densities without noise or walls, above all those that travel far",
-        reason="asked for",
+        use="densities without walls or strong noise, above all those that travel far",
     )
 }

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, resident, results
-from ergode.core.arguments import check_range, check_switch, choice, count_of, integer, refuse_idle
-from ergode.core.checkpoint import refuse_checkpoints
+from ergode.core import devices, launch, log, results
+from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import decided, door
+from ergode.core.whole import decided, decided_once, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
+from ergode.density.choice import check_flow, choose, is_wide
+from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
 from ergode.density.flow.solve import FlowSolver, flow_warning
@@ -58,7 +59,7 @@ def propagate(
     retained: float | None = None,
     scale_threshold: bool = True,
     lower_threshold: bool = False,
-    scheme: SchemeName = "split",
+    scheme: SchemeName = "auto",
     device: str | devices.Device = "auto",
     keep_on_device: bool = False,
     precision: Precision = "float64",
@@ -141,16 +142,21 @@ def propagate(
         tail that the threshold cut off. The run is repeated at most four times. It is of no use for
         a prior of `Samples`, which has no further tail.
     scheme : str
-        How mass moves. ``"flow"`` has no numerical diffusion. `width`, relative to the prior's
-        deviations, is the distance between its points (default 0.5, and more in more than four
-        dimensions). Where measurements leave few of them, new points are laid in the posterior at
-        the first time. Cells of the result are images of the points' cells. The schemes:
+        How mass moves. ``"auto"`` is ``"flow"`` for priors that are Gaussians or mixtures, and
+        otherwise ``"split"``. It is ``"split"`` as well with strong noise, a region, a conserved
+        quantity, an option of the grid such as `width` or `threshold`, or more than 100 measured
+        values of all densities. ``attrs["method_reason"]`` says why. ``"flow"`` has no numerical
+        diffusion. With noise its cells are Gaussians, computed in float64.
+        `width`, relative to the prior's deviations, is then the distance between its points
+        (default 0.5, and more in more than four dimensions). Where measurements leave few of them,
+        new points are laid in the posterior at the first time. Cells of the result are images of
+        the points' cells. The schemes:
 
         - ``"split"``: third-order sweeps, one dimension after the other; for every density
         - ``"corner-transport"``: the scheme of the published runs, with their box of three standard
           deviations as the prior; for comparison with those runs
         - ``"flow"``: cells of the prior keep their mass and move with the field; for densities
-          without noise or walls, above all those that travel far
+          without walls or strong noise, above all those that travel far
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
@@ -246,7 +252,7 @@ def propagate(
     2.43
     """
     stopwatch = Stopwatch()
-    choice("scheme", scheme, METHODS)
+    choice("scheme", scheme, ("auto", *METHODS))
     choice("precision", precision, PRECISIONS)
     check_switch("propagate", "scale_threshold", scale_threshold)
     check_switch("propagate", "lower_threshold", lower_threshold)
@@ -271,27 +277,43 @@ def propagate(
             "probability outside"
         )
     noise = noise_of(process_noise, field)
-    turned = None if noise is None else noise.matrix
+    check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
+    given = {
+        "width": width is not None, "threshold": threshold is not None,
+        "lower_threshold": lower_threshold, "scale_threshold": not scale_threshold,
+        "max_cells": max_cells is not None,
+    }  # fmt: skip
+    device = devices.resolve(device)
+    of_carrier: dict[str, Any] = {"device": device, "precision": precision}
+    if is_wide(asked, noise):
+        of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
+    reason = "asked for"
+    if scheme == "auto":
+        scheme, reason = decided_once(
+            "scheme", lambda: choose(asked, noise, limits, of_carrier, **given)
+        )
     on_grid = GRIDS.get(scheme)
+    turned = None if noise is None or on_grid is None else noise.matrix
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
-    check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     check_lattices(each, precision)
     check_lattices(_moved(each, asked), precision)
-    check_noise(noise, each, asked.priors, grid, values)
-    device = devices.resolve(device)
-    log.tell_choice(scheme, METHODS[scheme].reason, device.name, device.model)
+    if on_grid is not None:
+        check_noise(noise, each, asked.priors, grid, values)
+    log.tell_choice(scheme, reason, device.name, device.model)
     thresholds = _thresholds(asked, each, threshold, retained, scale_threshold)
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
-        _check_flow(asked, noise, limits, threshold, lower_threshold, max_cells)
+        check_flow(asked, noise, limits, **given)
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options={"device": device, "precision": precision},
+            options=of_carrier, is_wide=is_wide(asked, noise),
         )  # fmt: skip
         door()
+        if solver.is_wide and reason == "asked for":
+            solver.bend_time = bend_of(asked, of_carrier).time
         solver.solve()
         found = together(solver.records)
         warnings = [flow_warning(solver)]
@@ -310,7 +332,7 @@ def propagate(
         if lower_threshold:
             solver.solve_cut_ones_again()
         if noise is None and limits is None:
-            check(asked, solver.records, solver.work["steps"] / on_grid.steps_to_smear)
+            check(asked, solver.records, on_grid.steps_to_smear)
         found = together(solver.records)
         smaller = resolving_width(found, each, scheme)
         _warn(found, field.variables, each, smaller)
@@ -324,7 +346,7 @@ def propagate(
         stopwatch,
         engine="density",
         method=scheme,
-        method_reason=METHODS[scheme].reason,
+        method_reason=reason,
         device=device.name,
         device_model=device.model,
         device_reason=device.reason,
@@ -360,29 +382,6 @@ def _lattices(
             made[id(prior), scale] = lattice
         found.append(made[id(prior), scale])
     return found
-
-
-def _check_flow(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, threshold: float | None,
-    lower_threshold: bool, max_cells: int | None,
-) -> None:  # fmt: skip
-    """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
-    spread = any(one.covariance is not None for one in asked.maneuvers)
-    for is_given, what in (
-        (noise is not None, "process noise"),
-        (limits is not None, "a region or a conserved quantity"),
-        (spread, "maneuvers with a covariance"),
-    ):
-        if is_given:
-            raise PlanError(f"scheme 'flow' is for densities without {what}; use scheme='split'")
-    refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
-    if resident.device() is not None:
-        raise PlanError("scheme 'flow' has no keep_on_device; use scheme='split', or leave it out")
-    why = "scheme is 'flow', which drops no cells; use retained"
-    refuse_idle(
-        threshold=(threshold is not None, why), lower_threshold=(lower_threshold, why),
-        max_cells=(max_cells is not None, "scheme is 'flow', whose points are no more later"),
-    )  # fmt: skip
 
 
 def _spacings(asked: Estimation, width: Any) -> list[float | None]:

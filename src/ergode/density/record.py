@@ -32,6 +32,7 @@ class Record:
     values: dict[str, np.ndarray] = field(default_factory=dict)
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
+    steps: int = 0  # of the transport
     is_complete: bool = False  # no later times will be recorded
     # Times at which transport had smeared the density, with the errors of mean and deviation.
     smeared: list[tuple[float, float, float]] = field(default_factory=list)

@@ -85,8 +85,11 @@ class Run:
         if not self.ended_early and self.evolution.has_ended.any():
             self._tell(self.evolution.why_ended)
         self._note_status()
-        for record, time in zip(self.records, self.evolution.times.tolist(), strict=True):
+        for record, time, steps in zip(
+            self.records, self.evolution.times.tolist(), self.evolution.steps.tolist(), strict=True
+        ):
             record.values["time_reached"] = np.array(time)
+            record.steps = steps
 
     def _begin(
         self,

@@ -200,7 +200,7 @@ def compare(
     attrs = results.provenance(
         stopwatch, engine="particles", device=place.name, device_model=place.model,
         model_digest=field.digest,
-        particles=given["count"], seed=given["seed"], cell_steps=on_grid.attrs["cell_steps"],
+        particles=given["count"], seed=given["seed"], cell_steps=on_grid.attrs.get("cell_steps", 0),
         scheme=on_grid.attrs["method"], width=on_grid["width"].values,
         threshold=float(on_grid["threshold"]), **noted(jumps),
     )  # fmt: skip

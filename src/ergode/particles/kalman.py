@@ -20,6 +20,7 @@ from ergode.density.noise import Noise, noise_of
 from ergode.models.estimation.covariances import are_definite
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.likelihood import COMPONENTS, H
+from ergode.models.estimation.linear_update import short_way, updated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
@@ -238,14 +239,14 @@ class Bank:
             )  # fmt: skip
         expected = device.get(out).reshape(-1, count, components)
         angles = list(measurement.angles)
-        expected[..., angles] = expected[:, :1, angles] + _short_way(
+        expected[..., angles] = expected[:, :1, angles] + short_way(
             expected[..., angles] - expected[:, :1, angles]
         )
         value, noise = measurement.value, measurement.covariance
         centre, slopes, curved = self.transform.linearised(expected)
         noise = curved + (noise[self.places] if noise.ndim == 3 else noise)
         away = (value[self.places] if value.ndim == 2 else value) - centre
-        away[:, angles] = _short_way(away[:, angles])
+        away[:, angles] = short_way(away[:, angles])
         good = np.isfinite(points).all((1, 2)) & np.isfinite(noise).all((1, 2))
         good[good] = are_definite(noise[good])
         self.status[~good] = Status.NOT_FINITE
@@ -259,7 +260,7 @@ class Bank:
         self.mean[~good], self.covariance[~good] = np.nan, np.nan
         if good.any():
             root = np.linalg.cholesky(self.covariance[good])
-            *evidence, shift, left = _bayes(slopes[good], noise[good], away[good])
+            *evidence, shift, left = updated(slopes[good], noise[good], away[good])
             found["normalised_innovation_squared"][good], found["log_evidence"][good] = evidence
             self.mean[good] += np.einsum("kij,kj->ki", root, shift)
             after = root @ left
@@ -279,35 +280,3 @@ class Bank:
             for name, one in row.items():
                 found[name][:, at] = one
         return found
-
-
-def _bayes(
-    slopes: np.ndarray, noise: np.ndarray, away: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The update of u, standard normal, by measurements ``away = slopes^T u + noise``.
-
-    `slopes` are [filter, variable, component]. Returns the squares of the normalised innovations,
-    the log evidences, the means of u and roots of its covariances. Singular values s of whitened
-    slopes leave the variances 1 / (1 + s^2). No large variance is subtracted from another, so that
-    a prior may be wider than the noise by any factor.
-    """
-    white = np.linalg.cholesky(noise)
-    turn, sizes, along = np.linalg.svd(np.linalg.solve(white, np.swapaxes(slopes, 1, 2)))
-    seen = np.linalg.solve(white @ turn, away[..., None])[..., 0]
-    count, size, both = away.shape[1], slopes.shape[1], sizes.shape[1]
-    gains = np.zeros((len(away), max(count, size)))
-    gains[:, :both] = sizes
-    square = (seen**2 / (1.0 + gains[:, :count] ** 2)).sum(axis=1)
-    diagonal = np.einsum("kaa->ka", white)
-    volume = 2.0 * np.log(diagonal).sum(axis=1) + np.log1p(sizes**2).sum(axis=1)
-    shift = sizes / (1.0 + sizes**2) * seen[:, :both]
-    return (
-        square, -0.5 * (square + volume + count * np.log(2.0 * np.pi)),
-        np.einsum("kij,ki->kj", along[:, :both], shift),
-        np.swapaxes(along, 1, 2) / np.sqrt(1.0 + gains[:, None, :size] ** 2),
-    )  # fmt: skip
-
-
-def _short_way(angle: np.ndarray) -> np.ndarray:
-    """An angle between -pi and pi [rad]."""
-    return angle - 2 * np.pi * np.floor(angle / (2 * np.pi) + 0.5)

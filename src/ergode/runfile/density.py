@@ -62,7 +62,8 @@ class DensityRun:
         return density.propagate(self.field, self.prior, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
-        return counted(dataset.attrs["cell_steps"], "cell-step")
+        name = "cell_steps" if "cell_steps" in dataset.attrs else "points"
+        return counted(dataset.attrs[name], name.rstrip("s").replace("_", "-"))
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
         """The figure of a result: each variable over time."""

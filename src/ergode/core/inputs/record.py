@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 ATTRIBUTE = "inputs"
 WITHOUT_EFFECT = (
-    "executor", "store", "chunk", "checkpoint", "keep_on_device", "device", "progress", "compile",
+    "executor", "store", "chunk", "checkpoint", "keep_on_device", "device", "progress",
 )  # fmt: skip
 """Arguments that do not change a result. They are not recorded."""
 _AT_ONCE = 1 << 16  # bytes of arrays whose digest is not computed beside the call

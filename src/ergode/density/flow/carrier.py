@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,14 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.density.flow import stepper, sums
+from ergode.density.flow import gaussians, stepper, sums
 from ergode.density.flow.points import Start
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.linear_update import short_way, updated
+from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
@@ -52,6 +55,8 @@ class Carrier:
         *,
         device: Device,
         precision: Precision,
+        noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
+        is_linear: bool = False,  # whether such cells feel the slope at their centre alone
         fine: float = 1e-5,  # error of a step, in deviations of the prior
     ) -> None:
         self.device, self.precision = device, precision
@@ -59,7 +64,25 @@ class Carrier:
         self.point_count = len(starts[0].points)
         self._parameters = parameters
         self._groups = sums.groups_of(self.point_count)
-        points = np.stack([one.points.T for one in starts], axis=1)
+        self._is_wide = starts[0].roots is not None
+        self._manner = _MANNERS["linear" if is_linear else "curved"]
+        points = np.stack([_states(one).T for one in starts], axis=1)
+        self.points = device.empty(points.shape, precision)
+        device.copy(np.ascontiguousarray(points, precision), self.points)
+        self.log_weights = device.empty((self.count, self.point_count), np.float64)
+        device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+        self._steps = device.zeros((self.count, self.point_count), np.float64)
+        away, deviation = scales
+        narrow = np.where(away != 0, deviation / np.maximum(np.abs(away), 1e-300), np.inf).min(
+            axis=1
+        )
+        # Far from the origin tolerances stay a fraction of the deviation.
+        least = _RTOL[precision]
+        rtol = np.maximum(1e-5 * fine * np.minimum(narrow, 1.0), least)
+        atol = np.maximum(max(fine, least) * deviation, 1e-300)
+        self._is_wide = starts[0].roots is not None
+        self._manner = _MANNERS["linear" if is_linear else "curved"]
+        points = np.stack([_states(one).T for one in starts], axis=1)
         self.points = device.empty(points.shape, precision)
         device.copy(np.ascontiguousarray(points, precision), self.points)
         self.log_weights = device.empty((self.count, self.point_count), np.float64)
@@ -71,8 +94,11 @@ class Carrier:
         )
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
-        self._rtol, self._atol, self._signs, self._edge = device.put_together(
-            [rtol, atol, starts[0].signs, starts[0].is_edge]
+        q = np.zeros((self.size, self.size)) if noise is None else noise
+        self._rtol, self._atol, self._noise, self._how, self._signs, self._edge = (
+            device.put_together(
+                [rtol, atol, q, np.array([*self._manner, fine]), starts[0].signs, starts[0].is_edge]
+            )
         )
         lattices = [
             Lattice(at, one, np.eye(self.size), False)
@@ -81,7 +107,7 @@ class Carrier:
         rows = frame_rows(lattices, parameters)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
-        self._kernel = kernel_of(field, precision)
+        self._kernel = kernel_of(field, precision, self._is_wide)
         self._shift = away
 
     # ---- operations
@@ -93,11 +119,13 @@ class Carrier:
         with kernels.readable_errors():
             self.device.run(
                 self._kernel, self.count * self.point_count, self.point_count, begin, end,
-                self._rtol, self._atol, self._frame, self.points, self.log_weights, self._steps,
+                self._rtol, self._atol, self._noise, self._how, self._frame, self.points,
+                self.log_weights, self._steps,
             )  # fmt: skip
 
-    def move(self, changes: np.ndarray) -> None:
-        """Add changes [density, variable] to the points of each density."""
+    def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
+        """Move the points, and widen Gaussian cells."""
+        changes = maneuver.changes(places)
         (there,) = self.device.put_together([changes.astype(self.precision)])
         kernel = kernels.for_each(
             stepper.shift, precision=self.precision, bindings={lattice.DIMENSION: self.size}
@@ -105,9 +133,14 @@ class Carrier:
         total = self.count * self.point_count
         self.device.run(kernel, total, self.point_count, there, self.points)
         self._shift = self._shift + changes
+        if maneuver.covariance is not None and self._is_wide:
+            self._widen(maneuver.covariance)
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        if self._is_wide:
+            self._update(measurement, places)
+            return np.zeros(self.count)
         kernel = kernels.for_each(
             sums.weigh,
             bindings=likelihood.bindings_of(measurement)
@@ -155,11 +188,79 @@ class Carrier:
             )  # fmt: skip
 
     def host(self, which: int) -> tuple[np.ndarray, np.ndarray]:
-        """Points [point, variable] and log-weights [point] of a density, on the host."""
+        """States [point, ...] and log-weights [point] of a density, on the host."""
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
     # ---- implementation
+
+    def _widen(self, covariance: np.ndarray) -> None:
+        """Add a covariance [variable, variable] to Gaussian cells."""
+        states = np.array(self.device.get(self.points))
+        n = self.size
+        columns = states[n:].reshape(n, n, self.count, self.point_count)
+        own = np.einsum("kdij,keij->ijde", columns, columns) + covariance
+        scale = np.sqrt(np.diagonal(own, axis1=2, axis2=3))
+        scale = np.where(scale > 0, scale, 1.0)
+        unit = own / (scale[..., :, None] * scale[..., None, :])
+        good = np.isfinite(unit).all(axis=(2, 3))
+        root = np.linalg.cholesky(np.where(good[..., None, None], unit, np.eye(n)))
+        root *= scale[..., :, None]
+        states[n:] = np.moveaxis(root, (3, 2), (0, 1)).reshape(n * n, self.count, self.point_count)
+        self.device.copy(states, self.points)
+        self._steps = self.device.zeros((self.count, self.point_count), np.float64)
+
+    def _update(self, measurement: Measurement, places: np.ndarray) -> None:
+        """Update Gaussian cells, and weigh them by what they expected to be measured."""
+        n, components = self.size, measurement.component_count
+        out = self.device.empty((self.count, self.point_count, 2 * n + 1, components), np.float64)
+        reach, bent = self._manner
+        assert measurement.h is not None  # see `choice`
+        kernel = kernels.for_each(
+            gaussians.expected,
+            bindings={
+                likelihood.H: UserFunction(measurement.h), likelihood.COMPONENTS: components,
+                lattice.DIMENSION: n, lattice.PARAMETERS: self._parameters.shape[1],
+            },
+        )  # fmt: skip
+        with kernels.readable_errors():
+            self.device.run(
+                kernel, self.count * self.point_count * (2 * n + 1), self.point_count,
+                measurement.time, reach, self._exact, self.points, out,
+            )  # fmt: skip
+        expected = np.array(self.device.get(out))
+        angles = list(measurement.angles)
+        expected[..., angles] = expected[..., :1, angles] + short_way(
+            expected[..., angles] - expected[..., :1, angles]
+        )
+        centre, above, below = expected[:, :, 0], expected[:, :, 1::2], expected[:, :, 2::2]
+        slopes = (above - below) / (2.0 * reach)
+        curved = bent * (above + below - 2.0 * centre[:, :, None]) / (2.0 * reach**2)
+        value, noise = measurement.value, measurement.covariance
+        value = (
+            value[places] if value.ndim == 2 else np.broadcast_to(value, (self.count, value.size))
+        )
+        noise = (
+            noise[places] if noise.ndim == 3 else np.broadcast_to(noise, (self.count, *noise.shape))
+        )
+        away = value[:, None] - centre - curved.sum(axis=2)
+        away[..., angles] = short_way(away[..., angles])
+        noise = noise[:, None] + 2.0 * np.einsum("ijka,ijkb->ijab", curved, curved)
+        log = np.array(self.device.get(self.log_weights))
+        states = np.array(self.device.get(self.points))
+        good = np.isfinite(log) & np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
+        good &= np.isfinite(slopes).all(axis=(2, 3))
+        log[~good] = -np.inf
+        _, evidence, shift, left = updated(slopes[good], noise[good], away[good])
+        root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
+        root = root[good]
+        states[:n][:, good] += np.einsum("ikj,ij->ki", root, shift)
+        after = root @ left
+        states[n:][:, good] = np.moveaxis(after, (2, 1), (0, 1)).reshape(n * n, len(after))
+        log[good] += evidence
+        self.device.copy(states, self.points)
+        self.device.copy(log, self.log_weights)
+        self._steps = self.device.zeros((self.count, self.point_count), np.float64)
 
     def _covariance(self, found: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
         n = self.size
@@ -183,7 +284,8 @@ class Carrier:
         """Sums [density, sum] over all points, and with factors `signs` [point]."""
         rows, columns = np.array(wanted, np.int64).T
         out = self.device.empty((self.count, len(wanted), 2, self._groups), np.float64)
-        kernel = kernels.for_each(sums.add_up)
+        wide = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
+        kernel = kernels.for_each(sums.add_up, bindings=wide)
         there = self.device.put_together(
             [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
         )
@@ -195,14 +297,27 @@ class Carrier:
         return found[:, :, 0], found[:, :, 1]
 
 
-def kernel_of(field: VectorField, precision: Precision) -> kernels.Kernel:
+_MANNERS = {"curved": (math.sqrt(3.0), 1.0), "linear": (0.3, 0.0)}
+"""Distance of the points at which a field is taken, and whether means feel curvature."""
+
+
+def _states(start: Start) -> np.ndarray:
+    """Points [point, variable], and after them the columns of the roots of Gaussian cells."""
+    if start.roots is None:
+        return start.points
+    columns = np.swapaxes(start.roots, 1, 2).reshape(len(start.roots), -1)
+    return np.concatenate([start.points, columns[start.index[:, 0]]], axis=1)
+
+
+def kernel_of(field: VectorField, precision: Precision, is_wide: bool = False) -> kernels.Kernel:
     """The kernel that follows a field."""
+    size = len(field.variables)
     parts = _PARTS_OF_VARYING if depends_on_time(field.function) else 1
     return kernels.for_each(
         stepper.follow, precision=precision,
         bindings={
-            lattice.rhs: UserFunction(field.function, (len(field.variables),)),
-            lattice.DIMENSION: len(field.variables),
+            lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
             lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
+            gaussians.STATE: size * (1 + size) if is_wide else size, gaussians.WIDE: is_wide,
         },
     )  # fmt: skip

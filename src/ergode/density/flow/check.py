@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.devices import resolve
+from ergode.core.whole import first_row
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
+from ergode.density.flow.solve import scales_of
 from ergode.density.record import Record
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.priors import Samples
@@ -32,11 +34,11 @@ _TIMES_MOST = 32
 _WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
-def check(asked: Estimation, records: list[Record], relative_steps: float) -> None:
+def check(asked: Estimation, records: list[Record], steps_to_smear: float) -> None:
     """Record the errors of the first densities, at times before any measurement.
 
-    `relative_steps` are the steps of the run, in units of those that may smear a density one cell
-    wide. Densities that are too wide for them are left out.
+    `steps_to_smear` are those that may smear a density one cell wide. Densities that are too wide
+    for the steps that they took are left out.
     """
     size = len(asked.field.variables)
     if size > DIMENSIONS_OF_LATTICE:
@@ -44,9 +46,10 @@ def check(asked: Estimation, records: list[Record], relative_steps: float) -> No
     first = asked.measurements[0].time if asked.measurements else np.inf
     spacing = spacing_of(size, None, _CUT, _POINTS, 0.0)
     some = [
-        which for which, record in enumerate(records[:_DENSITIES_MOST])
+        which for which, record in enumerate(records[: max(_DENSITIES_MOST - first_row(), 0)])
         if not isinstance(asked.priors[which], Samples)
-        and relative_steps > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
+        and record.steps / steps_to_smear
+        > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
     ]  # fmt: skip
     alike: dict[int, list[tuple[int, Start]]] = {}
     for which in some:
@@ -59,13 +62,9 @@ def check(asked: Estimation, records: list[Record], relative_steps: float) -> No
 def _check(
     which: list[int], starts: list[Start], asked: Estimation, records: list[Record], first: float,
 ) -> None:  # fmt: skip
-    priors = [asked.priors[one] for one in which]
-    scales = (
-        np.stack([np.asarray(one.mean, np.float64) for one in priors]),
-        np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
-    )
     carrier = Carrier(
-        asked.field, starts, asked.values[which], scales, device=resolve("cpu:1"),
+        asked.field, starts, asked.values[which],
+        scales_of([asked.priors[one] for one in which]), device=resolve("cpu:1"),
         precision="float64", fine=_FINE,
     )  # fmt: skip
     done = asked.times[: max(records[one].done for one in which)]
@@ -80,7 +79,7 @@ def _check(
         last = time
         for maneuver in jumps:
             if maneuver.time == time:
-                carrier.move(maneuver.changes(asked.layout.beside[np.array(which)]))
+                carrier.jump(maneuver, asked.layout.beside[np.array(which)])
         if time not in ends:
             continue
         moments = carrier.moments()

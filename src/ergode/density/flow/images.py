@@ -3,7 +3,7 @@
 A cell of the lattice in the prior is a parallelepiped after a while: its edges are half the
 differences between the points beside it. It is divided along each edge until its parts are shorter
 than the cells of the grid, and each part falls into one of them. Within a cell the density varies
-as between the points beside it.
+as between the points beside it. A Gaussian cell is drawn as a lattice of its own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start
+from ergode.density.flow.points import Start, beside, pattern, spacing_of
 from ergode.density.grid.lattice import Lattice
 
 _PARTS_MOST = 1 << 22  # of all cells together
 _LEAST = 1e-7  # of all mass: what the faintest points hold together is not drawn
+_CUT = 1e-3  # mass of a Gaussian cell that is not drawn
 _STEEPEST = 4.0  # change of the logarithm of the density across a cell
 
 
@@ -25,7 +26,7 @@ def draw(
 ) -> tuple[Lattice, tuple[np.ndarray, np.ndarray]]:
     """Keys and masses of the cells of a density, and the lattice, which moves with the mean.
 
-    `points` [point, variable] and `log_weights` [point] are those of `start` at a later time.
+    States `points` [point, ...] and `log_weights` [point] are those of `start` at a later time.
     """
     steps = np.rint(((mean - lattice.centre) @ lattice.axes) / lattice.width)
     lattice = replace(lattice, centre=lattice.centre + lattice.axes @ (steps * lattice.width))
@@ -33,8 +34,12 @@ def draw(
     weight /= weight.sum()
     order = np.argsort(weight)
     chosen = np.sort(order[np.searchsorted(np.cumsum(weight[order]), _LEAST) :])
-    z = ((points - lattice.centre) @ lattice.axes) / lattice.width  # in cells
-    if len(start.index):
+    size = len(lattice.width)
+    z = ((points[:, :size] - lattice.centre) @ lattice.axes) / lattice.width  # in cells
+    if start.roots is not None:
+        columns = points[chosen, size:].reshape(len(chosen), size, size)
+        z, weight = _smeared(z[chosen], weight[chosen], (columns @ lattice.axes) / lattice.width)
+    elif len(start.index):
         edges, slopes = _edges(z, log_weights, start.index, chosen)
         z, weight = _parts(z[chosen], weight[chosen], edges, slopes)
     else:
@@ -44,29 +49,29 @@ def draw(
     return lattice, (keys, mass / mass.sum())
 
 
+def _smeared(
+    z: np.ndarray, weight: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Parts of Gaussian cells, whose roots have `columns` [cell, column, axis]."""
+    size = z.shape[1]
+    widest = float(np.sqrt(np.square(columns).sum(axis=1)).max())
+    spacing = spacing_of(size, None, _CUT, _PARTS_MOST // len(z), min(0.35, 0.5 / widest))
+    shape = pattern(size, spacing, _CUT)
+    share = np.exp(shape.log_normal)
+    parts = z[:, None] + np.einsum("pk,cka->cpa", shape.z, columns)
+    return parts.reshape(-1, size), np.outer(weight, share / share.sum()).ravel()
+
+
 def _edges(
     z: np.ndarray, log_weights: np.ndarray, index: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Edges of cells [cell, edge, axis], and changes of the log-weight along them [cell, edge]."""
-    low = index.min(axis=0)
-    span = index.max(axis=0) - low + 3
-    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
-    code = (index - low + 1) @ strides
-    order = np.argsort(code)
-    ordered = code[order]
     finite = np.isfinite(log_weights)
     size = z.shape[1]
     edges = np.zeros((len(chosen), size, size))
     slopes = np.zeros((len(chosen), size))
-    for d in range(size):
-        beside = []
-        for step in (strides[d + 1], -strides[d + 1]):
-            wanted = code[chosen] + step
-            place = np.minimum(np.searchsorted(ordered, wanted), len(code) - 1)
-            there = order[place]
-            there = np.where((ordered[place] == wanted) & finite[there], there, chosen)
-            beside.append(there)
-        up, down = beside
+    for d, there in enumerate(beside(index, chosen)):
+        up, down = np.where((there >= 0) & finite[there], there, chosen)
         apart = np.maximum((up != chosen).astype(float) + (down != chosen), 1.0)
         edges[:, d] = (z[up] - z[down]) / apart[:, None]
         slopes[:, d] = (log_weights[up] - log_weights[down]) / apart

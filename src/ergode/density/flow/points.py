@@ -9,7 +9,7 @@ the place of the lattice.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +25,9 @@ DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
 POINTS_MOST = 1 << 24
+_OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
+_WIDE_SPACING = 0.25  # standard deviations
+_WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ class Start:
     # one, as columns.
     frames: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     first_spacing: float = 0.0  # before cells were divided
+    # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
+    roots: np.ndarray | None = None
 
     def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
         """Logarithm of what one of the lattices stands for."""
@@ -155,6 +160,25 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
     return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
 
 
+def wide_start_of(
+    prior: Prior, spacing: float | None, cut: float, count: int = _WIDE_BY_DEFAULT
+) -> Start:
+    """Gaussian cells whose sum is a prior, a Gaussian or a mixture.
+
+    The covariance of each component is shared by a lattice of centres, and the cells around them.
+    """
+    parts = prior.components if isinstance(prior, Mixture) else [prior]
+    size = prior.mean.size
+    spacing = spacing_of(size, spacing, cut, count // len(parts), _WIDE_SPACING)
+    share = (_OVERLAP * spacing) ** 2 / (1.0 + (_OVERLAP * spacing) ** 2)
+    centres = [Gaussian(one.mean, (1.0 - share) * one.covariance) for one in parts]
+    start = start_of(
+        Mixture(prior.weights, centres) if isinstance(prior, Mixture) else centres[0], spacing, cut
+    )
+    roots = [np.sqrt(share) * root_of(np.asarray(one.covariance, np.float64)) for one in parts]
+    return replace(start, roots=np.stack(roots))
+
+
 def in_frame(
     prior: Prior, mean: np.ndarray, root: np.ndarray, spacing: float, cut: float,
     log_scale: float | None = None,
@@ -181,3 +205,23 @@ def in_frame(
 def _effective(log: np.ndarray) -> float:
     weight = np.exp(log - log.max())
     return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Places of the points beside those `chosen` [axis, 2, chosen], up and down; -1 if none.
+
+    `index` [point, 1 + dimension] are those of all points.
+    """
+    low = index.min(axis=0)
+    span = index.max(axis=0) - low + 3
+    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
+    code = (index - low + 1) @ strides
+    order = np.argsort(code)
+    ordered = code[order]
+    found = np.empty((len(strides) - 1, 2, len(chosen)), np.int64)
+    for d, stride in enumerate(strides[1:]):
+        for side, step in enumerate((stride, -stride)):
+            wanted = code[chosen] + step
+            place = np.minimum(np.searchsorted(ordered, wanted), len(code) - 1)
+            found[d, side] = np.where(ordered[place] == wanted, order[place], -1)
+    return found

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, in_frame
+from ergode.density.flow.points import Start, beside, in_frame
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -27,16 +27,22 @@ EDGE = 1e-3
 ROUNDS = 20
 """Largest number of lattices in a row."""
 
+_BEYOND = 0.2
+"""Fraction of the weight at the edge from which the posterior is beyond the lattice."""
+
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
 
 
-def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool) -> Start:
+def next_start(
+    start: Start, log_weights: np.ndarray, cut: float, edge: float, is_resolved: bool
+) -> Start:
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
-    `log_weights` [point] are those after all measurements so far. If the posterior is not `at_edge`
-    of the lattice, and fills its frame, cells are divided.
+    `log_weights` [point] are those after all measurements so far. If no more than EDGE of it is
+    at the `edge` of the lattice, and it fills its frame, cells are divided. If it `is_resolved`,
+    they get neighbours.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -51,58 +57,95 @@ def next_start(start: Start, log_weights: np.ndarray, cut: float, at_edge: bool)
     mean = weight @ points
     away = points - mean
     root = root_of((away * weight[:, None]).T @ away)
+    if edge > _BEYOND and len(start.frames) == 1:
+        mean, root = _beyond(start, points, base + gain) or (mean, root)
     volume = float(np.linalg.slogdet(root)[1])
     if not np.isfinite(volume):
         return start
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
+    is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
     # A filament leaves a lattice in any frame few points.
-    if power < 0.5 or is_shrunk or at_edge:
-        return in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
-    return finer(start, log_weights)
+    if is_one and (power < 0.5 or is_shrunk or edge > EDGE):
+        found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
+        return replace(found, roots=start.roots)
+    return divided(start, log_weights, 1 if is_resolved else 2)
 
 
-def finer(start: Start, log_weights: np.ndarray) -> Start:
-    """Half the spacing where the posterior is: a lattice of cells with weight and their neighbours.
+def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
+    """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
     For a posterior that is not alike a Gaussian, such as a filament.
     """
     size = start.points.shape[1]
+    known = np.isfinite(log_weights)
+    base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
+    # A filament that passes between the centres of cells shows in a tempered density.
+    power = _power(base[known], gain[known], FEWEST * start.ideal)
+    log_weights = base + (power * gain if power > 0 else 0.0)
     weight = np.exp(log_weights - log_weights.max())
     order = np.argsort(weight)
-    faint = np.cumsum(weight[order]) < _FAINT * weight.sum()
-    chosen = start.index[order[~faint]]
-    steps = np.zeros((2 * size + 1, size + 1), np.int64)
+    below = np.cumsum(weight[order]) / weight.sum()
+    chosen = start.index[order[below >= _FAINT]]
+    central = start.index[order[below >= _OUTER]]
+    steps = np.zeros((2 * size, size + 1), np.int64)
     for d in range(size):
-        steps[1 + 2 * d, 1 + d], steps[2 + 2 * d, 1 + d] = 1, -1
-    every = np.concatenate([chosen, (chosen[:, None] + steps[1:]).reshape(-1, size + 1)])
-    cells, place = np.unique(every, axis=0, return_index=True)
-    is_edge = place >= len(chosen)
-    corners = np.indices((2,) * size).reshape(size, -1).T
+        steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
+    every = np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)])
+    cells = np.unique(every, axis=0)
+    corners = np.indices((parts,) * size).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()
-    index[:, 1:] = 2 * parents[:, 1:] + np.tile(corners, (len(cells), 1))
-    spacing = 0.5 * start.spacing
+    index[:, 1:] = parts * parents[:, 1:] + np.tile(corners, (len(cells), 1))
+    spacing = start.spacing / parts
     points = np.empty((len(index), size))
     log = np.empty(len(index))
     frames = []
     for component, (origin, edges) in enumerate(start.frames):
-        # The first child of a cell is a quarter of its edges before its centre.
-        first = origin - 0.5 * spacing * edges.sum(axis=1)
+        # The first part of a cell lies before its centre.
+        first = origin - 0.5 * (parts - 1) * spacing * edges.sum(axis=1)
         own = index[:, 0] == component
         points[own] = first + spacing * index[own, 1:] @ edges.T
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
         log[own] = start.log_density(component, points[own]) + volume
         frames.append((first, edges))
+    lacks = np.any(beside(index, np.arange(len(index))) < 0, axis=(0, 1))
     signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
     return replace(
         start, points=points, log_weights=log, signs=signs,
-        is_edge=np.repeat(is_edge, len(corners)).astype(np.int8), index=index, spacing=spacing,
-        frames=tuple(frames),
+        is_edge=np.asarray(lacks, np.int8),
+        index=index, spacing=spacing, frames=tuple(frames),
     )  # fmt: skip
 
 
-_FAINT = 1e-5  # of all weight: cells that hold less together are not divided
+def _beyond(
+    start: Start, points: np.ndarray, log_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Mean and root of a posterior beyond a lattice, by a parabola through its logarithm.
+
+    None if the parabola has no maximum. For linear systems it is exact.
+    """
+    centre, edges = start.frames[0]
+    z = np.linalg.solve(edges, (points - centre).T).T
+    size = z.shape[1]
+    rows, columns = np.triu_indices(size)
+    terms = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+    found = np.linalg.lstsq(terms, log_weights, rcond=None)[0]
+    bend = np.zeros((size, size))
+    bend[rows, columns] = -found[1 + size :]
+    bend += bend.T
+    if np.linalg.eigvalsh(bend)[0] <= _FLATTEST:
+        return None
+    step = np.linalg.solve(bend, found[1 : 1 + size])
+    step *= min(1.0, _STEP_MOST / max(float(np.linalg.norm(step)), 1e-300))
+    return centre + edges @ step, edges @ np.linalg.cholesky(np.linalg.inv(bend))
+
+
+_FLATTEST = 0.01  # least curvature of a parabola, in units of the frame
+_STEP_MOST = 1e3  # of a lattice, in units of its frame
+
+_FAINT = 3e-4  # of all weight: cells that hold less together are dropped
+_OUTER = 3e-3  # of all weight: what cells without neighbours hold together
 
 
 def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:

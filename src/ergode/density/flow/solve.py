@@ -14,7 +14,7 @@ from ergode.core.launch import room_on
 from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.carrier import Carrier, Moments
-from ergode.density.flow.points import Start, start_of
+from ergode.density.flow.points import Start, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, ROUNDS, next_start
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -23,7 +23,7 @@ from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
-from ergode.models.estimation.priors import Samples
+from ergode.models.estimation.priors import Prior, Samples
 
 MEAN_MOST = 0.05
 """Largest error of a reliable mean, in deviations."""
@@ -55,6 +55,8 @@ class FlowSolver:
     keep: str
     show: bool
     options: dict[str, Any]  # keyword arguments of `Carrier`
+    is_wide: bool = False  # whether cells are Gaussians
+    bend_time: float = np.inf  # from which they bend too much
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
@@ -69,7 +71,7 @@ class FlowSolver:
         self.used = np.full(count, np.nan)  # no threshold
         self.work = {"points": 0, "lattices": 0}
         self._reached = np.full(count, float(asked.times[0]))
-        self._actions = _actions(asked)
+        self._actions = actions(asked)
         self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
 
     def solve(self) -> None:
@@ -81,7 +83,8 @@ class FlowSolver:
             zip(self.asked.priors, self.spacings, strict=True)
         ):
             if (id(prior), spacing) not in starts:
-                starts[id(prior), spacing] = start_of(prior, spacing, self.cut)
+                made = wide_start_of if self.is_wide else start_of
+                starts[id(prior), spacing] = made(prior, spacing, self.cut)
             each.append(starts[id(prior), spacing])
             alike.setdefault(len(each[-1].points), []).append(which)
         with progress.track("density", len(each), unit="densities", show=self.show) as report:
@@ -105,12 +108,14 @@ class FlowSolver:
     def unreliable_from(self) -> np.ndarray:
         """Time from which each density is unreliable; NaN if it is reliable throughout."""
         times = np.array([one.time for one in self.asked.measurements])
-        return np.array([unreliable_from(one, times) for one in self.records])
+        found = np.array([unreliable_from(one, times) for one in self.records])
+        return np.fmin(found, self.bend_time if np.isfinite(self.bend_time) else np.nan)
 
     def _count_that_fits(self, point_count: int) -> int:
         """Number of densities at a time."""
         device = self.options["device"]
-        each = point_count * (32 + 10 * len(self.asked.field.variables))
+        size = len(self.asked.field.variables)
+        each = point_count * (32 + 10 * size * (1 + size * self.is_wide))
         room = room_on(device) // 2
         if each > room:
             raise PlanError(
@@ -123,11 +128,7 @@ class FlowSolver:
 
     def _group(self, which: np.ndarray, starts: list[Start]) -> Group:
         asked = self.asked
-        priors = [asked.priors[one] for one in which]
-        scales = (
-            np.stack([np.asarray(one.mean, np.float64) for one in priors]),
-            np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
-        )
+        scales = scales_of([asked.priors[one] for one in which])
         carrier = Carrier(asked.field, starts, asked.values[which], scales, **self.options)
         self.work["points"] += len(which) * carrier.point_count
         self.work["lattices"] += len(which)
@@ -141,7 +142,7 @@ class FlowSolver:
             if action is None:
                 group.carrier.follow(self._time_before(number), time)
             elif isinstance(action, Maneuver):
-                group.carrier.move(action.changes(self._places(group)))
+                group.carrier.jump(action, self._places(group))
             elif isinstance(action, Measurement):
                 self._measure(group, action, number)
             else:
@@ -163,7 +164,7 @@ class FlowSolver:
             if action is None:
                 group.carrier.follow(self._time_before(number), time)
             elif isinstance(action, Maneuver):
-                group.carrier.move(action.changes(self._places(group)))
+                group.carrier.jump(action, self._places(group))
             elif isinstance(action, Measurement):
                 group.carrier.weigh(action, self._places(group))
         return group
@@ -200,7 +201,8 @@ class FlowSolver:
             is_divided = start.spacing < start.first_spacing
             at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
-            following = next_start(start, log, self.cut, at_edge)
+            is_resolved = is_divided and bool(_agree([start], moments)[0])
+            following = next_start(start, log, self.cut, edge if at_edge else 0.0, is_resolved)
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
@@ -311,12 +313,17 @@ POINTS_OF_REFINED = 300_000
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     """Which densities need a new lattice."""
-    ideal = np.array([one.ideal for one in starts])
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
-    error = np.maximum(moments.mean_error, moments.deviation_error)
-    enough = (moments.effective >= FEWEST * ideal) & (error < AGREED)
     divided = np.array([one.spacing < one.first_spacing for one in starts])
-    return ~fixed & ~(enough & (moments.edge < np.where(divided, CUT_MOST, EDGE)))
+    inside = moments.edge < np.where(divided, CUT_MOST, EDGE)
+    return ~fixed & ~(_agree(starts, moments) & inside)
+
+
+def _agree(starts: list[Start], moments: Moments) -> np.ndarray:
+    """Whether enough points have weight, and both halves of them have the same moments."""
+    ideal = np.array([one.ideal for one in starts])
+    error = np.maximum(moments.mean_error, moments.deviation_error)
+    return (moments.effective >= FEWEST * ideal) & (error < AGREED)
 
 
 class Row(NamedTuple):
@@ -325,10 +332,18 @@ class Row(NamedTuple):
     row: int
 
 
+def scales_of(priors: list[Prior]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each prior [density, variable]."""
+    return (
+        np.stack([np.asarray(one.mean, np.float64) for one in priors]),
+        np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
+    )
+
+
 Action = Maneuver | Measurement | Row | None  # None carries points to the time
 
 
-def _actions(asked: Estimation) -> list[tuple[float, Action]]:
+def actions(asked: Estimation) -> list[tuple[float, Action]]:
     """What is done at each time, in order: carry points, maneuvers, measurements, results."""
     found: list[tuple[float, Action]] = []
     others: list[Maneuver | Measurement] = [*asked.maneuvers, *asked.measurements]
@@ -379,7 +394,12 @@ def flow_warning(solver: FlowSolver) -> str:
             f"{100 * lost:.2g} % of the probability is at points whose solutions become infinite "
             "or need too many steps: it was dropped"
         )
-    if bad.any():
+    if np.isfinite(solver.bend_time):
+        said.append(
+            f"noise makes Gaussian cells so wide that the field bends within them, from time "
+            f"{solver.bend_time:g} on - use scheme='split', or ergode.particles"
+        )
+    elif bad.any():
         who = "the density" if bad.size == 1 else f"{bad.sum()} of {bad.size} densities"
         said.append(
             f"{who} may be wrong from time {unreliable[bad].min():g} on, by the difference of both "

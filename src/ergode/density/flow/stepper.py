@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import option, real
+from ergode.density.flow.gaussians import STATE, WIDE, motion, sizes
 from ergode.density.grid.lattice import DIMENSION, field_at, frame_of
 
 PARTS = option(1)
@@ -24,20 +25,25 @@ _STEPS_MOST = 200_000
 
 def _along(y, h, slope):
     """The state after a step `h` with a slope."""
-    return tuple(y[d] + h * slope[d] for d in range(DIMENSION))
+    return tuple(y[d] + h * slope[d] for d in range(STATE))
 
 
-def _field(t, y, frame):
+def _field(t, y, frame, noise, manner):
+    if WIDE:
+        return motion(t, y, frame, noise, manner)
     f = field_at(t, y, frame)
     return tuple(real(f[d]) for d in range(DIMENSION))
 
 
-def _stages(t, h, y, a, frame):
+def _stages(t, h, y, a, frame, noise, manner):
     """The state after a step, its slope there, and the estimated error of the step."""
-    b = _field(t + 0.2 * h, _along(y, h, tuple(0.2 * a[d] for d in range(DIMENSION))), frame)
+    b = _field(
+        t + 0.2 * h, _along(y, h, tuple(0.2 * a[d] for d in range(STATE))), frame, noise, manner
+    )
     c = _field(
         t + 0.3 * h,
-        _along(y, h, tuple(0.075 * a[d] + 0.225 * b[d] for d in range(DIMENSION))), frame,
+        _along(y, h, tuple(0.075 * a[d] + 0.225 * b[d] for d in range(STATE))),
+        frame, noise, manner,
     )  # fmt: skip
     e = _field(
         t + 0.8 * h,
@@ -45,9 +51,9 @@ def _stages(t, h, y, a, frame):
             y, h,
             tuple(
                 (44.0 / 45.0) * a[d] - (56.0 / 15.0) * b[d] + (32.0 / 9.0) * c[d]
-                for d in range(DIMENSION)
+                for d in range(STATE)
             ),
-        ), frame,
+        ), frame, noise, manner,
     )  # fmt: skip
     f = _field(
         t + (8.0 / 9.0) * h,
@@ -56,9 +62,9 @@ def _stages(t, h, y, a, frame):
             tuple(
                 (19372.0 / 6561.0) * a[d] - (25360.0 / 2187.0) * b[d] + (64448.0 / 6561.0) * c[d]
                 - (212.0 / 729.0) * e[d]
-                for d in range(DIMENSION)
+                for d in range(STATE)
             ),
-        ), frame,
+        ), frame, noise, manner,
     )  # fmt: skip
     g = _field(
         t + h,
@@ -67,44 +73,51 @@ def _stages(t, h, y, a, frame):
             tuple(
                 (9017.0 / 3168.0) * a[d] - (355.0 / 33.0) * b[d] + (46732.0 / 5247.0) * c[d]
                 + (49.0 / 176.0) * e[d] - (5103.0 / 18656.0) * f[d]
-                for d in range(DIMENSION)
+                for d in range(STATE)
             ),
-        ), frame,
+        ), frame, noise, manner,
     )  # fmt: skip
     after = _along(
         y, h,
         tuple(
             (35.0 / 384.0) * a[d] + (500.0 / 1113.0) * c[d] + (125.0 / 192.0) * e[d]
             - (2187.0 / 6784.0) * f[d] + (11.0 / 84.0) * g[d]
-            for d in range(DIMENSION)
+            for d in range(STATE)
         ),
     )  # fmt: skip
-    last = _field(t + h, after, frame)
+    last = _field(t + h, after, frame, noise, manner)
     error = tuple(
         h * (
             (71.0 / 57600.0) * a[d] - (71.0 / 16695.0) * c[d] + (71.0 / 1920.0) * e[d]
             - (17253.0 / 339200.0) * f[d] + (22.0 / 525.0) * g[d] - (1.0 / 40.0) * last[d]
         )
-        for d in range(DIMENSION)
+        for d in range(STATE)
     )  # fmt: skip
     return after, last, error
 
 
-def _size(x, y, atol, rtol):
+def _size(x, y, atol, rtol, manner):
     """Root mean square of `x` in units of the tolerance at the state `y`."""
     total = real(0.0)
     for d in range(DIMENSION):
         one = x[d] / (real(atol[d]) + real(rtol) * abs(y[d]))
         total += one * one
-    return math.sqrt(total / real(DIMENSION))
+    if WIDE:
+        wide = sizes(y)
+        for i in range(DIMENSION, STATE):
+            one = x[i] / (real(manner[2]) * wide[i % DIMENSION])
+            total += one * one
+    return math.sqrt(total / real(STATE))
 
 
-def follow(index, count, begin, end, rtol, atols, frames, points, log_weights, steps):
-    """Carry one point of one density from a time to another: a kernel body.
+def follow(
+    index, count, begin, end, rtol, atols, noise, manner, frames, points, log_weights, steps
+):  # fmt: skip
+    """Carry one cell of one density from a time to another: a kernel body.
 
-    Model: `rtol` [density], `atols` [density, dimension]. In and out: `points` [dimension, density,
-    count], `log_weights` [density, count]; `steps` [density, count], the length of the next step,
-    zero before the first.
+    Model: `rtol` [density], `atols` [density, dimension]; `noise` and `manner`, see `gaussians`.
+    In and out: `points` [state, density, count], `log_weights` [density, count]; `steps`
+    [density, count], the length of the next step, zero before the first.
     """
     which = index // count
     place = index - which * count
@@ -112,14 +125,14 @@ def follow(index, count, begin, end, rtol, atols, frames, points, log_weights, s
         return
     frame = frame_of(frames, which)
     atol = atols[which]
-    y = tuple(points[d, which, place] for d in range(DIMENSION))
+    y = tuple(points[d, which, place] for d in range(STATE))
     t = np.float64(begin)
     longest = (end - begin) / np.float64(PARTS)
-    a = _field(real(t), y, frame)
+    a = _field(real(t), y, frame, noise, manner)
     h = np.float64(steps[which, place])
     if h <= 0.0:
-        slope = np.float64(_size(a, y, atol, rtol[which]))
-        state = np.float64(_size(y, y, atol, rtol[which]))
+        slope = np.float64(_size(a, y, atol, rtol[which], manner))
+        state = np.float64(_size(y, y, atol, rtol[which], manner))
         h = longest
         if slope > 0.0:
             h = min(h, np.float64(0.01) * max(state, np.float64(1.0)) / slope)
@@ -129,8 +142,8 @@ def follow(index, count, begin, end, rtol, atols, frames, points, log_weights, s
         h = min(h, longest)
         last = h >= end - t
         step = end - t if last else h
-        after, slope, error = _stages(real(t), real(step), y, a, frame)
-        size = np.float64(_size(error, y, atol, rtol[which]))
+        after, slope, error = _stages(real(t), real(step), y, a, frame, noise, manner)
+        size = np.float64(_size(error, y, atol, rtol[which], manner))
         taken += 1
         failed = taken > _STEPS_MOST or t + step == t
         if size <= 1.0:
@@ -148,7 +161,7 @@ def follow(index, count, begin, end, rtol, atols, frames, points, log_weights, s
         log_weights[which, place] = -math.inf
     else:
         steps[which, place] = h
-        for d in range(DIMENSION):
+        for d in range(STATE):
             points[d, which, place] = y[d]
 
 

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
 
@@ -51,7 +52,8 @@ def add_up(index, count, groups, rows, columns, tops, shifts, signs, points, log
 
     The term of a point is its weight times the distances from `shifts` [density, dimension] along
     `rows` and `columns` [sum]; minus one stands for no distance, and minus two for the weight once
-    more. Weights are relative to `tops` [density]. Out: `out` [density, sum, 2, groups]: of all
+    more. A Gaussian cell adds its own covariance.
+    Weights are relative to `tops` [density]. Out: `out` [density, sum, 2, groups]: of all
     points, and with the `signs` [count] of points.
     """
     sum_count = rows.size
@@ -72,6 +74,10 @@ def add_up(index, count, groups, rows, columns, tops, shifts, signs, points, log
             term *= weight
         if e >= 0:
             term *= np.float64(points[e, which, i]) - shifts[which, e]
+        if WIDE and d >= 0 and e >= 0:
+            for k in range(1, DIMENSION + 1):
+                own = np.float64(points[k * DIMENSION + d, which, i])
+                term += weight * own * np.float64(points[k * DIMENSION + e, which, i])
         total += term
         signed += term * np.float64(signs[i])
     out[which, number, 0, group] = total

@@ -1,0 +1,100 @@
+"""Which scheme a density gets by ``"auto"``, and why; what points that follow the flow refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ergode.core import checkpoint, resident
+from ergode.core.arguments import refuse_idle
+from ergode.core.errors import PlanError
+from ergode.density.flow.bend import BEND_MOST, bend_of
+from ergode.density.flow.points import DIMENSIONS_OF_LATTICE
+from ergode.density.methods import SchemeName
+from ergode.density.noise import Noise
+from ergode.density.specialize import Limits
+from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.priors import Gaussian, Mixture
+
+MEASURED_MOST = 100
+"""Number of measured values of all densities above which a fixed grid takes less time."""
+
+
+def choose(
+    asked: Estimation, noise: Noise | None, limits: Limits | None, of_carrier: dict[str, Any],
+    **given: bool,
+) -> tuple[SchemeName, str]:  # fmt: skip
+    """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
+
+    `of_carrier` are keyword arguments of `Carrier`.
+    """
+    wanted = [name for name, is_given in given.items() if is_given]
+    why = why_not_flow(asked, noise, limits)
+    if why:
+        return "split", f"a fixed grid: {why}"
+    if wanted:
+        return "split", f"a fixed grid: {', '.join(wanted)} given"
+    if checkpoint.is_asked():
+        return "split", "a fixed grid: checkpoints are asked for"
+    if resident.device() is not None:
+        return "split", "a fixed grid: keep_on_device is asked for"
+    size, count = len(asked.field.variables), asked.layout.count
+    if size <= DIMENSIONS_OF_LATTICE and not all(
+        isinstance(one, Gaussian | Mixture) for one in asked.priors
+    ):
+        return "split", "a fixed grid: a prior is neither a Gaussian nor a mixture"
+    measured = len(asked.measurements) * count
+    if measured > MEASURED_MOST:
+        return "split", (
+            f"a fixed grid: {measured:,} measured values, more than {MEASURED_MOST}, would take "
+            "longer with points that follow the flow"
+        )
+    if not is_wide(asked, noise):
+        return "flow", "no noise, no walls: points that follow the flow have no numerical diffusion"
+    bend = bend_of(asked, of_carrier).size
+    told = f"Gaussian cells bend by {bend:.2g} deviations"
+    if bend > BEND_MOST:
+        return "split", f"a fixed grid: {told}, more than {BEND_MOST}"
+    return "flow", f"weak noise: {told}, at most {BEND_MOST}"
+
+
+def is_wide(asked: Estimation, noise: Noise | None) -> bool:
+    """Whether points do not keep their mass, so that cells have to be Gaussians."""
+    return noise is not None or any(one.covariance is not None for one in asked.maneuvers)
+
+
+def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) -> str:
+    """What only a fixed grid can do for a density; empty if there is nothing."""
+    wide = is_wide(asked, noise)
+    dimension = len(asked.field.variables)
+    for is_given, what in (
+        (limits is not None, "a region or a conserved quantity"),
+        (noise is not None and noise.matrix is None, "process noise given by a function"),
+        (
+            wide and any(one.likelihood is not None for one in asked.measurements),
+            "both noise and a likelihood of its own",
+        ),
+        (
+            wide and not all(isinstance(one, Gaussian | Mixture) for one in asked.priors),
+            "both noise and a prior that is neither a Gaussian nor a mixture",
+        ),
+        (wide and dimension > DIMENSIONS_OF_LATTICE, "noise in more than six dimensions"),
+    ):
+        if is_given:
+            return what
+    return ""
+
+
+def check_flow(
+    asked: Estimation, noise: Noise | None, limits: Limits | None, **given: bool
+) -> None:
+    """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
+    if why := why_not_flow(asked, noise, limits):
+        raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
+    checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
+    if resident.device() is not None:
+        raise PlanError("scheme 'flow' has no keep_on_device; use scheme='split', or leave it out")
+    why = "scheme is 'flow', which drops no cells; use retained"
+    refuse_idle(
+        threshold=(given["threshold"], why), lower_threshold=(given["lower_threshold"], why),
+        max_cells=(given["max_cells"], "scheme is 'flow', whose points are no more later"),
+    )  # fmt: skip

@@ -1,0 +1,137 @@
+"""Cells that are Gaussians: how noise and the field move them, and what they expect to be measured.
+
+The state of a cell is its mean m and a root S of its covariance, P = S S^T, column after column.
+Between measurements
+
+    dm/dt = f(m) + sum_k (f(m + c S_k) + f(m - c S_k) - 2 f(m)) / (2 c^2),
+    dS_k/dt = (f(m + c S_k) - f(m - c S_k)) / (2 c) + Q W_k / 2,    W = S^-T,
+
+so that P' = J P + P J^T + Q with the slopes J of the field over the cell. With c^2 = 3 means are
+those of a Gaussian to the fourth order in its size, along each column. For a linear field all is
+exact.
+
+D. L. Alspach, H. W. Sorenson, "Nonlinear Bayesian estimation using Gaussian sum approximations",
+IEEE Trans. Autom. Control 17 (1972); S. Sarkka, "On unscented Kalman filtering for state estimation
+of continuous-time nonlinear systems", IEEE Trans. Autom. Control 52 (2007).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ergode.core.compiler.language import option, real, unroll
+from ergode.density.grid.lattice import DIMENSION, PARAMETERS, field_at
+from ergode.models.estimation.likelihood import COMPONENTS, H
+
+WIDE = option(False)
+"""Whether cells are Gaussians; otherwise they are points."""
+STATE = option(1)
+"""Numbers of a cell: DIMENSION, or DIMENSION * (1 + DIMENSION) if it is a Gaussian."""
+
+
+def _dual(s):
+    """Columns of the transposed inverse of a matrix, from its columns, by orthogonalisation."""
+    q = ()
+    r = ()
+    for k in unroll(range(DIMENSION)):
+        v = s[k]
+        row = ()
+        for j in unroll(range(DIMENSION)):
+            if j < k:
+                c = sum(q[j][d] * v[d] for d in range(DIMENSION))
+                v = tuple(v[d] - c * q[j][d] for d in range(DIMENSION))
+                row = row + (c,)  # noqa: RUF005
+            else:
+                row = row + (real(0.0),)  # noqa: RUF005
+        size = math.sqrt(sum(v[d] * v[d] for d in range(DIMENSION)))
+        q = q + (tuple(v[d] / size for d in range(DIMENSION)),)  # noqa: RUF005
+        r = r + (tuple(size if j == k else row[j] for j in range(DIMENSION)),)  # noqa: RUF005
+    w = ()
+    for k in unroll(range(DIMENSION)):
+        u = q[DIMENSION - 1 - k]
+        for j in unroll(range(DIMENSION)):
+            if j < k:
+                c = r[DIMENSION - 1 - j][DIMENSION - 1 - k]
+                u = tuple(u[d] - c * w[j][d] for d in range(DIMENSION))
+        size = r[DIMENSION - 1 - k][DIMENSION - 1 - k]
+        w = w + (tuple(u[d] / size for d in range(DIMENSION)),)  # noqa: RUF005
+    return tuple(w[DIMENSION - 1 - k] for k in range(DIMENSION))
+
+
+def sizes(y):
+    """Deviations of a cell along the variables."""
+    return tuple(
+        math.sqrt(
+            sum(
+                y[DIMENSION + k * DIMENSION + d] * y[DIMENSION + k * DIMENSION + d]
+                for k in range(DIMENSION)
+            )
+        )
+        for d in range(DIMENSION)
+    )
+
+
+def motion(t, y, frame, noise, manner):
+    """Derivative of the state of a cell by time.
+
+    Model: `noise` [dimension, dimension], Q; `manner` [3]: the distance c of the points at which
+    the field is taken, in deviations; whether the mean feels curvature, 1 or 0; and a tolerance.
+    """
+    m = tuple(y[d] for d in range(DIMENSION))
+    centre = field_at(t, m, frame)
+    wide = sizes(y)
+    columns = tuple(
+        tuple(y[DIMENSION + k * DIMENSION + d] / wide[d] for d in range(DIMENSION))
+        for k in range(DIMENSION)
+    )
+    w = _dual(columns)
+    c = real(manner[0])
+    bent = tuple(real(0.0) for d in range(DIMENSION))
+    moved = ()
+    for k in unroll(range(DIMENSION)):
+        away = tuple(c * y[DIMENSION + k * DIMENSION + d] for d in range(DIMENSION))
+        above = field_at(t, tuple(m[d] + away[d] for d in range(DIMENSION)), frame)
+        below = field_at(t, tuple(m[d] - away[d] for d in range(DIMENSION)), frame)
+        bent = tuple(
+            bent[d] + (real(above[d]) - real(centre[d])) + (real(below[d]) - real(centre[d]))
+            for d in range(DIMENSION)
+        )
+        moved = moved + tuple(
+            (real(above[d]) - real(below[d])) / (2.0 * c)
+            + 0.5 * sum(noise[d, j] * (w[k][j] / wide[j]) for j in range(DIMENSION))
+            for d in range(DIMENSION)
+        )
+    factor = real(manner[1]) / (2.0 * c * c)
+    mean = tuple(real(centre[d]) + factor * bent[d] for d in range(DIMENSION))
+    return mean + moved
+
+
+def expected(index, count, t, reach, parameters, points, out):
+    """What a measurement would give without noise at one point of one cell: a kernel body.
+
+    The points of a cell are its mean, and `reach` deviations above and below it along each column
+    of its root. Model: `parameters` [density, parameter], `points` [state, density, count]. Out:
+    `out` [density, count, 2 * dimension + 1, component].
+    """
+    each = 2 * DIMENSION + 1
+    cell = index // each
+    number = index - cell * each
+    which = cell // count
+    place = cell - which * count
+    column = (number - 1) // 2
+    side = np.float64(0.0)
+    if number > 0:
+        side = reach if number % 2 == 1 else -reach
+    else:
+        column = 0
+    y = tuple(
+        np.float64(points[d, which, place])
+        + side * np.float64(points[DIMENSION + column * DIMENSION + d, which, place])
+        for d in range(DIMENSION)
+    )
+    p = tuple(parameters[which, j] for j in range(PARAMETERS))
+    found = H(y, t, p)
+    for a in unroll(range(COMPONENTS)):
+        out[which, place, number, a] = np.float64(found[a])

@@ -1,0 +1,182 @@
+"""Sums of Gaussian cells against exact answers, and where noise is too strong for them."""
+
+import numpy as np
+import pytest
+from density_cases import LINEAR, first
+from scipy.linalg import expm
+
+import ergode
+from ergode.core import kernels
+from ergode.density import choice, views
+from ergode.density.flow import carrier, gaussians, sums
+from ergode.density.grid.lattice import DIMENSION, Frame
+
+DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks=pytest.mark.cuda)])
+A = np.array([[-0.3, -2.0], [1.5, 0.1]])
+SHIFT = np.array([1e4, -2e4])  # 1e4 deviations in a unit of time
+Q = np.array([[0.3, 0.1], [0.1, 0.2]])
+PUSH = np.array([[0.2, -0.1], [-0.1, 0.3]])
+JUMP = np.array([3.0, -40.0])
+
+
+def propagate(prior, times, unit=1.0, shift=SHIFT, noise=Q, **options):
+    values = dict(zip("abcdef", (*np.ravel(A), *(shift * unit)), strict=True))
+    settings = {"device": "cpu:2", "keep": "none"} | options
+    return ergode.density.propagate(
+        LINEAR, prior, times=times, parameters=values, process_noise=noise * unit**2, **settings
+    )
+
+
+def carried(mean, covariance, time):
+    """Mean and covariance of the linear system with its noise (van Loan's exponential)."""
+    whole = expm(time * np.block([[A, SHIFT[:, None]], [np.zeros((1, 3))]]))
+    move = whole[:2, :2]
+    block = expm(time * np.block([[-A, Q], [np.zeros((2, 2)), A.T]]))
+    return move @ mean + whole[:2, 2], move @ covariance @ move.T + move @ block[:2, 2:]
+
+
+@DEVICES
+@pytest.mark.parametrize("unit", [1.0, 2.0**20, 2.0**-20])
+def test_a_linear_system_is_that_of_kalman(unit, device):
+    """Noise, a jump with a covariance, measurements near and far, 1e4 deviations of distance."""
+    mean, covariance = np.array([1.0, 0.5]), np.array([[1.0, 0.3], [0.3, 0.5]])
+    prior = ergode.Gaussian(mean * unit, covariance * unit**2)
+    seen, evidences, now = [], [], 0.0
+    for time, away, variance in ((0.5, 0.7, 1.0), (1.0, -7.0, 0.25), (1.4, 1.0, 0.003)):
+        mean, covariance = carried(mean, covariance, time - now)
+        if time == 1.0:
+            mean, covariance = mean + JUMP, covariance + PUSH
+        now, spread = time, covariance[0, 0] + variance
+        value = mean[0] + away * np.sqrt(spread)
+        seen.append(ergode.Measurement(time, first, value * unit, variance * unit**2))
+        evidences.append(-0.5 * (away**2 + np.log(2 * np.pi * spread * unit**2)))
+        gain = covariance[:, 0] / spread
+        mean = mean + gain * (value - mean[0])
+        covariance = covariance - spread * np.outer(gain, gain)
+    mean, covariance = carried(mean, covariance, 0.6)
+    found = propagate(
+        prior, [0.0, 2.0], unit, measurements=seen, device=device,
+        maneuvers=[ergode.Maneuver(1.0, JUMP * unit, PUSH * unit**2)],
+    )  # fmt: skip
+    assert found.attrs["method"] == "flow" and "weak noise" in found.attrs["method_reason"]
+    deviation = np.sqrt(np.diag(covariance))
+    assert np.abs((found["mean"].values[-1] / unit - mean) / deviation).max() < 0.01
+    ratio = found["covariance"].values[-1] / unit**2 / np.outer(deviation, deviation)
+    assert np.abs(ratio - covariance / np.outer(deviation, deviation)).max() < 0.003
+    assert np.allclose(found["log_evidence"], evidences, atol=0.01)
+    assert np.isnan(float(found["unreliable_from"]))
+
+
+def test_a_mixture_and_a_bank():
+    """Each component and each density has cells of its own; parts are as the whole."""
+    still = np.zeros(2)
+    wide = ergode.Gaussian([5.0, 1.0], [1.0, 2.0])
+    heaps = [
+        ergode.Mixture([1, 3], [ergode.Gaussian([-9.0, k], [0.1, 0.1]), wide]) for k in (0.0, 2.0)
+    ]
+    both = propagate(heaps, [0.0, 1.0], shift=still)
+    move = expm(A)
+    block = expm(np.block([[-A, Q], [np.zeros((2, 2)), A.T]]))
+    for which, prior in enumerate(heaps):
+        exact = move @ prior.covariance @ move.T + move @ block[:2, 2:]
+        assert np.allclose(both["mean"][which, -1], move @ prior.mean, atol=2e-3)
+        assert np.allclose(both["covariance"][which, -1], exact, atol=2e-3 * exact.max())
+    one = propagate(heaps[1:], [0.0, 1.0], shift=still)
+    assert np.array_equal(one["mean"].values[0], both["mean"].values[1])
+
+
+def test_parts_have_the_choice_of_the_whole(monkeypatch):
+    """It is made once."""
+    made = []
+    bend_of = choice.bend_of
+    monkeypatch.setattr(choice, "bend_of", lambda *given: made.append(1) or bend_of(*given))
+    priors = [ergode.Gaussian([k, 0.5], [1.0, 0.5]) for k in range(5)]
+    whole = propagate(priors, [0.0, 1.0])
+    parts = propagate(priors, [0.0, 1.0], chunk=2)
+    assert np.array_equal(whole["covariance"].values, parts["covariance"].values)
+    assert parts.attrs["method"] == "flow" and len(made) == 2
+
+
+def test_cells_are_drawn_as_gaussians():
+    found = propagate(ergode.Gaussian([1.0, 0.5], [1.0, 0.5]), [0.0, 1.0], keep="all")
+    mean, covariance = carried(np.array([1.0, 0.5]), np.diag([1.0, 0.5]), 1.0)
+    cells = views.cells_at(found, 1.0)
+    assert float(cells["mass"].sum()) == pytest.approx(1.0)
+    for name, variance, middle in zip("xy", np.diag(covariance), mean, strict=True):
+        one = views.marginal(cells, name)
+        x = one[name].values
+        exact = np.exp(-0.5 * (x - middle) ** 2 / variance) / np.sqrt(2 * np.pi * variance)
+        assert 0.5 * np.abs(one.values - exact).sum() * (x[1] - x[0]) < 0.02
+
+
+def van_der_pol(noise, **options):
+    return ergode.density.propagate(
+        ergode.fields.van_der_pol(), ergode.Gaussian([1.5, 0.5], [0.04, 0.04]),
+        times=[0, 1, 2, 4], parameters={"damping": 0.5}, process_noise=[noise, noise],
+        measurements=[ergode.Measurement(1.0, first, 1.4, 0.01)],
+        **{"keep": "none", "device": "cpu:2", **options},
+    )  # fmt: skip
+
+
+def test_strong_noise_gets_a_grid_and_is_told():
+    found = van_der_pol(0.05)
+    assert found.attrs["method"] == "split"
+    assert "bend by 0.1" in found.attrs["method_reason"]
+    with pytest.warns(ergode.AccuracyWarning, match="the field bends within them, from time"):
+        asked = van_der_pol(0.05, scheme="flow")
+    assert float(asked["unreliable_from"]) <= 2.0
+
+
+@DEVICES
+@pytest.mark.slow
+def test_weak_noise_of_a_nonlinear_field_is_that_of_a_million_particles(device):
+    found = van_der_pol(0.001, device=device)
+    assert found.attrs["method"] == "flow"
+    exact = ergode.particles.propagate(
+        ergode.fields.van_der_pol(), ergode.Gaussian([1.5, 0.5], [0.04, 0.04]),
+        times=[0, 1, 2, 4], parameters={"damping": 0.5}, process_noise=[0.001, 0.001],
+        measurements=[ergode.Measurement(1.0, first, 1.4, 0.01)], count=1_000_000, seed=3,
+        step=0.02, keep="none", device=device,
+    )  # fmt: skip
+    deviation = np.sqrt(np.diagonal(exact["covariance"].values, axis1=1, axis2=2))
+    away = np.abs(found["mean"].values - exact["mean"].values) / deviation
+    own = np.sqrt(np.diagonal(found["covariance"].values, axis1=1, axis2=2))
+    assert away.max() < 0.02 and np.abs(own / deviation - 1).max() < 0.02
+    assert float(found["log_evidence"][0]) == pytest.approx(
+        float(exact["log_evidence"][0]), abs=0.02
+    )
+
+
+def test_what_cells_with_noise_cannot_do_is_refused():
+    prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
+    seen = ergode.Measurement(0.5, likelihood=lambda y, t, p: (-y[0] * y[0],))
+    for options, why in (
+        ({"measurements": [seen]}, "both noise and a likelihood"),
+        ({"prior": ergode.Samples(np.eye(2))}, "neither a Gaussian nor a mixture"),
+    ):
+        given = {"prior": prior} | options
+        with pytest.raises(ergode.PlanError, match=why):
+            propagate(times=[0.0, 1.0], scheme="flow", **given)
+
+
+def test_its_cuda_kernels_compile():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    size, count = 2, 8
+    kernel, _ = carrier.kernels_of(LINEAR, "float64", True)
+    one, log, square = np.zeros((1, size)), np.zeros((1, count)), np.zeros((size, size))
+    states = np.zeros((size * (1 + size), 1, count))
+    frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
+    cuda.ptx(
+        kernel.compiled("cuda"),
+        (0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log, log),
+        optimized=False,
+    )  # fmt: skip
+    add_up = kernels.for_each(sums.add_up, bindings={gaussians.WIDE: True, DIMENSION: size})
+    whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
+    cuda.ptx(
+        add_up.compiled("cuda"),
+        (0, 3, count, 1, whole, whole, log[0, :1], one, signs, states, log, np.zeros((1, 3, 2, 1))),
+        optimized=False,
+    )  # fmt: skip

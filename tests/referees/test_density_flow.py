@@ -1,0 +1,254 @@
+"""Densities by the default scheme against exact answers: any units, order of axes and distance.
+
+Linear systems with noise, jumps and measurements against Kalman; drift in one to six dimensions;
+oscillators far from their centres; planar orbits against Kepler's equation. Each variable has its
+own unit, the order of variables is random, and a density travels up to 1e4 of its deviations. A
+result may be wrong only where it says so, and may say so of none without strong noise.
+"""
+
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import density_linear
+import numpy as np
+import pytest
+from fresh import fresh_seeds
+from scipy.linalg import block_diag
+
+import ergode
+from ergode.core.errors import ErgodeWarning
+from ergode.density.flow import carrier
+
+sys.path.append(str(Path(__file__).parents[1] / "density"))
+from test_flow_far import kepler
+
+MEAN, COVARIANCE = 0.02, 0.04  # of a deviation; relative
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+
+DRIFTS = {
+    1: lambda t, y, p: (p[0] + 0.0 * y[0],),
+    2: lambda t, y, p: (p[0], p[1]),
+    3: lambda t, y, p: (p[0], p[1], p[2]),
+    4: lambda t, y, p: (p[0], p[1], p[2], p[3]),
+    5: lambda t, y, p: (p[0], p[1], p[2], p[3], p[4]),
+    6: lambda t, y, p: (p[0], p[1], p[2], p[3], p[4], p[5]),
+}
+
+
+def one_pair(t, y, p):
+    return p[0] * y[1], p[1] * y[0]
+
+
+def two_pairs(t, y, p):
+    return p[0] * y[1], p[1] * y[0], p[2] * y[3], p[3] * y[2]
+
+
+def three_pairs(t, y, p):
+    return p[0] * y[1], p[1] * y[0], p[2] * y[3], p[3] * y[2], p[4] * y[5], p[5] * y[4]
+
+
+def attracted(t, y, p):
+    cube = (y[0] * y[0] + y[1] * y[1]) ** 1.5
+    return y[2], y[3], -p[0] * y[0] / cube, -p[0] * y[1] / cube
+
+
+def field_of(function, size):
+    return ergode.VectorField(
+        function, [f"y{k}" for k in range(size)], [f"p{k}" for k in range(size)]
+    )
+
+
+DRIFTING = {size: field_of(one, size) for size, one in DRIFTS.items()}
+OSCILLATING = {
+    2 * count: field_of(one, 2 * count)
+    for count, one in enumerate((one_pair, two_pairs, three_pairs), 1)
+}
+ORBIT = ergode.VectorField(attracted, ["x", "y", "u", "v"], ["mu"])
+
+
+def units_of(rng, size):
+    """A power of ten for each variable."""
+    return 10.0 ** rng.integers(-5, 6, size)
+
+
+def random_covariance(rng, size, smallest=0.3):
+    mix = np.eye(size) + 0.4 * rng.normal(size=(size, size)) / np.sqrt(size)
+    deviation = rng.uniform(smallest, 1.0, size)
+    covariance = mix @ mix.T
+    scale = deviation / np.sqrt(np.diag(covariance))
+    return covariance * np.outer(scale, scale)
+
+
+def run(field, mean, covariance, units, parameters, device, **options):
+    """The default scheme in the given units; moments in the original ones, and the result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        found = ergode.density.propagate(
+            field, ergode.Gaussian(mean * units, covariance * np.outer(units, units)),
+            parameters=dict(zip(field.parameters, parameters, strict=True)), keep="none",
+            device=device, **options,
+        )  # fmt: skip
+    return found["mean"].values / units, found["covariance"].values / np.outer(units, units), found
+
+
+def compared(label, moments, exact, found, evidences=()):
+    """What is wrong, and a count; `exact` are means and covariances at the times."""
+    if found.attrs["method"] != "flow":
+        return [f"{label}: {found.attrs['method_reason']}"], Counter()
+    if np.isfinite(found["unreliable_from"]):
+        return [], Counter({"told": 1, f"told {label.split()[2]}": 1})
+    errors = [density_linear.apart(*each) for each in zip(*moments, *exact, strict=True)]
+    mean, covariance = np.max(errors, axis=0)
+    evidence = np.abs(found["log_evidence"].values - np.asarray(evidences)).max(initial=0.0)
+    if mean < MEAN and covariance < COVARIANCE and evidence < MEAN:
+        return [], Counter(trusted=1)
+    return [
+        f"{label}: mean {mean:.4f}, covariance {covariance:.4f}, evidence {evidence:.4f}"
+    ], Counter()
+
+
+def judge_linear(seed, size, device):
+    rng = np.random.default_rng(seed)
+    noise = str(rng.choice(["none", "diagonal", "matrix"]))
+    jumps = int(rng.integers(3)) if noise != "none" else 0
+    bank = density_linear.random_bank(rng, size, 1, noise, bool(rng.integers(2)), jumps)
+    order, units = rng.permutation(size), units_of(rng, size)
+    turn = np.eye(size)[order]
+    bank.drift, bank.noise = turn @ bank.drift @ turn.T, turn @ bank.noise @ turn.T
+    bank.covariance = turn @ bank.covariance @ turn.T
+    bank.shift, bank.row, bank.mean = (one[:, order] for one in (bank.shift, bank.row, bank.mean))
+    bank.jumps = [(t, change[order], turn @ q @ turn.T) for t, change, q in bank.jumps]
+    exact = density_linear.kalman(bank, 0)
+    ratio = units[:, None] / units
+    values = [
+        *(bank.drift[0] * ratio).ravel(), *(bank.shift[0] * units), *(bank.row[0] / units)
+    ]  # fmt: skip
+    square = np.outer(units, units)
+    *moments, found = run(
+        density_linear.FIELDS[size], bank.mean[0], bank.covariance[0], units, values, device,
+        times=bank.times, process_noise=None if noise == "none" else bank.noise * square,
+        maneuvers=[ergode.Maneuver(t, change * units, q * square) for t, change, q in bank.jumps],
+        measurements=[
+            ergode.Measurement(float(t), density_linear.SEEN[size], float(v[0]), float(r[0]))
+            for t, v, r in zip(bank.seen_at, bank.value, bank.variance, strict=True)
+        ],
+    )  # fmt: skip
+    label = f"seed {seed}: linear, size {size}, noise {noise}, units {units}"
+    return compared(label, moments, (exact.mean, exact.covariance), found, exact.log_evidence)
+
+
+def judge_drift(seed, size, device):
+    rng = np.random.default_rng(seed)
+    covariance, units = random_covariance(rng, size), units_of(rng, size)
+    mean, speed = rng.normal(0, 5, size), rng.normal(0, 10.0 ** rng.uniform(0, 4), size)
+    noise = random_covariance(rng, size) if rng.integers(2) else np.zeros((size, size))
+    times = np.array([0.0, 0.3, 1.0])
+    *moments, found = run(
+        DRIFTING[size], mean, covariance, units, speed * units, device, times=times,
+        process_noise=noise * np.outer(units, units),
+    )  # fmt: skip
+    exact = mean + times[:, None] * speed, covariance + times[:, None, None] * noise
+    return compared(f"seed {seed}: drift, size {size}, units {units}", moments, exact, found)
+
+
+def judge_oscillators(seed, size, device):
+    rng = np.random.default_rng(seed)
+    covariance, units = random_covariance(rng, size), units_of(rng, size)
+    mean = rng.normal(0, 10.0 ** rng.uniform(0, 4), size)
+    rates = rng.uniform(0.5, 8.0, size // 2)
+    times = np.array([0.0, 1.0, rng.uniform(1.5, 10.0)])
+    values = np.stack([rates * units[::2] / units[1::2], -rates * units[1::2] / units[::2]], 1)
+    *moments, found = run(
+        OSCILLATING[size], mean, covariance, units, values.ravel(), device, times=times
+    )
+    turns = [
+        block_diag(*[[[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]] for a in rates * t])
+        for t in times
+    ]
+    exact = [turn @ mean for turn in turns], [turn @ covariance @ turn.T for turn in turns]
+    return compared(f"seed {seed}: oscillators, size {size}, {units}", moments, exact, found)
+
+
+def judge_orbit(seed, device):
+    """An ellipse, known to a ten-thousandth or to a thousandth, for up to three periods."""
+    rng = np.random.default_rng(seed)
+    angle, speed = rng.uniform(0, 2 * np.pi), np.sqrt(1.0 + rng.uniform(0.0, 0.4))
+    cos, sin = np.cos(angle), np.sin(angle)
+    mean = np.array([cos, sin, -speed * sin, speed * cos])
+    deviation = 10.0 ** rng.uniform(-4, -3)
+    covariance = random_covariance(rng, 4) * deviation**2
+    times = np.array([0.0, 2.0, rng.uniform(3.0, 18.0)])
+    length, duration = 10.0 ** rng.integers(-3, 8), 10.0 ** rng.integers(-3, 5)
+    units = np.array([length, length, length / duration, length / duration])
+    *moments, found = run(
+        ORBIT, mean, covariance, units, [length**3 / duration**2], device, times=times * duration
+    )
+    root = np.linalg.cholesky(covariance)
+    half = rng.normal(size=(100_000, 4)) @ root.T
+    states = mean + np.concatenate([half, -half])
+    carried = [kepler(states, time) for time in times]
+    exact = [one.mean(axis=0) for one in carried], [np.cov(one.T) for one in carried]
+    return compared(f"seed {seed}: orbit, size 4, {units}", moments, exact, found)
+
+
+def judge(rng, device):
+    seed, kind = int(rng.integers(1 << 40)), rng.integers(4)
+    if kind == 0:
+        return judge_linear(seed, int(rng.integers(1, 5)), device)
+    if kind == 1:
+        return judge_drift(seed, int(rng.integers(1, 7)), device)
+    if kind == 2:
+        return judge_oscillators(seed, int(rng.choice([2, 4, 6])), device)
+    return judge_orbit(seed, device)
+
+
+def judged(found):
+    found = list(found)
+    wrong = [one for some, _ in found for one in some]
+    assert not wrong, "\n".join(wrong)
+    return sum((counts for _, counts in found), Counter())
+
+
+@pytest.mark.slow
+@DEVICES
+def test_linear_systems_in_any_units(device):
+    counts = judged(judge_linear(seed, 2, device) for seed in range(100, 112))
+    assert counts["trusted"] > 10
+
+
+@pytest.mark.slow
+@DEVICES
+def test_drift_and_oscillators(device):
+    counts = judged(judge_drift(seed, 3, device) for seed in range(200, 206))
+    counts += judged(judge_oscillators(seed, 2, device) for seed in range(210, 220))
+    assert counts["trusted"] == 16
+
+
+@pytest.mark.slow
+@DEVICES
+def test_orbits(device):
+    assert judged([judge_orbit(seed, device) for seed in range(300, 302)])["trusted"] > 0
+
+
+@pytest.mark.slow
+def test_a_loose_tolerance_is_noticed(monkeypatch):
+    """Paths a thousand times less accurate."""
+    init = carrier.Carrier.__init__
+    monkeypatch.setattr(
+        carrier.Carrier, "__init__",
+        lambda *given, **named: init(*given, **{**named, "fine": 0.01}),
+    )  # fmt: skip
+    with pytest.raises(AssertionError, match="oscillators"):
+        judged(judge_oscillators(seed, 2, "cpu") for seed in range(210, 220))
+
+
+@pytest.mark.exhaustive
+@DEVICES
+def test_for_as_long_as_is_asked(device, capsys):
+    """Whatever is found is reported at the end."""
+    found = [judge(np.random.default_rng(seed), device) for seed in fresh_seeds()]
+    with capsys.disabled():
+        print(f"\nreferee of flow on {device}: {dict(sum((one for _, one in found), Counter()))}")
+    judged(found)
