@@ -167,11 +167,11 @@ def linear_noise(
     )
     points = []
     for which in range(count):
-        values, start = (
+        numbers, start = (
             {name: float(layout.rows[name][which]) for name in given or {}}
             for given in (parameters, initial)
         )
-        equations = Macroscopic(network, values)
+        equations = Macroscopic(network, numbers)
         points.append((equations, _start(equations, start)))
     place = devices.resolve("cpu")
     log.tell_choice("linear-noise", "the only method", place.name, place.model)
@@ -187,7 +187,8 @@ def linear_noise(
         name: np.reshape([row[name] for row in rows], (*layout.shape, *np.shape(rows[0][name])))
         for name in rows[0]
     }
-    coords = {"time": grid, "species": species, "other_species": species, **layout.coords}
+    coords: dict[str, Any] = {"time": grid, "species": species, "other_species": species}
+    coords |= layout.coords
     coords |= {"rule": list(network.rules)} if network.rules else {}
     coords |= {name: axis for name, axis in asked.items() if axis is not None}
     attrs = results.provenance(
