@@ -116,9 +116,9 @@ class Open(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """The machine code of a linked kernel, in two parts; and what numba needs to call it."""
+    """The machine code of a linked kernel, in one or two parts; and what numba needs to call it."""
 
-    parts: tuple[bytes, bytes]
+    parts: tuple[bytes, ...]
     description: Any
     constants: Any
     signature: Any
@@ -193,15 +193,17 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         rest = [_module(code) for code in opened.rest]
         if opened.entry:  # LLVM drops what nobody calls yet, so the caller has to be there first
             short = [_module(opened.entry), *map(_inlinable, short)]
-        whole, *others = [*short, *rest]
-        for one in others:
-            whole.link_in(one)
-        if opened.entry or rest:
-            whole = _optimised(_closed(whole, modules), codegen)
+        parts = [opened.fixed]
+        if short or rest:
+            whole, *others = [*short, *rest]
+            for one in others:
+                whole.link_in(one)
+            if opened.entry or rest:
+                whole = _optimised(_closed(whole, modules), codegen)
+            parts.append(codegen._tm.emit_object(whole))
         return Linked(
-            (opened.fixed, codegen._tm.emit_object(whole)), opened.description, opened.constants,
-            opened.signature, opened.reload,
-        )  # fmt: skip
+            tuple(parts), opened.description, opened.constants, opened.signature, opened.reload
+        )
 
     def _open(self, args: Any, return_type: Any) -> Open:
         """The kernel without the model: from this process, from disk, or compiled."""
@@ -226,16 +228,15 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         for attribute in ("noinline", "optnone"):  # it only takes arguments apart
             wrapper.add_function_attribute(attribute)
         calling = [(one, is_short) for one, is_short in library.parts if any(missing(one))]
-        entry, short, rest = b"", [one for one, is_short in calling if is_short], []
+        entry, short = b"", [one for one, is_short in calling if is_short]
+        rest = [one for one, is_short in calling if not is_short]
+        closed = [one for one, _ in library.parts if one not in short and one not in rest]
         if any(missing(fixed)) or any(map(is_inlined, short)):
             entry = _without(fixed, wrapper.name, description.env_name).as_bitcode()
             fixed.get_function(description.llvm_func_name).linkage = "available_externally"
             rest = [one for one, _ in library.parts if one not in short]
-        else:
-            rest = [one for one, is_short in calling if not is_short]
-            for one, _ in library.parts:
-                if one not in short and one not in rest:
-                    fixed.link_in(one, preserve=True)
+        for one in closed:
+            fixed.link_in(one, preserve=True)
         needed = [library._final_module, *short, *rest]
         return Open(
             codegen._tm.emit_object(_optimised(fixed, codegen)), entry,
