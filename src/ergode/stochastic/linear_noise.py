@@ -183,7 +183,7 @@ def linear_noise(
         if stationary:
             row |= _stationary(equations, row["mean"], grid, float(tolerance), **asked)
         rows.append(row)
-    values = {
+    arrays = {
         name: np.reshape([row[name] for row in rows], (*layout.shape, *np.shape(rows[0][name])))
         for name in rows[0]
     }
@@ -198,7 +198,7 @@ def linear_noise(
         tolerance=float(tolerance), model_digest=network.digest,
     )  # fmt: skip
     return results.dataset(
-        "stochastic", "linear-noise", values, coords=coords, attrs=attrs, swept=layout.dims
+        "stochastic", "linear-noise", arrays, coords=coords, attrs=attrs, swept=layout.dims
     )
 
 
