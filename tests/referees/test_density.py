@@ -297,7 +297,9 @@ def judged(cases) -> Counter:
 
 @pytest.mark.slow
 @DEVICES
-@pytest.mark.parametrize("kernel", [*KERNELS[:3], KERNELS[13], KERNELS[17]], ids=lambda k: " ".join(map(str, k)))
+@pytest.mark.parametrize(
+    "kernel", [*KERNELS[:3], KERNELS[13], KERNELS[17]], ids=lambda k: " ".join(map(str, k))
+)
 def test_linear_systems(kernel, device):
     counts = judged((judge_linear, (seed, kernel, device)) for seed in range(100, 103))
     assert counts["trusted"] > 2 or kernel[2] != "split"
