@@ -357,6 +357,25 @@ def spring(device: str) -> Call:
     )  # fmt: skip
 
 
+@case("density flow")
+def carried(device: str) -> Call:
+    """Points that follow the flow, laid again after a measurement."""
+    field, parameters, prior, measurements, *_ = densities.CASES["lorenz63"]
+    return known(
+        ergode.density.propagate, field, prior, times=[0, 1, 2], measurements=measurements,
+        parameters=parameters, keep="none", scheme="flow", device=device,
+    )  # fmt: skip
+
+
+@case("density flow noise")
+def carried_noisily(device: str) -> Call:
+    """Gaussian cells of a spring with noise."""
+    return known(
+        ergode.density.propagate, calls.SPRINGS[1], ergode.Gaussian([2, 0], [0.25, 0.25]),
+        keep="none", scheme="flow", device=device, **calls.SHAKEN,
+    )  # fmt: skip
+
+
 @case("particles")
 def cloud(device: str) -> Call:
     """A filter of particles with a measurement."""

@@ -70,7 +70,7 @@ def _epidemics(end: float, replicates: int, method: str) -> Any:
 def _density(end: float, times: int) -> Any:
     return ergode.density.propagate(
         ergode.fields.rotation(), ergode.Gaussian([1, 0], [0.1, 0.1]),
-        times=np.linspace(0, end, times), parameters={"rate": 1}, device="cpu:2",
+        times=np.linspace(0, end, times), parameters={"rate": 1}, device="cpu:2", scheme="split",
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ KERNELS = [
     (2, "none", "split", "float32"), (2, "matrix", "corner-transport", "float32"),
     (3, "matrix", "split", "float64"), (2, "none", "flow", "float64"),
     (3, "none", "flow", "float32"), (1, "none", "flow", "float64"), (4, "none", "flow", "float64"),
+    (2, "matrix", "flow", "float64"), (3, "diagonal", "flow", "float32"),
 ]  # fmt: skip
 FINENESS = {1: (4, 12), 2: (4, 8), 3: (3.5, 5), 4: (2.5, 3.5)}  # cells in a deviation
 OPTIONS = [
@@ -296,7 +297,9 @@ def judged(cases) -> Counter:
 
 @pytest.mark.slow
 @DEVICES
-@pytest.mark.parametrize("kernel", [*KERNELS[:3], KERNELS[13]], ids=lambda k: " ".join(map(str, k)))
+@pytest.mark.parametrize(
+    "kernel", [*KERNELS[:3], KERNELS[13], KERNELS[17]], ids=lambda k: " ".join(map(str, k))
+)
 def test_linear_systems(kernel, device):
     counts = judged((judge_linear, (seed, kernel, device)) for seed in range(100, 103))
     assert counts["trusted"] > 2 or kernel[2] != "split"

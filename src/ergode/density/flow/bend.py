@@ -23,6 +23,7 @@ BEND_MOST = 0.05
 """Largest difference of moments of a reliable sum, in deviations."""
 
 _CELLS = 1_500
+_FINE = 3e-4  # error of a step, in deviations
 _DENSITIES = 4  # of a bank
 _ROWS = 16  # of the times of the results
 
@@ -63,8 +64,9 @@ def _moments(which: int, asked: Estimation, options: dict[str, Any]) -> list[tup
     start = wide_start_of(asked.priors[which], None, CUT, _CELLS)
     one = np.array([which])
     carrier = Carrier(
-        asked.field, [start], asked.values[one], scales_of([asked.priors[which]]), **options
-    )
+        asked.field, [start], asked.values[one], scales_of([asked.priors[which]]),
+        fine=_FINE, **options,
+    )  # fmt: skip
     rows = set(np.linspace(0, asked.times.size - 1, _ROWS).astype(int).tolist())
     found, last, places = [], float(asked.times[0]), asked.layout.beside[one]
     for time, action in actions(asked):
