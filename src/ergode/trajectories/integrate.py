@@ -57,6 +57,7 @@ from ergode.trajectories.runs import (
     Problem,
     follow_apart,
     follow_arrays,
+    follow_long,
     follow_together,
     follow_wide,
     refuse_rows,
@@ -424,6 +425,8 @@ def integrate(
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
             found = follow_arrays(problem, chosen, control, every_step or dense_output)
+        elif chosen.method.is_long(field) and all(hasattr(o, "variable") for o in observables):
+            found = follow_long(problem, chosen, control, every_step or dense_output)
         elif chosen.is_fixed:
             found = follow_together(problem, chosen, control)
         elif chosen.is_wide:
