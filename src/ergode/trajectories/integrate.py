@@ -162,7 +162,8 @@ def integrate(
         steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
         they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
         `step` it chooses ``"rk4"``. With noise it chooses the method of highest order, and `step`
-        is required. ``attrs["method_reason"]`` gives the reason. For up to 16 variables SymPy
+        is required. ``attrs["method_reason"]`` gives the reason. More than 100 named
+        variables without delays and noise are taken as one array. For up to 16 variables SymPy
         derives the Jacobian of a method for stiff equations; if it cannot, finite differences
         approximate it. For more variables, and for variables that are arrays, the Rosenbrock
         methods use finite differences, and do not support delays. Several trajectories of up to 256
