@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import trajectories_late as quick_delays
 import trajectories_plain as plain
 import trajectories_round as round_numbers
 import trajectories_units as units
@@ -409,6 +410,23 @@ def test_round_numbers_for_long(device):
 @pytest.mark.parametrize("options", [{}, {"method": "rk4", "step": 1 / 256}])
 def test_units_and_origins_of_time(options, device):
     wrong = units.compare("named", device, options)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_quick_delays(device):
+    wrong = [line for seed in range(3) for line in quick_delays.compare(seed, device, {})]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_quick_delays_for_long(device):
+    wrong = []
+    for seed in fresh_seeds(0.2):
+        for options in quick_delays.METHODS:
+            wrong += quick_delays.compare(seed, device, options)
     assert not wrong, "\n".join(wrong)
 
 

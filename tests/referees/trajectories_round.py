@@ -89,14 +89,15 @@ def crossings(start, row):
     x, t, count, unsure = start, 0.0, 0, 0
     if start == row["level"]:  # a start on the level is a crossing
         count, unsure = 1, int(moment == 0.0)
-    for end in ([moment] if 0.0 <= moment <= END else []) + [END]:
+    doses = [moment] if 0.0 <= moment <= END else []
+    for number, end in enumerate([*doses, END]):
         last = x + row["slope"] * (end - t)
         before, after = x - row["level"], last - row["level"]
         count += before * after < 0.0
         # A level is not left where it is met exactly, and a dose that leaps over it crosses it.
         unsure += abs(after) < 1e-12 and before != 0.0
         unsure += t > 0.0 and abs(before) < 1e-12
-        if end == moment:
+        if number < len(doses):
             leap = after * (after + row["dose"])
             count += leap < 0.0
             unsure += abs(leap) < 1e-12

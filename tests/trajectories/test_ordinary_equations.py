@@ -313,3 +313,41 @@ def test_a_field_of_forty_variables(options, device):
         exact = (vectors * np.exp(values * t)) @ np.linalg.solve(vectors, start)
         assert exact.real.min() > 0.2
         np.testing.assert_allclose(state, exact.real, rtol=1e-6)
+
+
+def first_is_level(t, y, p):
+    return y[0] - p[0]
+
+
+@pytest.mark.slow
+def test_very_many_named_variables():
+    """200 variables were unrolled in every stage: the call did not end within 400 s."""
+    n = 120
+    field = ergode.field_from_equations(
+        {f"x{i}": f"(x{(i + 1) % n} - x{i - 2 if i > 1 else i - 2 + n}) * x{(i - 1) % n} - x{i} + F"
+         for i in range(n)}
+    )  # fmt: skip
+    first = np.random.default_rng(0).normal(size=(2, n))
+
+    def slopes(t, y):
+        return (np.roll(y, -1) - np.roll(y, 2)) * np.roll(y, 1) - y + 4.0
+
+    exact = [
+        solve_ivp(slopes, (0, 1), y, method="DOP853", rtol=1e-11, atol=1e-12, t_eval=[0, 0.4, 1])
+        for y in first
+    ]
+    found = solve(
+        field, times=[0.0, 0.4, 1.0], initial={f"x{i}": first[:, i] for i in range(n)},
+        parameters={"F": 4.0}, method="tsit5", rtol=1e-8, atol=1e-8, every_step=True,
+        events=[ergode.trajectories.ZeroCrossing(first_is_level, 1, name="level")],
+        observables=[ergode.trajectories.Mean("x3")],
+    )  # fmt: skip
+    np.testing.assert_array_equal(found["status"], Status.DONE)
+    np.testing.assert_allclose(found["state"], [one.y.T for one in exact], atol=1e-6)
+    assert found["step_state"].sizes["variable"] == n
+    fine = solve_ivp(slopes, (0, 1), first[0], rtol=1e-11, atol=1e-12, dense_output=True).sol
+    x = fine(np.linspace(0, 1, 2001))
+    mean = np.trapezoid(x[3], dx=1 / 2000)
+    assert float(found["observed"][0, 0]) == pytest.approx(mean, abs=1e-5)
+    rises = int(((x[0, 1:] >= 4.0) & (x[0, :-1] < 4.0)).sum())
+    assert int(found["event_count"][0, 0]) == rises

@@ -56,6 +56,7 @@ from ergode.trajectories.runs import (
     Problem,
     follow_apart,
     follow_arrays,
+    follow_long,
     follow_together,
     follow_wide,
     refuse_rows,
@@ -159,7 +160,8 @@ def integrate(
         steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
         they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
         `step` it chooses ``"rk4"``. With noise it chooses the method of highest order, and `step`
-        is required. ``attrs["method_reason"]`` gives the reason. For up to 16 variables SymPy
+        is required. ``attrs["method_reason"]`` gives the reason. More than 100 named
+        variables without delays and noise are taken as one array. For up to 16 variables SymPy
         derives the Jacobian of a method for stiff equations; if it cannot, finite differences
         approximate it. For more variables, and for variables that are arrays, the Rosenbrock
         methods use finite differences, and do not support delays. Several trajectories of up to 256
@@ -414,6 +416,8 @@ def integrate(
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
             found = follow_arrays(problem, chosen, control, every_step or dense_output)
+        elif chosen.method.is_long(field) and all(hasattr(o, "variable") for o in observables):
+            found = follow_long(problem, chosen, control, every_step or dense_output)
         elif chosen.is_fixed:
             found = follow_together(problem, chosen, control)
         elif chosen.is_wide:

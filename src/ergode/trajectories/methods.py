@@ -42,6 +42,8 @@ MethodName = Literal[
 # With delays, the quintic interpolant of the history limits the order of a method.
 _HISTORY_ORDER = 6
 _STIFF_VARIABLES = 16
+# Explicit methods have code for each of this many named variables; more are taken as one array.
+_UNROLLED_VARIABLES = 100
 MOST = 256
 """Unknowns of a trajectory whose matrix a kernel has."""
 
@@ -151,6 +153,15 @@ class Method(methods.Method):
         if not self.stiff or self.is_rosenbrock or field.size <= MOST:
             return None
         return f"has up to {MOST} unknowns, and the field has {field.size:,}; choose 'rodas5p'"
+
+    def is_long(self, field: VectorField) -> bool:
+        """Whether an explicit method takes the named variables of a field as one array.
+
+        Code for each of very many variables would take too long to compile.
+        """
+        many = field.arrays is None and len(field.variables) > _UNROLLED_VARIABLES
+        plain = not field.delays and field.diffusion is None
+        return many and plain and self.for_arrays and not self.stiff
 
     def is_wide(self, field: VectorField) -> bool:
         """Whether it takes the named variables of a field as one array."""

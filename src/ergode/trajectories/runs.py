@@ -166,6 +166,15 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
     return found._replace(work=found.work | work)
 
 
+def follow_long(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
+    """Integrate very many named variables by an explicit method, as one array."""
+    field = with_arrays(problem.field)
+    columns, _ = _columns(problem)
+    rows = {**problem.rows, field.variables[0]: columns}
+    control = watched_with_arrays(problem.field, control)
+    return follow_arrays(problem._replace(field=field, rows=rows), chosen, control, every_step)
+
+
 def follow_wide(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
     """Integrate arrays, or many named variables, by an implicit method."""
     check_apart(problem.grid, problem.precision)

@@ -217,3 +217,40 @@ def test_a_negative_power_of_zero_ends_its_own_trajectory_alone():
     )  # fmt: skip
     assert result["status"].values.tolist() == [ergode.Status.NOT_FINITE, ergode.Status.DONE]
     assert result["state"].values[1].ravel()[-1] == pytest.approx(np.sqrt(2.0), rel=1e-6)
+
+
+def later(i, t, y, p):
+    return y[0] if t < 2.0 else y[12]
+
+
+def later_of_two(i, j, t, y, p, c):
+    return y[i, -4] * c.weights[1] if t > 2.0 else 0.0
+
+
+def later_table(i, j, t, y, p, c):
+    return c.weights[2] if t > 2.0 else 0.0
+
+
+def later_in_place(t, y, dy, p):
+    if t > 2.0:
+        dy.v[5] = y.x[2]
+    dy.x[:] = y.x
+    dy.v[:] = y.v
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        (later, {"variables": ("y", 12)}, r"'later' uses y\[12\], but an index .* from 0 to 11"),
+        (later_of_two, {"variables": ("y", (5, 3)), "constants": {"weights": np.ones(2)}},
+         r"uses y\[i, -4\], but an index of this array is from 0 to 2"),
+        (later_table, {"variables": ("y", (5, 3)), "constants": {"weights": np.ones(2)}},
+         r"uses c.weights\[2\], but an index of this array is from 0 to 1"),
+        (later_in_place, {"variables": {"x": 3, "v": 5}}, r"uses dy.v\[5\], but .* from 0 to 4"),
+    ],
+)  # fmt: skip
+def test_constant_indices_beyond_an_array(function, options, message):
+    """They were found only where the first call reads them; later they read foreign memory."""
+    what = "rhs" if function is later_in_place else "component"
+    with pytest.raises(ergode.ModelError, match=message):
+        VectorField(**{what: function}, **options)

@@ -732,11 +732,11 @@ def step_of_the_past(t):
 
 
 def test_a_delayed_time_that_begins_on_a_jump_reads_the_side_to_which_it_moves():
-    """It read the side after the jump for ever."""
+    """It read the side after the jump for ever, or took 6,300 steps at the highest rate."""
     field = ergode.VectorField(
         read_back, ["y", "z"], ["rate"], [("z", ergode.Delay(quick_lag, 0.05, 2.0))]
     )
-    rates = np.array([0.5, 5.0, 25.0])
+    rates = np.array([0.5, 5.0, 25.0, 50.0])
     found = ergode.trajectories.integrate(
         field, times=[0, 1], initial={"y": 0.0, "z": 1.0}, parameters={"rate": rates},
         history=History(step_of_the_past, jumps=[-1.0]), device="cpu",
@@ -745,6 +745,8 @@ def test_a_delayed_time_that_begins_on_a_jump_reads_the_side_to_which_it_moves()
     delayed = t - 1.0 - 0.9 * np.sin(rates[:, None] * t)
     exact = np.where(delayed >= -1.0, 1.0, -1.0).mean(axis=1)
     np.testing.assert_allclose(found["state"][:, -1, 0], exact, atol=1e-5)
+    # What is delayed does not depend on delayed values: it has no further breaking points.
+    assert (found["step_count"] < 150).all()
 
 
 def fall_to_five(t, y, yd, p):
@@ -811,3 +813,41 @@ def test_equations_without_a_solution_that_goes_on(case, device):
     if case == "later":
         last = np.nanmax(found["step_time"].values[0])
         assert last == pytest.approx(125 / 121, abs=1e-9)
+
+
+def feed_back(t, y, yd, p):
+    return (-yd[0],)
+
+
+def step_of_one(t):
+    return (1.0 if t >= -1.0 else -1.0,)
+
+
+def fed_back(rates, count=100_000):
+    """y(1) of y' = -y(t - 1 - 0.9 sin(rate t)) by the midpoint rule, with lines for the history."""
+    h, y = 1.0 / count, np.ones((count + 1, rates.size))
+    late = (np.arange(count) + 0.5)[:, None] - (1.0 + 0.9 * np.sin(rates * h * (
+        np.arange(count) + 0.5)[:, None])) / h  # fmt: skip
+    cells, which = np.floor(late).astype(int), np.arange(rates.size)
+    for n in range(count):
+        j = np.maximum(cells[n], 0)
+        value = y[j, which] + (late[n] - j) * (y[j + 1, which] - y[j, which])
+        past = np.where(late[n] * h >= -1.0, 1.0, -1.0)
+        y[n + 1] = y[n] - h * np.where(late[n] < 0.0, past, value)
+    return y[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"method": "rk4", "step": 0.002}])
+def test_a_delay_that_varies_quickly(options):
+    """It missed a crossing of a breaking point: .642 for .653, and wrong from the start by rk4."""
+    field = ergode.VectorField(
+        feed_back, ["y"], ["rate"], [("y", ergode.Delay(quick_lag, 0.05, 2.0))]
+    )
+    rates = np.array([5.0, 10.0, 25.0, 50.0])
+    found = ergode.trajectories.integrate(
+        field, times=[0, 1], initial={"y": 1.0}, parameters={"rate": rates}, device="cpu",
+        history=History(step_of_one, jumps=[-1.0]), **options,
+    )  # fmt: skip
+    assert (found["status"] == Status.DONE).all()
+    np.testing.assert_allclose(found["state"][:, -1, 0], fed_back(rates), atol=5e-5)

@@ -26,7 +26,12 @@ from ergode.core.compiler import bundle
 from ergode.core.compiler.syntax import function_from_text, outer_value, syntax
 from ergode.core.errors import ModelError
 from ergode.core.math import tables
-from ergode.models.fields.functions import check_form, check_function, check_parts
+from ergode.models.fields.functions import (
+    check_form,
+    check_function,
+    check_parts,
+    whole_constant,
+)
 from ergode.models.fields.interpolants import Interpolant
 
 _INDICES = ("i", "j", "k", "l")
@@ -248,9 +253,33 @@ class Reader:
         names = () if self._is_single else tuple(self._shapes)
         places = _Places(function.__name__, roles, names, self._data)
         counters = tuple(own[:indices])
+        self._check_constant_indices(tree, roles)
         made = _compiled_form(function, places.visit(tree), counters)
         self.recorded.update({one: self._data[one] for one in places.recorded})
         return made, function, counters
+
+    def _check_constant_indices(self, tree: ast.FunctionDef, roles: Mapping[str, str]) -> None:
+        """Refuse an index beyond the end of an array: compiled code does not check bounds."""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Subscript):
+                continue
+            owner = node.value
+            array = owner.attr if isinstance(owner, ast.Attribute) else next(iter(self._shapes))
+            name = owner.value if isinstance(owner, ast.Attribute) else owner
+            role = roles.get(name.id, "") if isinstance(name, ast.Name) else ""
+            lengths: tuple[int, ...] = ()
+            if role in ("y", "dy"):
+                lengths = self._shapes.get(array, ())
+            elif role == "c":
+                lengths = np.shape(self._data.get(array, 0.0))
+            indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            for one, length in zip(indices, lengths, strict=False):
+                index = whole_constant(one)
+                if index is not None and not -length <= index < length:
+                    raise ModelError(
+                        f"function '{tree.name}' uses {ast.unparse(node)}, but an index of this "
+                        f"array is from 0 to {length - 1}"
+                    )
 
 
 def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:

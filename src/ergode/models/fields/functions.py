@@ -146,7 +146,7 @@ def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -
             continue
         which = role.get(node.value.id, "")
         length = arguments.get(which)
-        index = _whole_constant(node.slice)
+        index = whole_constant(node.slice)
         if length is not None and index is not None and not -length <= index < length:
             raise ModelError(
                 f"function '{tree.name}' uses {ast.unparse(node)}, but there "
@@ -154,7 +154,7 @@ def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -
             )
 
 
-def _whole_constant(node: ast.expr) -> int | None:
+def whole_constant(node: ast.expr) -> int | None:
     """An index as an int, if it is a constant integer."""
     try:
         value = ast.literal_eval(node)

@@ -19,6 +19,7 @@ from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
 from ergode.trajectories.steppers import equations, inside_step, noise, splitting, stepper
+from ergode.trajectories.steppers.dependences import dependences
 from ergode.trajectories.steppers.derivatives import bindings_of_derivatives, separated
 
 
@@ -98,11 +99,26 @@ def _bindings_of_history(
     if history.breakpoints.size:
         bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)
     if field.state_dependent:
+        bindings[segments.PROPAGATES] = _propagates(field, history.delayed)
         return bindings | _bindings_of_lags(field)
     if not shared:
         place = {name: i for i, name in enumerate(field.parameters)}
         bindings[segments.TAUS] = tuple(place[delay] for _, delay in field.delays)  # type: ignore[index]
     return bindings
+
+
+def _propagates(field: VectorField, delayed: tuple[int, ...]) -> bool:
+    """Whether any delayed variable depends on delayed values, perhaps through other variables."""
+    reached = dependences(field.function, len(field.variables))
+    found, todo = set[int](), set(delayed)
+    while todo:
+        i = todo.pop()
+        found.add(i)
+        for kind, j in reached[i]:
+            if kind == "yd":
+                return True
+            todo |= ({j} if j >= 0 else set(range(len(reached)))) - found
+    return False
 
 
 def _bindings_of_lags(field: VectorField) -> dict[Any, Any]:

@@ -64,6 +64,7 @@ SHARED = option(False)  # whether all trajectories share the mesh
 TAUS = option(())  # index of each delay's parameter
 SAMPLED = option(False)  # whether the history is given as samples
 HISTORY_JUMPS = option(0)  # number of jumps of the history
+PROPAGATES = option(True)  # whether any delayed variable depends on delayed values
 lags_of = option()  # lags_of(t, y, p): value of every delay, if delays depend on the state
 
 # Integers of a trajectory on its own mesh: cell number, slot of the cell, breakpoints made so far,
@@ -244,7 +245,7 @@ def begin_free(t, y, p, given, jumps, column, stored):
             whole[READ + d, me] = -math.ceil(p[TAUS[d]] / width * (1.0 - 64.0 * EPSILON))
             after = 0
             for j in range(HISTORY_JUMPS):
-                after += 1 if jumps[j, 0] <= earlier + near_to(t, t, width) else 0
+                after += 1 if jumps[j, 0] <= earlier + near_to(t, earlier, width) else 0
             whole[READ + len(PLACES) + d, me] = after
         if LOOKS_UP:
             lags = lags_of(t, y, p)
@@ -275,15 +276,16 @@ def pass_goal(t, y, f, p, stored):
     level = _SMOOTH + 1
     for d in unroll(range(len(TAUS))):
         tau = p[TAUS[d]]
+        late = near_to(t, tau, width)
         following = whole[READ + len(PLACES) + d, me]
         while following < whole[MADE, me]:
             k = following % breakpoints.shape[0]
-            if breakpoints[k, 0, me] + tau > t + near:
+            if breakpoints[k, 0, me] + tau > t + late:
                 break
             level = min(level, int(breakpoints[k, 1, me]) + 1)
             following += 1
         whole[READ + len(PLACES) + d, me] = following
-        while fma(real(whole[READ + d, me] + 1), width, origin) + tau <= t + near:
+        while fma(real(whole[READ + d, me] + 1), width, origin) + tau <= t + near + late:
             whole[READ + d, me] += 1
     if fma(real(whole[NUMBER, me] + 1), width, origin) <= t + near:
         whole[NUMBER, me] += 1
@@ -415,13 +417,14 @@ def _look_up(d, s, stored):
     period, origin, width = stored.period, stored.origin, stored.width
     following, n = whole[READ + len(PLACES) + d, me], whole[NUMBER, me]
     lowest, highest = n - period + 3, n - 1
-    near = 64.0 * EPSILON * (1.0 + abs(origin) / width)
     if following > 0:
-        before = (breakpoints[(following - 1) % breakpoints.shape[0], 0, me] - origin) / width
-        lowest = max(lowest, np.int64(math.floor(before + near)))
+        before = breakpoints[(following - 1) % breakpoints.shape[0], 0, me]
+        before = (before + near_to(before, origin, width) - origin) / width
+        lowest = max(lowest, np.int64(math.floor(before)))
     if following < whole[MADE, me]:
-        after = (breakpoints[following % breakpoints.shape[0], 0, me] - origin) / width
-        highest = min(highest, np.int64(math.ceil(after - near)) - 1)
+        after = breakpoints[following % breakpoints.shape[0], 0, me]
+        after = (after - near_to(after, origin, width) - origin) / width
+        highest = min(highest, np.int64(math.ceil(after)) - 1)
     x = (s - origin) / width
     # These comparisons also move NaN into the ring.
     x = x if x > real(lowest) else real(lowest)
@@ -467,18 +470,19 @@ def pass_edge(edge, t, y, f, history, p):
     following = whole[row, me]
     level = find_pieces(t, y, f, p, history)
     if whole[row, me] == following:  # the time of an event has an error
-        lags, s = lags_of(t, y, p), t
+        lags, s, rate = lags_of(t, y, p), t, real(0.0)
         for d in unroll(range(len(PLACES))):
             s = t - real(lags[d]) if d == edge else s
-        before = abs(s - breakpoints[(following - 1) % size, 0, me])
+            rate = rates[d] if d == edge else rate
+        before = s - breakpoints[(following - 1) % size, 0, me]
         after = breakpoints[following % size, 0, me] - s
-        if following < whole[MADE, me] and (following == 0 or after <= before):
+        if rate >= 0.0 and following < whole[MADE, me] and (following == 0 or after <= before):
             level = min(level, _next_piece(edge, 1, history))
-        elif following > 0:
+        elif rate < 0.0 and following > 0 and (following == whole[MADE, me] or before <= after):
             level = min(level, _next_piece(edge, -1, history))
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     _check_motion(t, y, f1, p, known, rates, history)
-    if level <= _SMOOTH:
+    if PROPAGATES and level <= _SMOOTH:
         make_breakpoint(t, level, y, f, y, f1, history)
     return f1
 
@@ -517,14 +521,15 @@ def find_pieces(t, y, f, p, stored):
     Returns the order of the first derivative that jumps.
     """
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
-    near = near_to(t, stored.origin, stored.width)
     size, made = breakpoints.shape[0], whole[MADE, me]
     lags, rates = lags_of(t, y, p), _rates(t, y, f, p, stored)
     level = _SMOOTH + 1
     for d in unroll(range(len(PLACES))):
         row = READ + len(PLACES) + d
         # At a breakpoint, the delayed time is in the piece to which it moves.
-        s = t - real(lags[d]) + (near if rates[d] >= 0.0 else -near)
+        s = t - real(lags[d])
+        near = near_to(s, t, stored.width) * max(real(1.0), abs(rates[d]))
+        s += near if rates[d] >= 0.0 else -near
         while whole[row, me] < made and breakpoints[whole[row, me] % size, 0, me] <= s:
             level = min(level, _next_piece(d, 1, stored))
         while whole[row, me] > 0 and breakpoints[(whole[row, me] - 1) % size, 0, me] > s:

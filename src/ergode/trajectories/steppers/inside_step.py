@@ -177,10 +177,12 @@ def on_surface(g):
 
 
 def begins_on_surface(g):
-    """Whether any event function is zero and has no side."""
+    """Whether any event function is zero and has no side, or a delayed time outside its piece."""
     found = False
     for e in unroll(range(EVENTS)):
         found = found | on_surface(g[e])
+        if e >= EVENTS - EDGES:
+            found = found | (g[e] < 0.0)
     return found
 
 
@@ -219,6 +221,8 @@ def column_after_begin(e, g, soon, noise, is_first):
     A function that has been zero since the first time has a side as soon as it exceeds its `noise`.
     Until then it is taken as a parabola.
     """
+    if e >= EVENTS - EDGES and g[0] < 0.0 and soon < 0.0:  # its crossing was missed
+        return (real(KEPT),) + g[1:]  # noqa: RUF005
     if not on_surface(g[0]):
         return g
     if not (is_first or abs(g[0]) == real(BEGUN)):
