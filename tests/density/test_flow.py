@@ -178,7 +178,7 @@ def test_its_cuda_kernels_compile(precision):
     from ergode.core import cuda
 
     size, count, groups = 2, 8, 1
-    kernel, _ = carrier.kernels_of(LINEAR, precision)
+    kernel = carrier.kernel_of(LINEAR, precision)
     one, log = np.zeros((1, size)), np.zeros((1, count))
     points = np.zeros((size, 1, count), precision)
     row = one.astype(precision)

@@ -92,8 +92,6 @@ _OTHERS = {
     "auto": "automatic default any",
     "float32": "single float fp32 f32 f4 half float16",
     "float64": "double fp64 f64 f8 longdouble float128",
-    "now": "always jit eager",
-    "never": "no off interpret interpreted",
     # kinds of reactors, and of matter
     "constant-volume": "isochoric cv",
     "constant-pressure": "isobaric cp",
