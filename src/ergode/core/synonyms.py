@@ -86,7 +86,7 @@ _OTHERS = {
     "events": "log firings reactions jumps",
     "last": "final end latest",
     "all": "everything full",
-    # devices, types and forms of the equations
+    # devices and types
     "cuda": "gpu nvidia",
     "cpu": "host threads",
     "auto": "automatic default any",
