@@ -32,6 +32,7 @@ CONSTANTS = sorted(
 HELPERS = [
     "rhs", "diffusion", "noise", "limited_by", "h", "history", "gaps", "act", "observe",
     "transition", "advance", "slope", "exact_jacobian", "exact_time_slope", "barrier", "share",
+    "integrate_cpu", "linked", "external",
 ]  # fmt: skip
 
 

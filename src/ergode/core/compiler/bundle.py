@@ -120,11 +120,11 @@ def linked(open_kernel: Source, number: int, module: str, kernel: Any) -> Source
         Its precision and bindings.
     """
     collector = Collector(kernel.precision, dict(kernel.bindings))
+    entry = collector.unused(open_kernel.entries[number])  # no helper of the user takes its name
     given = []
     for name, key in open_kernel.externals.items():
         given.append(f", {name}={collector.function(kernel.bindings.get(key, key), name)}")
     collector.leave_out_refcounts()
-    entry = open_kernel.entries[number]
     count = kernel.argument_count(open_kernel.target)
     arguments = ", ".join(f"argument_{k}" for k in range(count))
     collector.definitions[entry] = (
