@@ -100,11 +100,12 @@ class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         called = _with_all_they_call(self._linking_libraries)
         for library in called:
             self._reload_init.update(library._reload_init)
-        # A short function is optimised again when it is linked, so its symbol must be exported.
-        self.parts: list[tuple[Any, bool]] = []
+        self.parts: list[tuple[Any, bool]] = []  # modules, and whether they are short
         for one in called:
-            is_short = isinstance(one, InnerLibrary) and one.is_short
-            self.parts.append((one._final_module if is_short else _own_module(one), is_short))
+            # What is optimised again when a model is linked must export its function until then.
+            is_open = isinstance(one, InnerLibrary) and any(missing(one._final_module))
+            module = one._final_module if is_open else _own_module(one)
+            self.parts.append((module, is_open and one.is_short))
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:

@@ -105,6 +105,7 @@ class Open(NamedTuple):
     """A kernel without the functions of the model, for given types of arguments."""
 
     fixed: bytes  # machine code of all that does not depend on the model
+    open_symbols: frozenset[str]  # functions that it calls, and does not have
     entry: bytes  # LLVM code of the kernel's own function; empty if it does not depend on it
     short: tuple[bytes, ...]  # of functions that call the model: each is optimised on its own
     rest: tuple[bytes, ...]  # of all others that are needed
@@ -193,6 +194,7 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         rest = [_module(code) for code in opened.rest]
         if opened.entry:  # LLVM drops what nobody calls yet, so the caller has to be there first
             short = [_module(opened.entry), *map(_inlinable, short)]
+            rest = [*map(_inlinable, rest)]
         parts = [opened.fixed]
         if short or rest:
             whole, *others = [*short, *rest]
@@ -200,6 +202,7 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
                 whole.link_in(one)
             if opened.entry or rest:
                 whole = _optimised(_closed(whole, modules), codegen)
+            _check(whole, opened.open_symbols)
             parts.append(codegen._tm.emit_object(whole))
         return Linked(
             tuple(parts), opened.description, opened.constants, opened.signature, opened.reload
@@ -231,15 +234,16 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         entry, short = b"", [one for one, is_short in calling if is_short]
         rest = [one for one, is_short in calling if not is_short]
         closed = [one for one, _ in library.parts if one not in short and one not in rest]
-        if any(missing(fixed)) or any(map(is_inlined, short)):
+        if any(missing(fixed)) or any(is_inlined(one) for one, _ in calling):
             entry = _without(fixed, wrapper.name, description.env_name).as_bitcode()
             fixed.get_function(description.llvm_func_name).linkage = "available_externally"
             rest = [one for one, _ in library.parts if one not in short]
         for one in closed:
             fixed.link_in(one, preserve=True)
         needed = [library._final_module, *short, *rest]
+        fixed = _optimised(fixed, codegen)
         return Open(
-            codegen._tm.emit_object(_optimised(fixed, codegen)), entry,
+            codegen._tm.emit_object(fixed), _called_elsewhere(fixed), entry,
             tuple(one.as_bitcode() for one in short), tuple(one.as_bitcode() for one in rest),
             {symbol: _DECLARED[symbol] for one in needed for symbol in missing(one)},
             description, result.environment.consts, result.signature, tuple(library._reload_init),
@@ -334,6 +338,21 @@ def _closed(module: Any, modules: Mapping[str, Any]) -> Any:
     for symbol in list(missing(module)):
         module.link_in(modules[symbol], preserve=True)
     return module
+
+
+def _called_elsewhere(module: Any) -> frozenset[str]:
+    """Functions of generated modules that a module calls, and does not have."""
+    return frozenset(
+        one.name for one in module.functions if one.name.startswith("_ZN")
+        and (one.is_declaration or one.linkage == binding.Linkage.available_externally)
+    )  # fmt: skip
+
+
+def _check(module: Any, open_symbols: frozenset[str]) -> None:
+    """Raise a RuntimeError if the other part of a kernel calls what this part does not have."""
+    here = {one.name for one in module.functions} - _called_elsewhere(module)
+    if absent := open_symbols - here:
+        raise RuntimeError(f"these functions were not linked: {', '.join(sorted(absent))}")
 
 
 def _without(module: Any, *names: str) -> Any:
