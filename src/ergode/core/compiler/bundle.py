@@ -105,20 +105,13 @@ def bundle(
     return Source(text, tuple(entries), target, collector.externals)
 
 
-def linked(open_kernel: Source, number: int, module: str, kernel: Any) -> Source:
-    """The module of a kernel that is linked with the functions of a model (see `linking`).
-
-    Parameters
-    ----------
-    open_kernel : Source
-        Module of the kernel, which declares these functions.
-    number : int
-        Which of its entries.
-    module : str
-        Its name.
-    kernel : Kernel
-        Its precision and bindings.
-    """
+def linked(
+    open_kernel: Source,  # module of the kernel, which declares functions of the model
+    number: int,  # which of its entries
+    module: str,  # its name
+    kernel: Any,  # `Kernel`: precision and bindings
+) -> Source:
+    """The module of a kernel that is linked with the functions of a model (see `linking`)."""
     collector = Collector(kernel.precision, dict(kernel.bindings))
     entry = collector.unused(open_kernel.entries[number])  # no helper of the user takes its name
     given = []

@@ -75,21 +75,25 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """The library of a kernel: it links every function that is reached from it."""
 
     def finalize(self) -> None:
+        self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         _link(self)
-        self.close(self._final_module)
-
-    def close(self, module: Any) -> None:
-        """Turn a module, in which all is linked, into machine code."""
-        self._codegen._check_llvm_bugs()
-        self._final_module = module
-        for function in module.functions:
-            if "cpython" in function.name and not function.is_declaration:
-                function.add_function_attribute("noinline")
-                function.add_function_attribute("optnone")
+        for function in self._final_module.functions:
+            if function.name.startswith(_WRAPPER) and not function.is_declaration:
+                leave_as_it_is(function)
         self._optimize_final_module()
         self._final_module.verify()
         self._finalize_final_module()
+
+
+_WRAPPER = "_ZN7cpython"
+"""Beginning of the name of the function that Python calls."""
+
+
+def leave_as_it_is(wrapper: Any) -> None:
+    """Do not optimise the function that Python calls: it is long, and only unpacks arguments."""
+    for attribute in ("noinline", "optnone"):
+        wrapper.add_function_attribute(attribute)
 
 
 class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]

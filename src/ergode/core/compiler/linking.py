@@ -41,6 +41,7 @@ from ergode.core.compiler.inner_functions import (
     OpenCompiler,
     inner_libraries,
     is_inlined,
+    leave_as_it_is,
     missing,
 )
 
@@ -228,8 +229,7 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         description.typemap = description.calltypes = None
         fixed, codegen = library._final_module, library.codegen
         wrapper = fixed.get_function(description.llvm_cpython_wrapper_name)
-        for attribute in ("noinline", "optnone"):  # it only takes arguments apart
-            wrapper.add_function_attribute(attribute)
+        leave_as_it_is(wrapper)
         calling = [(one, is_short) for one, is_short in library.parts if any(missing(one))]
         entry, short = b"", [one for one, is_short in calling if is_short]
         rest = [one for one, is_short in calling if not is_short]

@@ -76,22 +76,6 @@ class Carrier:
         narrow = np.where(away != 0, deviation / np.maximum(np.abs(away), 1e-300), np.inf).min(
             axis=1
         )
-        # Far from the origin tolerances stay a fraction of the deviation.
-        least = _RTOL[precision]
-        rtol = np.maximum(1e-5 * fine * np.minimum(narrow, 1.0), least)
-        atol = np.maximum(max(fine, least) * deviation, 1e-300)
-        self._is_wide = starts[0].roots is not None
-        self._manner = _MANNERS["linear" if is_linear else "curved"]
-        points = np.stack([_states(one).T for one in starts], axis=1)
-        self.points = device.empty(points.shape, precision)
-        device.copy(np.ascontiguousarray(points, precision), self.points)
-        self.log_weights = device.empty((self.count, self.point_count), np.float64)
-        device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
-        self._steps = device.zeros((self.count, self.point_count), np.float64)
-        away, deviation = scales
-        narrow = np.where(away != 0, deviation / np.maximum(np.abs(away), 1e-300), np.inf).min(
-            axis=1
-        )
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
         q = np.zeros((self.size, self.size)) if noise is None else noise
