@@ -63,7 +63,8 @@ results.register(
 )  # fmt: skip
 
 _TOLERANCES = 1e-11, 1e-2
-# The time until the stationary state is doubled so many times, and has so many drifts.
+# The stationary state is sought over times that double, at most so often, and at most so many
+# evaluations of the drift are made.
 _DOUBLINGS, _DRIFTS = 60, 20_000
 _NEWTON = 50
 

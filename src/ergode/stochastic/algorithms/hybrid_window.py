@@ -260,9 +260,9 @@ def _rate(x, w, state):
 
 
 def cross(to, w, state):
-    """Where Lambda reaches the goal before the fraction `to` of the step; and what is left of it.
+    """The share of the step at which Lambda reaches its goal, and what Lambda still lacks there.
 
-    Nothing is left where it reaches it.
+    If Lambda does not reach it by the share `to`, the share is `to`.
     """
     clock = state.clock
     begin, goal = clock[w, WINDOW_BEGIN], clock[w, GOAL]
