@@ -171,15 +171,25 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
     np.testing.assert_array_equal(outcomes, 0)
 
 
-def assembly_of(compiled):
-    """Machine code, made afresh: numba does not show what it took from its cache."""
-    *_, arguments = compiled.overloads
-    return compiled._compiler.compile(arguments, None).library.get_asm_str()
+def assembly_of(compiled, monkeypatch):
+    """Machine code of what depends on the model, linked afresh."""
+    linker, (*_, arguments) = compiled._compiler, compiled.overloads
+    machine = linker.targetdescr.target_context.codegen()._tm
+    said = []
+
+    def emitted(module):
+        said.append(machine.emit_assembly(module))
+        return b""
+
+    opened = linker._open(arguments, None)
+    monkeypatch.setattr(machine, "emit_object", emitted)
+    linker._linked(opened)
+    return "".join(said)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="looks at x86 instructions")
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_lanes_are_vector_instructions(precision):
+def test_lanes_are_vector_instructions(precision, monkeypatch):
     field, method, past_of, _ = CASES["mackey-glass"]
     kernel = kernels.cpu_kernel(
         integrate_cpu,
@@ -197,7 +207,7 @@ def test_lanes_are_vector_instructions(precision):
         Out(np.empty((1, 1, 1), precision), np.empty(1, np.uint8), np.zeros((1, 1))),
         (),
     )  # fmt: skip
-    assembly = assembly_of(compiled)
+    assembly = assembly_of(compiled, monkeypatch)
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be
     # taken and to be looked into.
     assert len(re.findall("divps" if precision == "float32" else "divpd", assembly)) >= 6
@@ -209,7 +219,7 @@ def saturating(t, y, p):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="looks at x86 instructions")
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_lanes_of_adaptive_steps_are_vector_instructions(precision):
+def test_lanes_of_adaptive_steps_are_vector_instructions(precision, monkeypatch):
     field = ergode.VectorField(saturating, ["x", "y"], ["rate", "order"])
     runner = Runner(
         field, METHODS["tsit5"], control_of({}), times=np.array([0.0, 1.0]),
@@ -217,7 +227,7 @@ def test_lanes_of_adaptive_steps_are_vector_instructions(precision):
     )  # fmt: skip
     ones = np.ones((2, 1))
     runner.integrate(ones, ones)
-    assembly = assembly_of(runner.kernel.compiled("cpu"))
+    assembly = assembly_of(runner.kernel.compiled("cpu"), monkeypatch)
     single = "s" if precision == "float32" else "d"
     # Of six evaluations with a tangent of either kind, and of the tolerances of two variables.
     assert len(re.findall(f"divp{single}", assembly)) >= 14
