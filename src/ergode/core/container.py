@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 # For cgroup versions 2 and 1: folder, limit, usage, and reclaimable cache within the usage.
@@ -36,43 +36,49 @@ def memory_limit(root: Path = Path("/")) -> tuple[float, float]:
     Linux kernel documentation, "Control Group v2", section "Memory Interface Files".
     """
     limit, room = math.inf, math.inf
-    for folder, (_, largest, used, dropped) in _groups(root):
-        most = _number(folder / largest)
+    for largest, used, stat, dropped in _groups(root):
+        most = _number(largest)
         if most is None:
             continue
-        taken = (_number(folder / used) or 0) - _entry(folder / "memory.stat", dropped)
+        taken = (_number(used) or 0) - _entry(stat, dropped)
         limit, room = min(limit, most), min(room, max(most - taken, 0))
     return limit, room
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str, str]]]:
-    """Folders of this process's control groups and of their ancestors."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+@lru_cache(maxsize=8)
+def _groups(root: Path) -> tuple[tuple[str, str, str, str], ...]:
+    """Files of this process's control groups and of their ancestors, and what can be reclaimed."""
+    found = []
+    for line in _text(str(root / "proc/self/cgroup")).splitlines():
         number, controllers, name = line.split(":", 2)
         version = 2 if number == "0" else 1
         if version == 1 and "memory" not in controllers.split(","):
             continue
-        top = root / _FILES[version][0]
+        home, largest, used, dropped = _FILES[version]
+        top = root / home
         folder = top / name.lstrip("/")
         # Inside a container the name may be the host's, whose folders are not visible here.
         for one in (folder, *folder.parents):
             if one == top or top in one.parents:
-                yield one, _FILES[version]
+                files = (str(one / file) for file in (largest, used, "memory.stat"))
+                found.append((*files, dropped))
+    return tuple(found)
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text()
+        with open(path, encoding="utf-8") as file:
+            return file.read()
     except OSError:
         return ""
 
 
-def _number(path: Path) -> int | None:
+def _number(path: str) -> int | None:
     text = _text(path).strip()
     return int(text) if text.isdecimal() else None
 
 
-def _entry(path: Path, name: str) -> int:
+def _entry(path: str, name: str) -> int:
     for line in _text(path).splitlines():
         key, _, value = line.partition(" ")
         if key == name:

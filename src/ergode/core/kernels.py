@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -52,6 +52,7 @@ class Kernel:
     bindings: Mapping[Any, Any]
     loop: bool = False
     registers: int | None = None
+    _compiled: dict[Target, Any] = field(default_factory=dict, init=False, repr=False)
 
     def source(self, target: Target) -> Source:
         """The generated module for `target`; read its `.text` to debug a kernel."""
@@ -73,11 +74,13 @@ class Kernel:
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once per process and cached on disk."""
         log.computes()
-        key = self.key(target)
-        if key not in _COMPILED:
-            with stopwatch.compiling():
-                _COMPILED[key] = self._loaded(self._looked_up(target))
-        return _COMPILED[key]
+        if target not in self._compiled:
+            key = self.key(target)
+            if key not in _COMPILED:
+                with stopwatch.compiling():
+                    _COMPILED[key] = self._loaded(self._looked_up(target))
+            self._compiled[target] = _COMPILED[key]
+        return self._compiled[target]
 
     def _loaded(self, source: Source) -> Any:
         if not source.externals:

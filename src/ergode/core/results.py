@@ -182,41 +182,45 @@ def _dims_of(name: str, coordinate: Any) -> set[str]:
     return set(getattr(coordinate, "dims", {name} if np.ndim(coordinate) else ()))
 
 
-_COORDINATES: dict[Any, Any] = {}
+_LABELS: dict[Any, Any] = {}
 """Short coordinates of earlier results, by content: indexing takes a fifth of a tiny call."""
 
 
 def _coordinates(coords: Mapping[str, Any]) -> Any:
-    """Immutable coordinates with their indexes; equal ones are made once."""
-    key = []
-    for name, given in coords.items():
-        values = _labels_of(name, given)
-        if values.ndim != 1 or values.size > _SHORT or values.dtype.hasobject:
-            return _indexed(coords)
-        key.append((name, values.dtype.str, values.tobytes()))
-    found = _COORDINATES.get(tuple(key))
-    if found is None:
-        if len(_COORDINATES) >= _KEPT:
-            _COORDINATES.clear()
-        found = _COORDINATES[tuple(key)] = _indexed(coords)
-    return found
-
-
-def _indexed(coords: Mapping[str, Any]) -> Any:
-    """Coordinates with pandas indexes: given a plain array, xarray would import CuPy."""
-    import pandas
+    """Immutable coordinates with pandas indexes; equal ones are made once."""
     import xarray
 
     variables, indexes = dict(coords), {}
     for name, given in coords.items():
         values = _labels_of(name, given)
         if values.ndim == 1:
-            # Results share them; pandas makes them read-only from version 3 on.
-            values = values.copy()
-            values.flags.writeable = False
-            index = xarray.indexes.PandasIndex(pandas.Index(values), name, values.dtype)
-            variables[name], indexes[name] = index.create_variables()[name], index
+            variables[name], indexes[name] = _labelled(name, values)
     return xarray.Coordinates(variables, indexes)
+
+
+def _labelled(name: str, values: np.ndarray) -> tuple[Any, Any]:
+    """A coordinate that labels its own dim, and its index."""
+    if values.size > _SHORT or values.dtype.hasobject:
+        return _indexed(name, values)
+    key = name, values.dtype.str, values.tobytes()
+    found = _LABELS.get(key)
+    if found is None:
+        if len(_LABELS) >= _KEPT:
+            _LABELS.clear()
+        found = _LABELS[key] = _indexed(name, values)
+    return found
+
+
+def _indexed(name: str, values: np.ndarray) -> tuple[Any, Any]:
+    """A coordinate and its index: given a plain array, xarray would import CuPy."""
+    import pandas
+    import xarray
+
+    # Results share them; pandas makes them read-only from version 3 on.
+    values = values.copy()
+    values.flags.writeable = False
+    index = xarray.indexes.PandasIndex(pandas.Index(values), name, values.dtype)
+    return index.create_variables()[name], index
 
 
 def _labels_of(name: str, coordinate: Any) -> np.ndarray:
@@ -228,7 +232,7 @@ def _labels_of(name: str, coordinate: Any) -> np.ndarray:
 
 
 _SHORT = 10_000  # values
-_KEPT = 16
+_KEPT = 64
 
 
 def _only_computed(value: Any, dims: Sequence[str], rows: np.ndarray) -> Any:

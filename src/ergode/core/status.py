@@ -48,15 +48,19 @@ class Status(IntEnum):
 
 def has_failed(codes: np.ndarray) -> np.ndarray:
     """Whether the values of each replicate should not be used, from its status."""
-    return np.isin(codes, [member for member in Status if member.is_error])
+    return np.isin(codes, _ERRORS)
+
+
+_ERRORS = np.array([member.value for member in Status if member.is_error], np.uint8)
 
 
 def flags() -> dict[str, object]:
     """Meanings of the codes, as variable attributes of the CF conventions."""
-    return {
-        "flag_values": np.array([member.value for member in Status], np.uint8),
-        "flag_meanings": " ".join(member.name.lower() for member in Status),
-    }
+    return {"flag_values": _CODES.copy(), "flag_meanings": _NAMES}
+
+
+_CODES = np.array([member.value for member in Status], np.uint8)
+_NAMES = " ".join(member.name.lower() for member in Status)
 
 
 def failures(

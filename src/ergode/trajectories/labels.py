@@ -120,9 +120,10 @@ def dataset(
     if control.step is None:
         attrs.update(rtol=control.rtol, atol=_tolerances(control, field))
     # Replicates are the slowest dim of the trajectories, and the last of the swept dims of results.
-    dims = sorted(layout.dims, key=lambda dim: dim == REPLICATE)
+    dims = tuple(sorted(layout.dims, key=lambda dim: dim == REPLICATE))
     if field.arrays is not None:
-        return _of_arrays(problem, control, found, attrs).transpose(*dims, ...)
+        made = _of_arrays(problem, control, found, attrs)
+        return made if dims == layout.dims else made.transpose(*dims, ...)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
     coords |= _coords_of_watched(control)
     shape = (*layout.shape, grid.size, len(field.variables))
@@ -130,10 +131,11 @@ def dataset(
     values["state"] = np.moveaxis(found.states, 2, 0).reshape(shape)
     values["status"] = found.status.reshape(layout.shape)
     _leave_out_failed(values)
-    return results.dataset(
+    made = results.dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
         computed_rows=_computed_rows(values["state"]),
-    ).transpose(*dims, ...)  # fmt: skip
+    )  # fmt: skip
+    return made if dims == layout.dims else made.transpose(*dims, ...)
 
 
 def derived(

@@ -20,7 +20,7 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,11 +190,13 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
 
     def _linked(self, opened: Open) -> Linked:
         codegen = self.targetdescr.target_context.codegen()
+        parsed = partial(binding.parse_bitcode, context=binding.create_context())
         modules = _compiled(opened, self._functions, codegen)
-        short = [_optimised(_closed(_module(code), modules), codegen) for code in opened.short]
-        rest = [_module(code) for code in opened.rest]
+        closed = partial(_closed, modules=modules, parsed=parsed)
+        short = [_optimised(closed(parsed(code)), codegen) for code in opened.short]
+        rest = [parsed(code) for code in opened.rest]
         if opened.entry:  # LLVM drops what nobody calls yet, so the caller has to be there first
-            short = [_module(opened.entry), *map(_inlinable, short)]
+            short = [parsed(opened.entry), *map(_inlinable, short)]
             rest = [*map(_inlinable, rest)]
         parts = [opened.fixed]
         if short or rest:
@@ -202,7 +204,7 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
             for one in others:
                 whole.link_in(one)
             if opened.entry or rest:
-                whole = _optimised(_closed(whole, modules), codegen)
+                whole = _optimised(closed(whole), codegen)
             _check(whole, opened.open_symbols)
             parts.append(codegen._tm.emit_object(whole))
         return Linked(
@@ -260,7 +262,6 @@ class _Machine(codegen.JITCodeLibrary):  # type: ignore[misc]
             **options
         )
         self._own = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-        self.parts = parts
         for part in parts:
             self._own.add_object_file(binding.ObjectFileRef.from_data(part))
         self._own.finalize_object()
@@ -290,12 +291,8 @@ def _written(path: Path, found: Any) -> Any:
     return found
 
 
-def _module(code: bytes) -> Any:
-    return binding.parse_bitcode(code)
-
-
-def _compiled(opened: Open, functions: Mapping[str, Any], codegen: Any) -> dict[str, Any]:
-    """Modules of the functions of the model, by their symbols."""
+def _compiled(opened: Open, functions: Mapping[str, Any], codegen: Any) -> dict[str, bytes]:
+    """LLVM code of the functions of the model, by their symbols."""
     modules = {}
     for symbol, declared in opened.declared.items():
         function = _in_form(functions[declared.name], declared)
@@ -304,7 +301,7 @@ def _compiled(opened: Open, functions: Mapping[str, Any], codegen: Any) -> dict[
         result = function.overloads[declared.arguments]
         module = result.library.own_module().clone()
         module.get_function(result.fndesc.mangled_name).name = symbol
-        modules[symbol] = module
+        modules[symbol] = module.as_bitcode()
     return modules
 
 
@@ -333,10 +330,10 @@ def _scalar(form: Any) -> Any:
     return as_dtype(form).type
 
 
-def _closed(module: Any, modules: Mapping[str, Any]) -> Any:
+def _closed(module: Any, modules: Mapping[str, bytes], parsed: Callable[[bytes], Any]) -> Any:
     """The module, linked with the functions of the model that it calls."""
     for symbol in list(missing(module)):
-        module.link_in(modules[symbol], preserve=True)
+        module.link_in(parsed(modules[symbol]))
     return module
 
 

@@ -9,7 +9,7 @@ import linecache
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ergode.core.compiler.trees import copied
@@ -27,10 +27,18 @@ def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
     names : mapping of str to object
         Values of its free names.
     """
+    given = tuple(names.items())
+    if all(isinstance(value, FunctionType | ModuleType) for _, value in given):
+        return _function_from_text(text, given)  # the same function for the same call
+    return _function_from_text.__wrapped__(text, given)
+
+
+@lru_cache(maxsize=512)
+def _function_from_text(text: str, names: tuple[tuple[str, Any], ...]) -> FunctionType:
     digest = hashlib.sha256(text.encode()).hexdigest()[:24]
     file = f"<ergode {digest}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    namespace = {"__name__": "formula", **names}
+    namespace = {"__name__": "formula", **dict(names)}
     exec(compile(text, file, "exec"), namespace)
     function = namespace[text[4 : text.index("(")]]
     assert isinstance(function, FunctionType)
