@@ -24,6 +24,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
+_FEW_TERMS = 50_000
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -96,15 +97,15 @@ class Carrier:
 
     # ---- operations
 
-    def follow(self, begin: float, end: float) -> None:
-        """Carry all points from a time to another."""
+    def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
+        """Carry all points from a time to another; over a short one, it `is_brief`."""
         if end <= begin:
             return
         with kernels.readable_errors():
             self.device.run(
                 self._kernel, self.count * self.point_count, self.point_count, begin, end,
                 self._rtol, self._atol, self._noise, self._how, self._frame, self.points,
-                self.log_weights, self._steps,
+                self.log_weights, self._steps, is_brief=is_brief,
             )  # fmt: skip
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
@@ -255,11 +256,23 @@ class Carrier:
             covariance[:, d, e] = covariance[:, e, d] = one
         return covariance
 
+    def _brief(self, total: int) -> dict[str, Any]:
+        """Options of a sum, which a CPU runs without a thread if it takes less than to start one.
+
+        `total` is the number of groups of all sums.
+        """
+        if total // self._groups * self.point_count > _FEW_TERMS:
+            return {}
+        return {"grain": total, "is_brief": True}
+
     def _tops(self) -> np.ndarray:
         out = self.device.empty((self.count, self._groups), np.float64)
         kernel = kernels.for_each(sums.largest)
         total = self.count * self._groups
-        self.device.run(kernel, total, self.point_count, self._groups, self.log_weights, out)
+        self.device.run(
+            kernel, total, self.point_count, self._groups, self.log_weights, out,
+            **self._brief(total),
+        )  # fmt: skip
         return np.asarray(self.device.get(out)).max(axis=1)
 
     def _sums(
@@ -273,9 +286,10 @@ class Carrier:
         there = self.device.put_together(
             [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
         )
+        total = self.count * len(wanted) * self._groups
         self.device.run(
-            kernel, self.count * len(wanted) * self._groups, self.point_count, self._groups, *there,
-            signs, self.points, self.log_weights, out,
+            kernel, total, self.point_count, self._groups, *there, signs, self.points,
+            self.log_weights, out, **self._brief(total),
         )  # fmt: skip
         found = np.asarray(self.device.get(out)).sum(axis=-1)
         return found[:, :, 0], found[:, :, 1]

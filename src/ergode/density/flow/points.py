@@ -27,7 +27,7 @@ _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
 POINTS_MOST = 1 << 24
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
 _WIDE_SPACING = 0.25  # standard deviations
-_WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
+WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
 
 
 def wide_start_of(
-    prior: Prior, spacing: float | None, cut: float, count: int = _WIDE_BY_DEFAULT
+    prior: Prior, spacing: float | None, cut: float, count: int = WIDE_BY_DEFAULT
 ) -> Start:
     """Gaussian cells whose sum is a prior, a Gaussian or a mixture.
 
