@@ -21,6 +21,7 @@ from ergode.density.flow.solve import Row, actions, scales_of
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Gaussian, Mixture
 
 BEND_MOST = 0.05
 """Largest difference of moments of a reliable sum, in deviations."""
@@ -61,6 +62,7 @@ def bend_of(asked: Estimation, options: dict[str, Any]) -> Bend:
 def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
     prior, values = asked.priors[which], asked.values[np.array([which])]
     scales = scales_of([prior])
+    assert isinstance(prior, Gaussian | Mixture)  # see `choice`
 
     def followed(cells: int, is_linear: bool) -> History:
         start = wide_start_of(prior, None, CUT, cells)

@@ -177,6 +177,18 @@ class Carrier:
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
+    def leave(self, chosen: np.ndarray, is_edge: np.ndarray) -> None:
+        """Go on with the `chosen` points of a single density, by number; which are at the edge."""
+        device = self.device
+        for name in ("points", "log_weights", "_steps", "_signs"):
+            old = getattr(self, name)
+            kept = np.ascontiguousarray(np.asarray(device.get(old))[..., chosen])
+            setattr(self, name, device.empty(kept.shape, kept.dtype))
+            device.copy(kept, getattr(self, name))
+        (self._edge,) = device.put_together([is_edge])
+        self.point_count = len(chosen)
+        self._groups = sums.groups_of(self.point_count)
+
     # ---- implementation
 
     def _widen(self, covariance: np.ndarray) -> None:
@@ -221,15 +233,12 @@ class Carrier:
         centre, above, below = expected[:, :, 0], expected[:, :, 1::2], expected[:, :, 2::2]
         slopes = (above - below) / (2.0 * reach)
         curved = bent * (above + below - 2.0 * centre[:, :, None]) / (2.0 * reach**2)
-        value, noise = measurement.value, measurement.covariance
-        value = (
-            value[places] if value.ndim == 2 else np.broadcast_to(value, (self.count, value.size))
-        )
-        noise = (
-            noise[places] if noise.ndim == 3 else np.broadcast_to(noise, (self.count, *noise.shape))
-        )
+        value, noise, missing = measurement.of(places)
+        slopes[np.broadcast_to(missing[:, None, None], slopes.shape)] = 0.0
+        curved[np.broadcast_to(missing[:, None, None], slopes.shape)] = 0.0
         away = value[:, None] - centre - curved.sum(axis=2)
         away[..., angles] = short_way(away[..., angles])
+        away[np.broadcast_to(missing[:, None], away.shape)] = 0.0
         noise = noise[:, None] + 2.0 * np.einsum("ijka,ijkb->ijab", curved, curved)
         log = np.array(self.device.get(self.log_weights))
         states = np.array(self.device.get(self.points))

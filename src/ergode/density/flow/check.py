@@ -70,13 +70,13 @@ def check(
         start = start_of(asked.priors[which], spacing, _CUT)
         alike.setdefault(len(start.points), []).append((which, start))
     for each in alike.values():
-        which = [one for one, _ in each]
+        these = [one for one, _ in each]
         carrier = Carrier(
-            asked.field, [start for _, start in each], asked.values[which],
-            scales_of([asked.priors[one] for one in which]), device=resolve("cpu:1"),
+            asked.field, [start for _, start in each], asked.values[these],
+            scales_of([asked.priors[one] for one in these]), device=resolve("cpu:1"),
             precision="float64", fine=_FINE,
         )  # fmt: skip
-        _check(which, carrier, asked, records, first)
+        _check(these, carrier, asked, records, first)
 
 
 def _check(
