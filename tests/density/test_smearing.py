@@ -70,9 +70,23 @@ def test_of_a_bank_those_that_travelled_are_told():
     assert np.isfinite(found["unreliable_from"].values).tolist() == [False, True]
 
 
-def test_noise_and_walls_leave_the_errors_missing():
-    found = on_plane(
-        np.zeros((2, 2)), [0.0, 0.0], ergode.Gaussian([0, 0], [1, 1]), [0, 1],
-        process_noise=[0.1, 0.1],
-    )  # fmt: skip
+@pytest.mark.parametrize("push", [0.0, 0.005])
+@pytest.mark.parametrize("noise", [0.0, 0.002])
+def test_noise_and_jumps_are_compared_with_drawn_points(noise, push):
+    """Turned, noise along all axes widens a round density evenly: by closed form."""
+    jumps = [ergode.Maneuver(0.25, [0.0, 0.0], [push, push])] if push else []
+    with pytest.warns(ergode.AccuracyWarning, match="distance travelled"):
+        found = turned(
+            [0.0, 0.5, 1.0], ergode.Mixture([1, 1], [FAR, FAR]), process_noise=[noise, noise],
+            maneuvers=jumps,
+        )  # fmt: skip
+    variances = np.diagonal(found["covariance"].values, axis1=1, axis2=2)[1:]
+    exact = 0.01 + push + noise * np.array([0.5, 1.0])
+    wide = np.abs(np.sqrt(variances / exact[:, None]) - 1).max(axis=1)
+    assert np.allclose(found["deviation_error"][1:], wide, atol=0.03)
+    assert wide.max() > 0.15 and np.isfinite(float(found["unreliable_from"]))
+
+
+def test_walls_leave_the_errors_missing():
+    found = turned([0.0, 1.0], region=lambda y, t, p: (400.0 - y[0] * y[0],))
     assert np.isnan(found["mean_error"].values).all()

@@ -1,7 +1,8 @@
 """Densities by the default scheme against exact answers: any units, order of axes and distance.
 
 Linear systems with noise, jumps and measurements against Kalman; drift in one to six dimensions;
-oscillators far from their centres; planar orbits against Kepler's equation. Each variable has its
+oscillators far from their centres; planar orbits against Kepler's equation; polynomial fields with
+noise from weak to strong against particles in NumPy. Each variable has its
 own unit, the order of variables is random, and a density travels up to 1e4 of its deviations. A
 result may be wrong only where it says so, and may say so of none without strong noise.
 """
@@ -11,6 +12,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import density_cloud
 import density_linear
 import numpy as np
 import pytest
@@ -193,8 +195,42 @@ def judge_orbit(seed, device):
     return compared(f"seed {seed}: orbit, size 4, {units}", moments, exact, found)
 
 
+def judge_noise(seed, size, device):
+    """A polynomial field with noise: whatever the default is, it may be far off only if it says so.
+
+    The bounds of alarms are 0.05 for points that follow the flow, and 0.2 and 0.15 for a grid.
+    """
+    rng = np.random.default_rng(seed)
+    case = density_cloud.random_case(rng, size, True)
+    case.noise = case.noise * 10.0 ** rng.uniform(-3, 1)
+    plain = density_cloud.filtered(case, seed)
+    chance = 6 * np.sqrt(size / plain["effective"].min())
+    places, named = case.arguments()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        found = ergode.density.propagate(*places, **named, keep="none", device=device)
+    if np.isfinite(found["unreliable_from"]):
+        return [], Counter({"told": 1, "told noise": 1})
+    method = found.attrs["method"]
+    wide, exact = (
+        np.sqrt(np.diagonal(one, axis1=1, axis2=2))
+        for one in (found["covariance"].values, plain["covariance"])
+    )
+    mean = np.abs((found["mean"].values - plain["mean"]) / exact).max()
+    deviation = np.abs(wide / exact - 1).max()
+    most = (0.07, 0.07) if method == "flow" else (0.22, 0.17)
+    if mean < most[0] + chance and deviation < most[1] + chance:
+        return [], Counter({"trusted": 1, f"noise by {method}": 1})
+    return [
+        f"seed {seed}: noise {case.noise}, size {size}, {method}: mean {mean:.4f}, deviation "
+        f"{deviation:.4f}, chance {chance:.4f}, {found.attrs['method_reason']}"
+    ], Counter()
+
+
 def judge(rng, device):
-    seed, kind = int(rng.integers(1 << 40)), rng.integers(4)
+    seed, kind = int(rng.integers(1 << 40)), rng.integers(5)
+    if kind == 4:
+        return judge_noise(seed, int(rng.integers(1, 3)), device)
     if kind == 0:
         return judge_linear(seed, int(rng.integers(1, 5)), device)
     if kind == 1:
@@ -230,6 +266,13 @@ def test_drift_and_oscillators(device):
 @DEVICES
 def test_orbits(device):
     assert judged([judge_orbit(seed, device) for seed in range(300, 302)])["trusted"] > 0
+
+
+@pytest.mark.slow
+@DEVICES
+def test_fields_with_noise(device):
+    counts = judged(judge_noise(seed, 2, device) for seed in range(400, 408))
+    assert counts["noise by flow"] > 0 and counts["noise by split"] > 0
 
 
 @pytest.mark.slow

@@ -50,11 +50,10 @@ def choose(
         )
     if not is_wide(asked, noise):
         return "flow", "no noise, no walls: points that follow the flow have no numerical diffusion"
-    bend = bend_of(asked, of_carrier).size
-    told = f"Gaussian cells bend by {bend:.2g} deviations"
-    if bend > BEND_MOST:
-        return "split", f"a fixed grid: {told}, more than {BEND_MOST}"
-    return "flow", f"weak noise: {told}, at most {BEND_MOST}"
+    bend = bend_of(asked, of_carrier)
+    if bend.size > BEND_MOST:
+        return "split", f"a fixed grid: {bend.told}, more than {BEND_MOST}"
+    return "flow", f"weak noise: {bend.told}, at most {BEND_MOST}"
 
 
 def is_wide(asked: Estimation, noise: Noise | None) -> bool:

@@ -331,14 +331,17 @@ def propagate(
         solver.solve()
         if lower_threshold:
             solver.solve_cut_ones_again()
-        if noise is None and limits is None:
-            check(asked, solver.records, on_grid.steps_to_smear)
+        if limits is None and (noise is None or noise.matrix is not None):
+            matrix = None if noise is None else noise.matrix
+            check(asked, solver.records, on_grid.steps_to_smear, matrix)
         found = together(solver.records)
         smaller = resolving_width(found, each, scheme)
         _warn(found, field.variables, each, smaller)
+        cure = "smaller widths, or ergode.particles"
         warnings = [
-            measurement_warning(solver, lower_threshold, smaller), smearing_warning(solver.records),
-        ]  # fmt: skip
+            measurement_warning(solver, lower_threshold, smaller),
+            smearing_warning(solver.records, cure if noise else "scheme='flow', or smaller widths"),
+        ]
     for said in warnings:
         if said:
             launch.warn(said, AccuracyWarning)

@@ -20,6 +20,7 @@ from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import count_estimate, lay_lattice
 from ergode.density.methods import GRIDS
 from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.likelihood import numbers_of
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 
@@ -61,8 +62,7 @@ def _sharpest(
     """Largest singular value of a measurement: zero if it cannot be linearised at the mean."""
     if measurement.h is None:
         return 0.0
-    noise = measurement.covariance
-    precision = np.linalg.inv(noise[place] if noise.ndim == 3 else noise)
+    (precision,) = numbers_of(measurement, np.array([place]))[1]
     try:
         steps = _STEP * np.linalg.cholesky(prior.covariance).T
         points = [[tuple((prior.mean + by).tolist()) for by in (step, -step)] for step in steps]

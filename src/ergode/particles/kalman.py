@@ -242,11 +242,13 @@ class Bank:
         expected[..., angles] = expected[:, :1, angles] + short_way(
             expected[..., angles] - expected[:, :1, angles]
         )
-        value, noise = measurement.value, measurement.covariance
+        value, noise, missing = measurement.of(self.places)
         centre, slopes, curved = self.transform.linearised(expected)
-        noise = curved + (noise[self.places] if noise.ndim == 3 else noise)
-        away = (value[self.places] if value.ndim == 2 else value) - centre
+        slopes = np.where(missing[:, None], 0.0, slopes)
+        noise = noise + np.where(missing[:, :, None] | missing[:, None], 0.0, curved)
+        away = value - centre
         away[:, angles] = short_way(away[:, angles])
+        away[missing] = 0.0
         good = np.isfinite(points).all((1, 2)) & np.isfinite(noise).all((1, 2))
         good[good] = are_definite(noise[good])
         self.status[~good] = Status.NOT_FINITE

@@ -3,7 +3,9 @@
 A few densities are followed twice by a coarse sum: with slopes and curvatures of the field over
 each cell, and with the slope at its centre alone. Where noise makes cells so wide that the field
 bends within them, the moments of both differ. The difference is of the second order in the size of
-the cells, and the error of the sum is of a higher one.
+the cells, and the error of the sum is of a higher one: in many cases it is far less. So if they
+differ, a sum as fine as that of a run is compared with points that noise moves at random, which
+tell its error but for chance.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.density.flow.carrier import Carrier, Moments
-from ergode.density.flow.points import CUT, wide_start_of
+from ergode.density.flow.drawn import Drawn
+from ergode.density.flow.points import CUT, WIDE_BY_DEFAULT, wide_start_of
 from ergode.density.flow.solve import Row, actions, scales_of
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Gaussian, Mixture
 
 BEND_MOST = 0.05
 """Largest difference of moments of a reliable sum, in deviations."""
@@ -27,12 +31,22 @@ _FINE = 3e-4  # error of a step, in deviations
 _DENSITIES = 4  # of a bank
 _ROWS = 16  # of the times of the results
 
+History = list[tuple[float, Moments]]
+
 
 class Bend(NamedTuple):
     """The largest difference of moments, and when it is first more than BEND_MOST."""
 
     size: float  # in deviations
     time: float  # infinite if never
+    is_compared: bool  # with points that noise moves at random
+
+    @property
+    def told(self) -> str:
+        """What the size is."""
+        if self.is_compared:
+            return f"moments of Gaussian cells are {self.size:.2g} deviations off drawn points"
+        return f"Gaussian cells bend by {self.size:.2g} deviations"
 
 
 def bend_of(asked: Estimation, options: dict[str, Any]) -> Bend:
@@ -41,13 +55,35 @@ def bend_of(asked: Estimation, options: dict[str, Any]) -> Bend:
         _bend_of(int(which), asked, options)
         for which in np.unique(np.linspace(0, asked.layout.count - 1, _DENSITIES).astype(int))
     ]
-    return Bend(max(one.size for one in found), min(one.time for one in found))
+    size = max(one.size for one in found)
+    return Bend(size, min(one.time for one in found), any(one.is_compared for one in found))
 
 
 def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
-    runs = [_moments(which, asked, options | {"is_linear": one}) for one in (False, True)]
+    prior, values = asked.priors[which], asked.values[np.array([which])]
+    scales = scales_of([prior])
+    assert isinstance(prior, Gaussian | Mixture)  # see `choice`
+
+    def followed(cells: int, is_linear: bool) -> History:
+        start = wide_start_of(prior, None, CUT, cells)
+        carrier = Carrier(
+            asked.field, [start], values, scales, fine=_FINE, is_linear=is_linear, **options
+        )
+        return _moments(carrier, which, asked)
+
+    found = _difference(followed(_CELLS, False), followed(_CELLS, True))
+    if found.size <= BEND_MOST:
+        return found
+    drawn = Drawn(
+        asked.field, prior, values, scales, options["noise"], float(np.ptp(asked.times))
+    )  # fmt: skip
+    whole = followed(WIDE_BY_DEFAULT, False)
+    return _difference(whole, _moments(drawn, which, asked))._replace(is_compared=True)
+
+
+def _difference(sums: History, others: History) -> Bend:
     worst, first = 0.0, np.inf
-    for (time, one), (_, other) in zip(*runs, strict=True):
+    for (time, one), (_, other) in zip(sums, others, strict=True):
         deviation = np.sqrt(np.diagonal(one.covariance[0]))
         apart = np.abs(one.mean[0] - other.mean[0]) / deviation
         wide = np.abs(np.sqrt(np.diagonal(other.covariance[0])) / deviation - 1.0)
@@ -56,17 +92,12 @@ def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
         size = size if np.isfinite(size) else np.inf
         worst = max(worst, size)
         first = min(first, time if size > BEND_MOST else np.inf)
-    return Bend(worst, first)
+    return Bend(worst, first, False)
 
 
-def _moments(which: int, asked: Estimation, options: dict[str, Any]) -> list[tuple[float, Moments]]:
+def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
     """Moments at some times of the results, and at measurements."""
-    start = wide_start_of(asked.priors[which], None, CUT, _CELLS)
     one = np.array([which])
-    carrier = Carrier(
-        asked.field, [start], asked.values[one], scales_of([asked.priors[which]]),
-        fine=_FINE, **options,
-    )  # fmt: skip
     rows = set(np.linspace(0, asked.times.size - 1, _ROWS).astype(int).tolist())
     found, last, places = [], float(asked.times[0]), asked.layout.beside[one]
     for time, action in actions(asked):

@@ -24,6 +24,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
+_FEW_TERMS = 50_000
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -96,15 +97,15 @@ class Carrier:
 
     # ---- operations
 
-    def follow(self, begin: float, end: float) -> None:
-        """Carry all points from a time to another."""
+    def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
+        """Carry all points from a time to another; over a short one, it `is_brief`."""
         if end <= begin:
             return
         with kernels.readable_errors():
             self.device.run(
                 self._kernel, self.count * self.point_count, self.point_count, begin, end,
                 self._rtol, self._atol, self._noise, self._how, self._frame, self.points,
-                self.log_weights, self._steps,
+                self.log_weights, self._steps, is_brief=is_brief,
             )  # fmt: skip
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
@@ -176,6 +177,18 @@ class Carrier:
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
+    def leave(self, chosen: np.ndarray, is_edge: np.ndarray) -> None:
+        """Go on with the `chosen` points of a single density, by number; which are at the edge."""
+        device = self.device
+        for name in ("points", "log_weights", "_steps", "_signs"):
+            old = getattr(self, name)
+            kept = np.ascontiguousarray(np.asarray(device.get(old))[..., chosen])
+            setattr(self, name, device.empty(kept.shape, kept.dtype))
+            device.copy(kept, getattr(self, name))
+        (self._edge,) = device.put_together([is_edge])
+        self.point_count = len(chosen)
+        self._groups = sums.groups_of(self.point_count)
+
     # ---- implementation
 
     def _widen(self, covariance: np.ndarray) -> None:
@@ -220,15 +233,12 @@ class Carrier:
         centre, above, below = expected[:, :, 0], expected[:, :, 1::2], expected[:, :, 2::2]
         slopes = (above - below) / (2.0 * reach)
         curved = bent * (above + below - 2.0 * centre[:, :, None]) / (2.0 * reach**2)
-        value, noise = measurement.value, measurement.covariance
-        value = (
-            value[places] if value.ndim == 2 else np.broadcast_to(value, (self.count, value.size))
-        )
-        noise = (
-            noise[places] if noise.ndim == 3 else np.broadcast_to(noise, (self.count, *noise.shape))
-        )
+        value, noise, missing = measurement.of(places)
+        slopes[np.broadcast_to(missing[:, None, None], slopes.shape)] = 0.0
+        curved[np.broadcast_to(missing[:, None, None], slopes.shape)] = 0.0
         away = value[:, None] - centre - curved.sum(axis=2)
         away[..., angles] = short_way(away[..., angles])
+        away[np.broadcast_to(missing[:, None], away.shape)] = 0.0
         noise = noise[:, None] + 2.0 * np.einsum("ijka,ijkb->ijab", curved, curved)
         log = np.array(self.device.get(self.log_weights))
         states = np.array(self.device.get(self.points))
@@ -255,11 +265,23 @@ class Carrier:
             covariance[:, d, e] = covariance[:, e, d] = one
         return covariance
 
+    def _brief(self, total: int) -> dict[str, Any]:
+        """Options of a sum, which a CPU runs without a thread if it takes less than to start one.
+
+        `total` is the number of groups of all sums.
+        """
+        if total // self._groups * self.point_count > _FEW_TERMS:
+            return {}
+        return {"grain": total, "is_brief": True}
+
     def _tops(self) -> np.ndarray:
         out = self.device.empty((self.count, self._groups), np.float64)
         kernel = kernels.for_each(sums.largest)
         total = self.count * self._groups
-        self.device.run(kernel, total, self.point_count, self._groups, self.log_weights, out)
+        self.device.run(
+            kernel, total, self.point_count, self._groups, self.log_weights, out,
+            **self._brief(total),
+        )  # fmt: skip
         return np.asarray(self.device.get(out)).max(axis=1)
 
     def _sums(
@@ -273,9 +295,10 @@ class Carrier:
         there = self.device.put_together(
             [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
         )
+        total = self.count * len(wanted) * self._groups
         self.device.run(
-            kernel, self.count * len(wanted) * self._groups, self.point_count, self._groups, *there,
-            signs, self.points, self.log_weights, out,
+            kernel, total, self.point_count, self._groups, *there, signs, self.points,
+            self.log_weights, out, **self._brief(total),
         )  # fmt: skip
         found = np.asarray(self.device.get(out)).sum(axis=-1)
         return found[:, :, 0], found[:, :, 1]

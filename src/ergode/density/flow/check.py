@@ -1,9 +1,9 @@
-"""The error of a fixed grid without noise, by points that follow the flow.
+"""The error of a fixed grid, by points that follow the flow.
 
 A step of a fixed grid smears the density a little, so that its width grows with the distance
 travelled. About 150 points of the prior, carried by the field, have moments within a few per cent
 of the exact ones, up to the first measurement. The difference of both halves of the points tells
-how close.
+how close. With noise, points that it moves at random take their place (see `drawn`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import numpy as np
 from ergode.core.devices import resolve
 from ergode.core.whole import first_row
 from ergode.density.flow.carrier import Carrier
+from ergode.density.flow.drawn import Drawn
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
 from ergode.density.flow.solve import scales_of
 from ergode.density.record import Record
 from ergode.models.estimation.estimation import Estimation
-from ergode.models.estimation.priors import Samples
+from ergode.models.estimation.priors import Gaussian, Mixture, Samples
 
 MEAN_MOST = 0.2
 """Largest error of a reliable mean, in deviations."""
@@ -34,39 +35,53 @@ _TIMES_MOST = 32
 _WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
-def check(asked: Estimation, records: list[Record], steps_to_smear: float) -> None:
+def check(
+    asked: Estimation, records: list[Record], steps_to_smear: float, noise: np.ndarray | None
+) -> None:
     """Record the errors of the first densities, at times before any measurement.
 
     `steps_to_smear` are those that may smear a density one cell wide. Densities that are too wide
-    for the steps that they took are left out.
+    for the steps that they took are left out; with `noise` [variable, variable] or maneuvers with
+    a covariance, so are those whose priors are neither Gaussians nor mixtures.
     """
     size = len(asked.field.variables)
-    if size > DIMENSIONS_OF_LATTICE:
+    is_random = noise is not None or any(one.covariance is not None for one in asked.maneuvers)
+    if size > DIMENSIONS_OF_LATTICE and not is_random:
         return
     first = asked.measurements[0].time if asked.measurements else np.inf
-    spacing = spacing_of(size, None, _CUT, _POINTS, 0.0)
     some = [
         which for which, record in enumerate(records[: max(_DENSITIES_MOST - first_row(), 0)])
         if not isinstance(asked.priors[which], Samples)
         and record.steps / steps_to_smear
         > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
     ]  # fmt: skip
+    if is_random:
+        for which in some:
+            if isinstance(prior := asked.priors[which], Gaussian | Mixture):
+                drawn = Drawn(
+                    asked.field, prior, asked.values[[which]], scales_of([prior]), noise,
+                    float(np.ptp(asked.times)),
+                )  # fmt: skip
+                _check([which], drawn, asked, records, first)
+        return
+    spacing = spacing_of(size, None, _CUT, _POINTS, 0.0)
     alike: dict[int, list[tuple[int, Start]]] = {}
     for which in some:
         start = start_of(asked.priors[which], spacing, _CUT)
         alike.setdefault(len(start.points), []).append((which, start))
     for each in alike.values():
-        _check([which for which, _ in each], [one for _, one in each], asked, records, first)
+        these = [one for one, _ in each]
+        carrier = Carrier(
+            asked.field, [start for _, start in each], asked.values[these],
+            scales_of([asked.priors[one] for one in these]), device=resolve("cpu:1"),
+            precision="float64", fine=_FINE,
+        )  # fmt: skip
+        _check(these, carrier, asked, records, first)
 
 
 def _check(
-    which: list[int], starts: list[Start], asked: Estimation, records: list[Record], first: float,
-) -> None:  # fmt: skip
-    carrier = Carrier(
-        asked.field, starts, asked.values[which],
-        scales_of([asked.priors[one] for one in which]), device=resolve("cpu:1"),
-        precision="float64", fine=_FINE,
-    )  # fmt: skip
+    which: list[int], carrier: Carrier, asked: Estimation, records: list[Record], first: float
+) -> None:
     done = asked.times[: max(records[one].done for one in which)]
     stops = done[done <= first]
     stops = stops[np.unique(np.linspace(0, stops.size - 1, _TIMES_MOST).astype(int))]
@@ -110,7 +125,7 @@ def _check(
                 record.smeared.append((time, float(mean_error), float(deviation_error)))
 
 
-def smearing_warning(records: list[Record]) -> str:
+def smearing_warning(records: list[Record], cure: str) -> str:
     """Warning text if transport has smeared densities; empty if it has not."""
     bad = [record.smeared for record in records if record.smeared]
     if not bad:
@@ -122,5 +137,5 @@ def smearing_warning(records: list[Record]) -> str:
         f"transport on a fixed grid has smeared {who} from time {time:g} on, by the distance "
         f"travelled: at the end of what was compared, a mean is {mean:.2g} deviations and a "
         f"deviation {100 * deviation:.0f} % off, by points that follow the flow - use "
-        "scheme='flow', or smaller widths"
+        f"{cure}"
     )

@@ -27,7 +27,7 @@ _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
 POINTS_MOST = 1 << 24
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
 _WIDE_SPACING = 0.25  # standard deviations
-_WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
+WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,15 @@ class Start:
     # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
     roots: np.ndarray | None = None
 
+    def only(self, chosen: np.ndarray) -> Start:
+        """The points of the lattice that are `chosen`, by number; its edge is where others are."""
+        index = self.index[chosen]
+        lacks = np.any(beside(index, np.arange(len(index))) < 0, axis=(0, 1))
+        return replace(
+            self, points=self.points[chosen], log_weights=self.log_weights[chosen],
+            signs=self.signs[chosen], is_edge=np.asarray(lacks, np.int8), index=index,
+        )  # fmt: skip
+
     def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
         """Logarithm of what one of the lattices stands for."""
         prior = self.prior
@@ -161,7 +170,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
 
 
 def wide_start_of(
-    prior: Prior, spacing: float | None, cut: float, count: int = _WIDE_BY_DEFAULT
+    prior: Prior, spacing: float | None, cut: float, count: int = WIDE_BY_DEFAULT
 ) -> Start:
     """Gaussian cells whose sum is a prior, a Gaussian or a mixture.
 
@@ -207,15 +216,26 @@ def _effective(log: np.ndarray) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
+def distinct(index: np.ndarray) -> np.ndarray:
+    """Different rows of an `index` [point, 1 + dimension], in order."""
+    code, _ = _codes(index)
+    return index[np.unique(code, return_index=True)[1]]
+
+
+def _codes(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each row, in order, and how far it goes by a step along each column."""
+    low = index.min(axis=0)
+    span = index.max(axis=0) - low + 3
+    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
+    return (index - low + 1) @ strides, strides
+
+
 def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Places of the points beside those `chosen` [axis, 2, chosen], up and down; -1 if none.
 
     `index` [point, 1 + dimension] are those of all points.
     """
-    low = index.min(axis=0)
-    span = index.max(axis=0) - low + 3
-    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
-    code = (index - low + 1) @ strides
+    code, strides = _codes(index)
     order = np.argsort(code)
     ordered = code[order]
     found = np.empty((len(strides) - 1, 2, len(chosen)), np.int64)

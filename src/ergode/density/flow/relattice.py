@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, beside, in_frame
+from ergode.density.flow.points import Start, beside, distinct, in_frame
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -91,8 +91,7 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
     steps = np.zeros((2 * size, size + 1), np.int64)
     for d in range(size):
         steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
-    every = np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)])
-    cells = np.unique(every, axis=0)
+    cells = distinct(np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)]))
     corners = np.indices((parts,) * size).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()

@@ -186,6 +186,8 @@ class FlowSolver:
             fresh.lost = group.lost[one]
             was = before.log_mass[one]
             self._conclude(fresh, index, latest, was, constants[one], measurement)
+            if number + 1 < len(self._actions):
+                _drop_faint(fresh)
             self._waiting.append((fresh, number + 1))
         group.active &= ~needs
         self._conclude(group, index, after, before.log_mass, constants, measurement)
@@ -309,6 +311,23 @@ _IMPOSSIBLE = (
 _POINTS_AT_ONCE = 1 << 24
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
+_FAINT = 1e-6  # of all weight: what is left out after a measurement
+_FEWER = 0.7  # of the points: if more are left, none is left out
+
+
+def _drop_faint(group: Group) -> None:
+    """Leave out points of a single density that hold next to nothing together."""
+    start, log = group.starts[0], group.carrier.host(0)[1]
+    if not len(start.index) or not group.active.all():
+        return
+    order = np.argsort(log)
+    weight = np.exp(log[order] - log[order[-1]])
+    chosen = np.sort(order[np.cumsum(weight) > _FAINT * weight.sum()])
+    if len(chosen) > _FEWER * len(order):
+        return
+    start = start.only(chosen)
+    group.starts[0] = start
+    group.carrier.leave(chosen, start.is_edge)
 
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:

@@ -78,13 +78,12 @@ def numbers_of(
     count, size = len(places), measurement.component_count
     if measurement.likelihood is not None:
         return np.zeros((count, 1)), np.zeros((count, 1, 1)), np.zeros(count)
-    value, covariance = measurement.value, measurement.covariance
-    precision = np.linalg.inv(covariance)
-    constant = -0.5 * (size * math.log(2 * math.pi) + np.linalg.slogdet(covariance)[1])
+    value, covariance, missing = measurement.of(places)
+    shared = measurement.covariance.ndim == 2 and not missing.any()
+    some = measurement.covariance[None] if shared else covariance
+    precision = np.linalg.inv(some)
+    precision[missing[: len(some), :, None] | missing[: len(some), None, :]] = 0.0
+    constant = -0.5 * (size * math.log(2 * math.pi) + np.linalg.slogdet(some)[1])
     return (
-        value[places] if value.ndim == 2 else np.broadcast_to(value, (count, size)),
-        precision[places]
-        if precision.ndim == 3
-        else np.broadcast_to(precision, (count, size, size)),
-        constant[places] if precision.ndim == 3 else np.full(count, constant),
-    )
+        value, np.broadcast_to(precision, (count, size, size)), np.broadcast_to(constant, count)
+    )  # fmt: skip

@@ -33,7 +33,7 @@ class Measurement(HoldsFunctions):
         the field's variables and parameters.
     value : array_like, shape [component_count]
         Measured values; one number if `h` returns one. Shape [filter_count, component_count] gives
-        each of several densities its own values.
+        each of several densities its own values; NaN there is what was not measured.
     covariance : array_like, shape [component_count, component_count] or [component_count]
         Covariance of the noise, or variances of independent components. Shape
         [filter_count, component_count, component_count] gives each density its own covariance.
@@ -87,10 +87,11 @@ class Measurement(HoldsFunctions):
             raise ModelError(
                 f"value of a measurement is {self.value!r}; expected numbers"
             ) from None
-        if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
+        known = np.isfinite(value) | (np.isnan(value) & (value.ndim == 2))
+        if value.ndim > 2 or value.size == 0 or not known.all():
             raise ModelError(
                 f"value of a measurement is {self.value!r}; expected a list of finite numbers, or "
-                "a row of them for each of several densities"
+                "a row of them for each of several densities (NaN there is not measured)"
             )
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "covariance", self._covariance())
@@ -229,6 +230,23 @@ class Measurement(HoldsFunctions):
             if self.covariance.ndim == 3:
                 return len(self.covariance)
         return None
+
+    def of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, covariances, and which components are missing, of densities by their `places`.
+
+        Shapes are [density, component], with another component for covariances. A missing value is
+        zero, and its noise apart from that of others, with a density of one at zero.
+        """
+        shape = (len(places), self.component_count)
+        value, noise = self.value, self.covariance
+        value = value[places] if value.ndim == 2 else np.broadcast_to(value, shape)
+        noise = noise[places] if noise.ndim == 3 else np.broadcast_to(noise, (*shape, shape[1]))
+        missing = np.isnan(value)
+        if missing.any():
+            apart = missing[:, :, None] | missing[:, None, :]
+            unit = np.eye(shape[1]) / (2.0 * np.pi)
+            value, noise = np.where(missing, 0.0, value), np.where(apart, unit, noise)
+        return value, noise, missing
 
     def check(self, variable_count: int, parameter_count: int) -> None:
         """Refuse a function that cannot be compiled for a field of this size."""

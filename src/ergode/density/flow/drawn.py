@@ -1,0 +1,105 @@
+"""Points drawn from a prior, which noise moves at random: a reference within one or two per cent.
+
+Whatever the field does to cells of a grid, or to Gaussian cells, these points have the moments of
+the density, but for chance. Noise is added half before and half after each step (of weak order two
+in the steps), which is half as long as the paths of most points need without noise. After a
+measurement points are drawn anew if less than half of them count.
+
+The first points are equidistributed: additive recurrences with powers of the root of
+x^(d + 1) = x + 1, through the inverse normal distribution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core.devices import resolve
+from ergode.density.flow.carrier import Carrier
+from ergode.density.flow.points import start_of
+from ergode.models.estimation.covariances import root_of
+from ergode.models.estimation.maneuver import Maneuver
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Gaussian, Mixture, Samples
+from ergode.models.fields.vector_field import VectorField
+
+_COUNT = 10_000
+_FINE = 1e-3  # error of a step, in deviations
+_FEWEST, _MOST = 32, 1000  # steps of noise
+
+
+class Drawn(Carrier):
+    """Points of one density that noise moves at random, on one core."""
+
+    def __init__(
+        self, field: VectorField, prior: Gaussian | Mixture, parameters: np.ndarray,
+        scales: tuple[np.ndarray, np.ndarray], noise: np.ndarray | None, duration: float,
+    ) -> None:  # fmt: skip
+        start = start_of(Samples(_spread(prior)), None, 0.0)
+        super().__init__(
+            field, [start], parameters, scales, device=resolve("cpu:1"), precision="float64",
+            fine=_FINE,
+        )  # fmt: skip
+        self._root = None if noise is None else root_of(noise)
+        self._random = np.random.default_rng(0)
+        self._bounds = duration / _MOST, duration / _FEWEST
+
+    def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
+        if self._root is None:
+            super().follow(begin, end)
+            return
+        now, owed = begin, 0.0
+        while now < end:
+            known = self._steps[self._steps > 0]
+            step = np.clip(0.5 * np.median(known) if known.size else 0.0, *self._bounds)
+            after = end if now + 1.5 * step > end else now + float(step)
+            self._kick(self._root * np.sqrt(owed + 0.5 * (after - now)))
+            super().follow(now, after, is_brief=True)
+            owed = 0.5 * (after - now)
+            now = after
+        self._kick(self._root * np.sqrt(owed))
+
+    def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
+        super().jump(maneuver, places)
+        if maneuver.covariance is not None:
+            self._kick(root_of(maneuver.covariance))
+
+    def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
+        constants = super().weigh(measurement, places)
+        log = self.log_weights[0]
+        top = log.max()
+        weight = np.exp(log - top) if np.isfinite(top) else np.zeros(log.size)
+        if 0 < weight.sum() ** 2 < 0.5 * log.size * (weight @ weight):
+            places_ = (np.arange(log.size) + self._random.random()) / log.size
+            chosen = np.searchsorted(np.cumsum(weight / weight.sum()), places_)
+            chosen = self._random.permutation(np.minimum(chosen, log.size - 1))
+            self.points[:] = self.points[:, :, chosen]
+            self._steps[:] = self._steps[:, chosen]
+            log[:] = top + np.log(weight.mean())
+        return constants
+
+    def _kick(self, root: Any) -> None:
+        self.points[:, 0] += root @ self._random.standard_normal((self.size, self.point_count))
+
+
+def _spread(prior: Gaussian | Mixture) -> np.ndarray:
+    """Points [point, variable] of a prior, each with the same weight."""
+    from scipy.special import ndtri  # importing it takes 0.1 s
+
+    size = prior.mean.size
+    base = 2.0
+    for _ in range(60):
+        base = (1.0 + base) ** (1.0 / (size + 2))
+    steps = base ** -np.arange(1.0, size + 2)
+    even = (0.5 + np.arange(1, _COUNT + 1)[:, None] * steps) % 1.0
+    parts, weights = ([prior], [1.0]) if isinstance(prior, Gaussian) else (
+        prior.components, prior.weights
+    )  # fmt: skip
+    whose = np.minimum(np.searchsorted(np.cumsum(weights), even[:, -1]), len(parts) - 1)
+    z = ndtri(even[:, :-1])
+    points = np.empty((_COUNT, size))
+    for number, one in enumerate(parts):
+        own = whose == number
+        points[own] = one.mean + z[own] @ root_of(np.asarray(one.covariance, np.float64)).T
+    return points
