@@ -473,7 +473,7 @@ def _compiled_form(
     used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     names = {name: outer_value(function, name) for name in used - {*function.__code__.co_varnames}}
     known = {name: one[0] for name, one in names.items() if one}
-    own = {_INTERPOLATED: tables.interpolated, _DOT: tables.dot}
+    own: dict[str, Any] = {_INTERPOLATED: tables.interpolated, _DOT: tables.dot}
     own |= {name: one for name, one in FUNCTIONS.items() if name in used}
     made = function_from_text(ast.unparse(tree) + "\n", {**known, **own})
     made.counters = tuple(counters)  # type: ignore[attr-defined]

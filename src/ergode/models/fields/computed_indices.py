@@ -71,8 +71,8 @@ def _spread(body: Sequence[ast.stmt], is_computed: bool, names: set[str]) -> Non
             _spread([*one.body, *one.orelse], here, names)
         for part in ast.walk(one):
             if isinstance(part, _ASSIGNMENTS) and (here or _depends(part.value, names)):
-                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-                names |= set().union(*map(_assigned, targets))
+                for target in part.targets if isinstance(part, ast.Assign) else [part.target]:
+                    names |= _assigned(target)
 
 
 def _leaves(node: ast.AST) -> bool:
