@@ -256,7 +256,12 @@ def _rebound(t, y, p):
     return y[0], -0.9 * y[1]
 
 
+def _far_below(t, y, p):
+    return y[0] + 10
+
+
 _FALLING = ergode.field_from_equations({"h": "v", "v": "-g"})
+_SWINGING = ergode.field_from_equations({"x": "v", "v": "-k * x"})
 
 
 @case("trajectories tsit5, an event")
@@ -267,6 +272,17 @@ def bouncing(device: str) -> Call:
         fields.integrate, _FALLING, times=[0.0, 5.0], initial={"h": 1.0, "v": 0.0}, method="tsit5",
         parameters={"g": np.linspace(5, 10, sized(device, 1_000, 100_000))}, events=[ground],
         device=device,
+    )  # fmt: skip
+
+
+@case("trajectories tsit5, a terminal event that does not occur")
+def swinging(device: str) -> Call:
+    """An oscillator that never reaches the level at which it would stop."""
+    level = ergode.trajectories.ZeroCrossing(_far_below, -1, terminal=True)
+    return partial(
+        fields.integrate, _SWINGING, times=[0.0, 20.0], initial={"x": 1.0, "v": 0.0},
+        method="tsit5", device=device, events=[level],
+        parameters={"k": np.linspace(1, 4, sized(device, 4_000, 400_000))},
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def compare(seed, device, options):
     """What is wrong, in words."""
     rng = np.random.default_rng(seed)
     p = {
-        "rate": rng.uniform(0.5, 15.0, 8), "size": rng.uniform(0.0, 0.9, 8),
+        "rate": rng.uniform(0.5, 25.0, 8), "size": rng.uniform(0.0, 0.9, 8),
         "phase": rng.uniform(0.0, 6.0, 8) * (rng.random(8) < 0.7),  # or begins on the jump
         "feedback": rng.uniform(0.0, 2.0, 8) * (rng.random(8) < 0.7),
     }  # fmt: skip

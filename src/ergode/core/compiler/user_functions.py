@@ -28,7 +28,7 @@ from ergode.core.compiler.whole_numbers import (
     pairs,
     whole_names,
 )
-from ergode.core.math import elementary, whole
+from ergode.core.math import elementary, tables, whole
 
 # A formula uses ergode's versions, which vectorise and are bitwise equal on every target.
 _ELEMENTARY = {
@@ -61,7 +61,10 @@ _OF_INTEGERS = [
     )
     if hasattr(module, name)
 ]  # fmt: skip
-_SECOND_INTEGER = [round, math.ldexp, np.ldexp]
+_SECOND_INTEGER = [
+    round, math.ldexp, np.ldexp, tables.element, tables.element_2, tables.element_3, tables.place,
+    tables.place_2, tables.place_3,
+]  # fmt: skip
 _SMALL = 2**20
 
 

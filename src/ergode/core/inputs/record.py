@@ -44,7 +44,7 @@ class Record:
     def _described(self) -> dict[str, str]:
         texts = dict(usual_of(self._call))
         for name, value in self._given.items():
-            if name in texts:
+            if name not in WITHOUT_EFFECT:  # with those that the call takes as **options
                 texts[name] = _text_of_model(value) or self._writer.whole_entry(value)
         return texts
 
@@ -124,7 +124,8 @@ def usual_of(call: Callable[..., Any]) -> dict[str, str]:
     """Arguments of a call that determine its result, with the texts of their defaults."""
     return {
         one.name: Writer().whole_entry(None if one.default is one.empty else one.default)
-        for one in inspect.signature(call).parameters.values() if one.name not in WITHOUT_EFFECT
+        for one in inspect.signature(call).parameters.values()
+        if one.name not in WITHOUT_EFFECT and one.kind is not one.VAR_KEYWORD
     }  # fmt: skip
 
 

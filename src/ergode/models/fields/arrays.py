@@ -26,6 +26,7 @@ from ergode.core.compiler import bundle
 from ergode.core.compiler.syntax import function_from_text, outer_value, syntax
 from ergode.core.errors import ModelError
 from ergode.core.math import tables
+from ergode.models.fields.computed_indices import FUNCTIONS, with_checks
 from ergode.models.fields.functions import (
     check_form,
     check_function,
@@ -254,6 +255,7 @@ class Reader:
         places = _Places(function.__name__, roles, names, self._data)
         counters = tuple(own[:indices])
         self._check_constant_indices(tree, roles)
+        tree = with_checks(tree, roles, self._shapes, self._data)
         made = _compiled_form(function, places.visit(tree), counters)
         self.recorded.update({one: self._data[one] for one in places.recorded})
         return made, function, counters
@@ -471,7 +473,8 @@ def _compiled_form(
     used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     names = {name: outer_value(function, name) for name in used - {*function.__code__.co_varnames}}
     known = {name: one[0] for name, one in names.items() if one}
-    own = {_INTERPOLATED: tables.interpolated, _DOT: tables.dot}
+    own: dict[str, Any] = {_INTERPOLATED: tables.interpolated, _DOT: tables.dot}
+    own |= {name: one for name, one in FUNCTIONS.items() if name in used}
     made = function_from_text(ast.unparse(tree) + "\n", {**known, **own})
     made.counters = tuple(counters)  # type: ignore[attr-defined]
     return made

@@ -355,7 +355,9 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             inside = DenseStep(t, size, y, k, history, p)
             s = observed_step(s, inside, f, t2, y2, f2, run.since)
         if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-            f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
+            f1, g1 = note_break(
+                which, t2, y2, f2, y1, f1, g1, history, p, stored, run.rtol, run.atol
+            )
         way = t2 - t
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1

@@ -174,7 +174,7 @@ def workspace(period, breakpoint_count):
         np.empty(
             (slot_count(period) if len(PLACES) > 0 else 1, max(1, len(DELAYED)), 2, LANES), real
         ),
-        np.empty((breakpoint_count, 2 + 4 * len(DELAYED), LANES), real),
+        np.empty((breakpoint_count, 2 + 5 * len(DELAYED), LANES), real),
         np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64),
         rows[piece_row:event_row],
     )  # fmt: skip
@@ -410,7 +410,7 @@ def _note_break(lane, run, lanes):
             which, lanes.t2[lane], state_in(lane, lanes.y2), state_in(lane, lanes.f2),
             state_in(lane, lanes.y1), state_in(lane, lanes.f1),
             tuple(lanes.g1[e, lane] for e in range(EVENTS)), history_here(stored),
-            parameters_in(lane, lanes), stored,
+            parameters_in(lane, lanes), stored, run.rtol, run.atol,
         )  # fmt: skip
         put(lane, lanes.f1, f1)
         for e in unroll(range(EVENTS)):

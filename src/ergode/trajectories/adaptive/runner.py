@@ -311,7 +311,7 @@ class Runner:
         if plan.shared:
             return [ring, (1, 2, 1), (segments.WHOLES, 1), (1, 1)]
         return [
-            ring, (self.breakpoint_count, 2 + 4 * kept, count),
+            ring, (self.breakpoint_count, 2 + 5 * kept, count),
             (segments.WHOLES + 2 * delays, count), (delays * (2 + 2 * points), count),
         ]  # fmt: skip
 

@@ -12,11 +12,12 @@ from ergode.core import results
 from ergode.core.arguments import by_name, choice, integer, number, refuse_idle
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.inputs import recorded
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import has_failed
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField, check_field
-from ergode.models.sweep import Grid, refuse_reserved
+from ergode.models.sweep import TRAJECTORY, Grid, refuse_reserved
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.labels import derived
@@ -52,6 +53,7 @@ results.register(
 )  # fmt: skip
 
 
+@recorded(dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def poincare_section(
     field: VectorField,
     *,
@@ -132,6 +134,7 @@ def _crossings(
     return crossings, found["state"].isel(time=-1).values
 
 
+@recorded(dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def bifurcation_diagram(
     field: VectorField,
     *,
@@ -249,6 +252,7 @@ def bifurcation_diagram(
     return together
 
 
+@recorded(dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def basins(
     field: VectorField,
     *,

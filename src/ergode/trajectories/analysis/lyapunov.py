@@ -21,11 +21,12 @@ from ergode.core import devices, launch, results
 from ergode.core.arguments import integer, number, refuse_idle, time_grid
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
+from ergode.core.inputs import recorded
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField, check_field
-from ergode.models.sweep import Layout, lay_out, lay_out_arrays
+from ergode.models.sweep import TRAJECTORY, Layout, lay_out, lay_out_arrays
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.analysis.tangent_arrays import (
@@ -66,6 +67,7 @@ results.register(
 )
 
 
+@recorded(dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def lyapunov_spectrum(
     field: VectorField,
     *,

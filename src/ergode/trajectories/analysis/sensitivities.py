@@ -23,9 +23,10 @@ from ergode.core.arguments import check_once, choice, sequence
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.inputs import recorded
 from ergode.core.results import SWEPT, Variable
 from ergode.models.fields.vector_field import VectorField, check_field
-from ergode.models.sweep import Grid, lay_out
+from ergode.models.sweep import TRAJECTORY, Grid, lay_out
 from ergode.trajectories.analysis.array_sensitivities import of_arrays
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.integrate import integrate
@@ -54,6 +55,7 @@ results.register(
 )
 
 
+@recorded(dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def sensitivities(
     field: VectorField,
     *,

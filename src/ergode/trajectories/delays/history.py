@@ -215,7 +215,7 @@ def initial_history(
     index = {name: i for i, name in enumerate(field.variables)}
     delayed = tuple(dict.fromkeys(index[variable] for variable, _ in field.delays))
     if history is None:
-        return InitialHistory(None, False, delayed, np.zeros((0, 2 + 4 * len(delayed))))
+        return InitialHistory(None, False, delayed, np.zeros((0, 2 + 5 * len(delayed))))
     if not field.delays:
         raise ModelError("history is given, but the vector field has no delays")
     history = _as_history(history, field)
@@ -231,7 +231,7 @@ def initial_history(
         bool((np.abs(rows[name] - end[i]) > _JUMP * np.maximum(1.0, np.abs(rows[name]))).any())
         for i, name in enumerate(field.variables)
     )
-    breakpoints = np.zeros((history.jumps.size, 2 + 4 * len(delayed)))
+    breakpoints = np.zeros((history.jumps.size, 2 + 5 * len(delayed)))
     ends = np.concatenate([history.jumps, [begin]])
     for j, time in enumerate(history.jumps):
         back = time - ends[j - 1] if j else begin - time

@@ -68,16 +68,23 @@ PROPAGATES = option(True)  # whether any delayed variable depends on delayed val
 lags_of = option()  # lags_of(t, y, p): value of every delay, if delays depend on the state
 
 # Integers of a trajectory on its own mesh: cell number, slot of the cell, breakpoints made so far,
-# how often events truncated a step in this cell, a fault; then for each delay the cell that it
-# reads, and for each delay its next breakpoint.
-NUMBER, NOW, MADE, CUT, FAULT, READ = 0, 1, 2, 3, 4, 5
-WHOLES = 5
+# how often events truncated a step in this cell, a fault, breakpoints above `_LOW` made in this
+# cell; then for each delay the cell that it reads, and for each delay its next breakpoint.
+NUMBER, NOW, MADE, CUT, FAULT, CROWD, READ = 0, 1, 2, 3, 4, 5, 6
+WHOLES = 6
 # Rows of a breakpoint: time, order of the first derivative that jumps; then for each delayed
-# variable value and slope before, value and slope after.
+# variable value and slope before, value and slope after; then for each delayed variable the size of
+# the jump of that derivative, where a quick delay has made the breakpoint.
 
 _LOST = 1  # fault: an unread breakpoint was overwritten
 _ENDLESS = 2  # fault: the equations have no solution after the present time
 _SMOOTH = 5  # jumps of derivatives above this order are ignored
+# A jump that changes the state less within a cell is ignored [tolerance]: the polynomial of the
+# cell then misses a small part of this.
+_FELT = 50.0
+_LOW = 2  # jumps of derivatives up to this order are not ignored
+_MOST_IN_CELL = 4  # breakpoints above this order; a cell with more is too wide
+_TOO_WIDE = 20.0  # interpolation error of such a cell: the next mesh is twice as fine
 _STILL = 1e-5  # a delayed time that changes less per unit of time may move in either direction
 _REACH = 8.0  # lengths of its piece, beyond which a polynomial goes on as a line
 _FAR = 2.0  # position of the next point, in the coordinate of the cell before
@@ -180,6 +187,7 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
             breakpoints[k, 3 + 4 * v, me] = f[DELAYED[v]]
             breakpoints[k, 4 + 4 * v, me] = y1[DELAYED[v]]
             breakpoints[k, 5 + 4 * v, me] = f1[DELAYED[v]]
+            breakpoints[k, 2 + 4 * len(DELAYED) + v, me] = 0.0
         whole[MADE, me] = made + 1
         cell_begin = fma(real(whole[NUMBER, me]), stored.width, stored.origin)
         if t <= cell_begin + near_to(t, stored.origin, stored.width):
@@ -197,10 +205,10 @@ def has_no_solution(whole, me):
     return LOOKS_UP and whole[FAULT, me] == _ENDLESS
 
 
-def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
+def note_break(which, t, y, f, y1, f1, g1, history, p, stored, rtol, atol):
     """After event `which` truncated a step: make a breakpoint; returns slope, event functions."""
     if LOOKS_UP and which >= EVENTS - EDGES:
-        f1 = pass_edge(which - EVENTS + EDGES, t, y, f, history, p)
+        f1 = pass_edge(which - EVENTS + EDGES, t, y, f, history, p, rtol, atol)
         g1 = gaps_here(t, y1, history, p)
     else:
         if LOOKS_UP:
@@ -240,6 +248,7 @@ def begin_free(t, y, p, given, jumps, column, stored):
             breakpoints[made, 3 + 4 * v, me] = ring[period, v, 1, me] / width
             breakpoints[made, 4 + 4 * v, me] = y[DELAYED[v]]
             breakpoints[made, 5 + 4 * v, me] = 0.0  # the slope, set below; not read before
+            breakpoints[made, 2 + 4 * len(DELAYED) + v, me] = 0.0
         for d in unroll(range(len(TAUS))):
             earlier = t - p[TAUS[d]]
             whole[READ + d, me] = -math.ceil(p[TAUS[d]] / width * (1.0 - 64.0 * EPSILON))
@@ -291,6 +300,7 @@ def pass_goal(t, y, f, p, stored):
         whole[NUMBER, me] += 1
         whole[NOW, me] = whole[NOW, me] + 1 if whole[NOW, me] + 1 < period else 0
         whole[CUT, me] = 0
+        whole[CROWD, me] = 0
         keep_point(whole[NOW, me], width, y, f, ring, me)
     goal = read_all(p, stored)
     f1 = f
@@ -382,12 +392,17 @@ def polynomials_in(pieces, me):
 
 
 def free_cell_error(t, y, rtol, atol, stored):
-    """`cell_error` at a goal of a trajectory with its own mesh; 0 near a breakpoint."""
+    """`cell_error` at a goal of a trajectory with its own mesh; 0 near a breakpoint.
+
+    Many breakpoints within a cell are those of a quick delay, which a finer mesh need not have.
+    """
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     origin, width = stored.origin, stored.width
     n = whole[NUMBER, me]
     if is_lost(whole, me):
         return real(INFINITY)
+    if whole[CROWD, me] > _MOST_IN_CELL:
+        return real(_TOO_WIDE)
     if len(PLACES) == 0 or n < 2:
         return real(0.0)
     last = breakpoints[(whole[MADE, me] - 1) % breakpoints.shape[0], 0, me]
@@ -457,11 +472,14 @@ def _edge(d, s, stored):
     return inside
 
 
-def pass_edge(edge, t, y, f, history, p):
+def pass_edge(edge, t, y, f, history, p, rtol, atol):
     """Continue after delay number `edge` has passed a breakpoint; returns the slope.
 
     If the delayed value jumps there, so does the slope.  If with the new slope the delayed time
     moves back, and with the old one ahead, neither piece has a solution that goes on.
+
+    A jump that is not felt makes no breakpoint.  A quick delay passes each one many times, so that
+    the number of breakpoints would grow like a power of its frequency.
     """
     breakpoints, whole, me = history.breakpoints, history.whole, history.me
     size = breakpoints.shape[0]
@@ -483,8 +501,61 @@ def pass_edge(edge, t, y, f, history, p):
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     _check_motion(t, y, f1, p, known, rates, history)
     if PROPAGATES and level <= _SMOOTH:
-        make_breakpoint(t, level, y, f, y, f1, history)
+        changes = _size_of_jump(t, y, f1, level, known, rates, history, p)
+        if _is_felt(level, changes, y, history.width, rtol, atol):
+            _make_felt_breakpoint(t, level, y, f, f1, changes, history)
     return f1
+
+
+def _size_of_jump(t, y, f, level, known, rates, stored, p):
+    """Change of every slope one cell after a jump of its derivative of order `level` - 1.
+
+    The delays have passed the breakpoints between the ones `known` before and their next ones now.
+    A jump J of the derivative of order m changes the delayed value by J s^m / m! after a way s.
+    """
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
+    width, kept = stored.width, 2 + 4 * len(DELAYED)
+    ahead = tuple(fma(width, f[i], y[i]) for i in range(VARIABLES))
+    lags, later = lags_of(t, y, p), lags_of(t + width, ahead, p)
+    values = looked_up(t, y, stored, p)
+    others = values
+    for d in unroll(range(len(PLACES))):
+        following = whole[READ + len(PLACES) + d, me]
+        way = max(abs(rates[d]) * width, abs(width - real(later[d]) + real(lags[d])))
+        change, v = real(0.0), PLACES[d]
+        for passed in range(min(known[d], following), max(known[d], following)):
+            k = passed % breakpoints.shape[0]
+            power = real(1.0)
+            for m in range(int(breakpoints[k, 1, me])):
+                power *= way / real(m + 1)
+            change += abs(breakpoints[k, 4 + 4 * v, me] - breakpoints[k, 2 + 4 * v, me])
+            change += way * abs(breakpoints[k, 5 + 4 * v, me] - breakpoints[k, 3 + 4 * v, me])
+            change += power * breakpoints[k, kept + v, me]
+        others = tuple(others[c] + change if c == d else others[c] for c in range(len(PLACES)))
+    before, after = slope(t, y, values, p), slope(t, y, others, p)
+    return tuple(abs(after[i] - before[i]) for i in range(VARIABLES))
+
+
+def _is_felt(level, changes, y, width, rtol, atol):
+    """Whether a jump with these `changes` of slopes within a cell changes the state there."""
+    felt = level <= _LOW
+    for i in unroll(range(VARIABLES)):
+        allowed = _FELT * real(level) / width * fma(rtol, abs(y[i]), absolute(atol, i))
+        felt = felt or not changes[i] <= allowed  # NaN is felt
+    return felt
+
+
+def _make_felt_breakpoint(t, level, y, f, f1, changes, stored):
+    """Store a breakpoint with the size of the jump of its derivative of order `level`."""
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
+    make_breakpoint(t, level, y, f, y, f1, stored)
+    whole[CROWD, me] += 1 if level > _LOW else 0
+    per = real(1.0)
+    for m in range(1, level):
+        per *= real(m) / stored.width
+    k = (whole[MADE, me] - 1) % breakpoints.shape[0]
+    for v in unroll(range(len(DELAYED))):
+        breakpoints[k, 2 + 4 * len(DELAYED) + v, me] = per * changes[DELAYED[v]]
 
 
 def _next_breakpoints(stored):
