@@ -74,7 +74,7 @@ class _Plain:
         self.at = 0
 
     def content(self) -> Any:
-        found = self.block(0)
+        found = self.block(0) if self.lines else None
         if self.at < len(self.lines):
             raise _OtherYamlError
         return found
@@ -116,7 +116,7 @@ class _Plain:
             match = _KEY.match(content)
             if own > column or match is None:
                 raise _OtherYamlError
-            key = self.scalar(match[1])
+            key = self.scalar(match[1].rstrip(" "))
             if key in found:
                 raise _OtherYamlError
             found[key] = self.value(number, column, content[match.end() :], after_key=True)
@@ -135,17 +135,24 @@ class _Plain:
             inner = text[1:-1]
             if len(text) < 2 or text[-1] != first or first in inner or "\\" in inner:
                 raise _OtherYamlError
-            self.ends(column)
+            if self.goes_on(column):
+                raise _OtherYamlError
             return inner
         if text in _LITERAL:
             return self.literal(number, column, strip=text == "|-")
-        text = self.bare(text)
+        whole, text = text.rstrip(" "), self.bare(text)
         if text:
+            while self.goes_on(column):
+                if text != whole or self.lines[self.at][0] != number + 1:
+                    raise _OtherYamlError  # a comment or an empty line lies between
+                number, _, more = self.lines[self.at]
+                whole, more = f"{text} {more.rstrip(' ')}", self.bare(more)
+                text = f"{text} {more}"
+                self.at += 1
             if first in "&*!|>%@`?<" or text.startswith("- "):
                 raise _OtherYamlError
             if ": " in text or text[-1] == ":":
                 raise _OtherYamlError
-            self.ends(column)
             return self.scalar(text)
         if self.at < len(self.lines):
             _, own, content = self.lines[self.at]
@@ -153,10 +160,9 @@ class _Plain:
                 return self.block(own)
         return None
 
-    def ends(self, column: int) -> None:
-        """Refuse a scalar that continues in the next line."""
-        if self.at < len(self.lines) and self.lines[self.at][1] > column:
-            raise _OtherYamlError
+    def goes_on(self, column: int) -> bool:
+        """Whether a scalar continues in the next line."""
+        return self.at < len(self.lines) and self.lines[self.at][1] > column
 
     def bare(self, text: str) -> str:
         """A line without its comment."""
