@@ -92,7 +92,7 @@ def smog_by_scipy(zone, k=0.3):
 def run(network, method="rodas4", **options):
     given = {"parameters": {"J4": J4, "base": BASE}, "temperature": HEAT, "sunlight": sun}
     return ergode.kinetics.integrate(
-        network, times=TIMES, method=method, device="cpu", **(given | options)
+        network, times=TIMES, method=method, **({"device": "cpu"} | given | options)
     )
 
 
@@ -324,3 +324,18 @@ def test_it_survives_pickling():
     again = pickle.loads(pickle.dumps(network))
     assert again.digest == network.digest
     assert again.reactions[2].value == network.reactions[2].value
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", EXPLICIT])
+def test_a_gpu_follows_every_kind_of_name(method):
+    network, options = smog(), {"rtol": 1e-6, "atol": 1e-10}
+    if method == EXPLICIT:
+        few = [one for one in network.reactions if "sunlight" not in str(one.value)]
+        network = ergode.ReactionNetwork(
+            network.species, few, network.parameters, rules=network.rules
+        )
+        options["sunlight"] = None
+    one, other = (run(network, method, device=device, **options) for device in ("cpu", "cuda"))
+    np.testing.assert_array_equal(one["status"], other["status"])
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-5, atol=1e-9)

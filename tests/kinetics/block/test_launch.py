@@ -12,6 +12,7 @@ from ergode.core.devices import resolve
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
     FLOW,
+    FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -152,7 +153,8 @@ def test_nuclei_at_constant_pressure_by_a_block_are_those_by_a_thread():
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-6, atol=1e-12)
 
 
-ALL = {DYNAMIC: True, REVERSIBLE: True, THIRD_BODIES: True, TIMED: True, SWEPT: True}
+ALL = {DYNAMIC: True, REVERSIBLE: True, THIRD_BODIES: True, TIMED: True, SWEPT: True,
+       FORMULAS: True}  # fmt: skip
 COMPILED = {
     "closed": ("rodas4", {}),
     "powers, plasma and flow through a tank, by sunlight": (
@@ -176,7 +178,8 @@ def test_block_kernels_compile(method, options):
         launch.kernel.bodies["cuda"][0], bindings=dict(launch.kernel.bindings) | options
     )
     mechanism = to_tables(ROBERTSON)
-    full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
+    rates = mechanism.rates._replace(formulas=mechanism.rates.formulas.for_kernels)
+    full = {"rates": rates, "thermo": mechanism.thermo}
     if options.get(POWERS):
         full |= {"powers": Powers(*np.zeros((2, 1), np.uint32), np.zeros(1))}
     launch.tables = launch.tables[0]._replace(**full), *launch.tables[1:]
@@ -185,6 +188,9 @@ def test_block_kernels_compile(method, options):
         inflow=np.zeros((1, 9)) if flow else (),
         sunlight=np.zeros((1, 2)) if options.get(SUNLIT) else (),
         tolerances=np.zeros((1, 9)) if options.get(OWN_TOLERANCES) else (),
+        **dict.fromkeys(
+            ("parameters", "drives"), np.zeros((1, 2)) if options.get(FORMULAS) else ()
+        ),
     )
     grid = np.array([0.0, 1.0])
     text = cuda.ptx(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -179,7 +180,7 @@ def _with_sums(formula: Expression, species: Collection[str]) -> tuple[ast.expr,
     found: dict[Sum, str] = {}
 
     class Replace(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> ast.AST:
+        def visit(self, node: ast.AST) -> Any:
             weights = _linear(node, species) if isinstance(node, ast.expr) else None
             if weights is not None:
                 key = tuple(sorted(weights.items()))

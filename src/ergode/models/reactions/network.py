@@ -216,11 +216,10 @@ class ReactionNetwork:
         table = self.reactions
         for k, formula in table.formulas.items():
             usable = self._known if table.laws[k] == Law.RATE else fixed
-            if isinstance(formula, PowerLaw | Photolysis):
-                formula = formula.rate
-            if isinstance(formula, RateExpression):
-                formula, usable = formula.formula, self._known | CONDITIONS
-            self._check_uses(formula, usable, f"rate of reaction '{table.name_of(k)}'")
+            value = formula.rate if isinstance(formula, PowerLaw | Photolysis) else formula
+            if isinstance(value, RateExpression):
+                value, usable = value.formula, self._known | CONDITIONS
+            self._check_uses(value, usable, f"rate of reaction '{table.name_of(k)}'")
         for k, delay in table.delays.items():
             self._check_uses(delay, fixed, f"delay of reaction '{table.name_of(k)}'")
         for k, event in enumerate(self.events):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, is_condition
@@ -51,7 +52,7 @@ class RateExpression(RateCoefficient):
     formula: Expression
 
     def __post_init__(self) -> None:
-        formula = self.formula
+        formula: Any = self.formula
         if isinstance(formula, int | float) and not isinstance(formula, bool):
             formula = repr(float(formula))
         if isinstance(formula, str):
