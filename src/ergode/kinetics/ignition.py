@@ -122,6 +122,8 @@ def ignition_delay(
     for name, axis in zip(_DIMS, axes, strict=True):
         if axis.ndim != 1 or not axis.size or not (np.isfinite(axis) & (axis > 0)).all():
             raise ModelError(f"{name} is {axis}; expected positive numbers")
+    dims: tuple[str, ...]
+    coords: dict[str, Any]
     if paired:
         axes = _paired(axes)
         hot, dense, ratio = axes

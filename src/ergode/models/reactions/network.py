@@ -216,10 +216,10 @@ class ReactionNetwork:
         table = self.reactions
         for k, formula in table.formulas.items():
             usable = self._known if table.laws[k] == Law.RATE else fixed
-            value = formula.rate if isinstance(formula, PowerLaw | Photolysis) else formula
-            if isinstance(value, RateExpression):
-                value, usable = value.formula, self._known | CONDITIONS
-            self._check_uses(value, usable, f"rate of reaction '{table.name_of(k)}'")
+            law: Any = formula.rate if isinstance(formula, PowerLaw | Photolysis) else formula
+            if isinstance(law, RateExpression):
+                law, usable = law.formula, self._known | CONDITIONS
+            self._check_uses(law, usable, f"rate of reaction '{table.name_of(k)}'")
         for k, delay in table.delays.items():
             self._check_uses(delay, fixed, f"delay of reaction '{table.name_of(k)}'")
         for k, event in enumerate(self.events):
