@@ -263,6 +263,8 @@ def _formulas(rng, case, begin, span):
     if heated:
         amount = case["pressure"] / (8.31e7 * case["temperature"]) / len(names)
     last = case["times"][-1]
+    left, right = MOLECULAR[0] if heated else ({names[0]: 1}, {names[1]: 1})
+    case["reactions"].append({"left": left, "right": right, "law": {"kind": "constant"}})
     case["drives"] = {"drive": table_of(rng, begin, span, 0.1, 1.0), "still": 2.0}
     for one in case["reactions"]:
         if one["law"]["kind"] == "balance" or any(
