@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from ergode.models.reactions.events import Event
     from ergode.models.reactions.molecules import in_molecules
     from ergode.models.reactions.network import ReactionNetwork
+    from ergode.models.reactions.rate_expression import RateExpression
     from ergode.models.reactions.rates import (
         Arrhenius,
         BlowersMasel,
@@ -136,6 +137,7 @@ _HOMES = {
     "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.reactions.events": ("Event",),
     "ergode.models.reactions.molecules": ("in_molecules",),
+    "ergode.models.reactions.rate_expression": ("RateExpression",),
     "ergode.models.reactions.rates": (
         "Arrhenius", "BlowersMasel", "Chebyshev", "DetailedBalance", "Falloff", "LinearBurke",
         "Photolysis", "PowerLaw", "PressureLog", "Reaclib", "TemperatureFit",
@@ -190,8 +192,8 @@ __all__ = [
     "Isolation", "LayerClosure", "LinearBurke", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
-    "Progression", "Reaclib", "Reaction", "ReactionDiffusion", "ReactionNetwork", "ReactionTable",
-    "ReadError", "Samples", "Seeds", "Species",
+    "Progression", "RateExpression", "Reaclib", "Reaction", "ReactionDiffusion",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
     "Status", "TemperatureFit", "TemporalContacts", "Testing", "ThreeBody", "Trigger",
     "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",

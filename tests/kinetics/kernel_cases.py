@@ -61,7 +61,21 @@ CARBON = ergode.ReactionNetwork(
 """Carbon that burns to magnesium."""
 
 
+FORMULAS = ergode.ReactionNetwork(
+    {"A": 1, "B": 0, "C": 0},
+    [
+        ergode.Reaction("A -> B", rate_constant=ergode.RateExpression("k * (A + 2 * B) / (1 + C)")),
+        ergode.Reaction(
+            "B -> C", rate_constant=ergode.RateExpression("0.5 * exp(-A) + sqrt(B + 0.01)")
+        ),
+        ergode.Reaction("C -> A", rate_constant=0.3),
+    ],
+    parameters={"k": 2.0},
+)
+
+
 CASES = {
+    "formulas": (FORMULAS, {"A": 1.0, "B": 0.2}, 1.0, 32),
     "robertson": (ROBERTSON, {"A": 1.0}, 1e-2, 32),
     "chain": (CHAIN, {"s0": 1.0, "s1": 0.7}, 1.0, 64),
 }

@@ -240,3 +240,24 @@ def test_malformed_mechanisms(tmp_path, refusal):
     assert "NASA9" in error(good.replace("model: NASA7", "model: NASA9", 1))
     with pytest.raises(ergode.ReadError, match="no such file"):
         ergode.read_cantera(tmp_path / "none.yaml")
+
+
+def test_a_list_of_conditions(hydrogen):
+    """Each mixture as in a grid that has it."""
+    options = {"fuel": "H2", "oxidizer": AIR, "duration": 0.01, "device": "cpu"}
+    some = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=[1100.0, 1300.0], pressure=[1e6, 2e6], equivalence_ratio=0.7,
+        paired=True, **options,
+    )  # fmt: skip
+    grid = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=[1100.0, 1300.0], pressure=[1e6, 2e6], equivalence_ratio=[0.7],
+        **options,
+    )  # fmt: skip
+    assert some["ignition_delay"].dims == ("mixture",)
+    assert some["pressure"].values.tolist() == [1e6, 2e6]
+    delays = grid["ignition_delay"].values[[0, 1], [0, 1], 0]
+    np.testing.assert_allclose(some["ignition_delay"], delays, rtol=1e-4)
+    with pytest.raises(ergode.ModelError, match="temperature has 2 values and another list has 3"):
+        ergode.kinetics.ignition_delay(
+            hydrogen, temperature=[1100.0, 1300.0], pressure=[1e6, 2e6, 3e6], paired=True, **options
+        )

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -103,15 +104,17 @@ def test_photolysis_follows_the_sunlight(folder):
     np.testing.assert_array_equal(found["coefficient"][1] == 0.0, dark)
 
 
-def test_other_functions_of_the_sun_need_a_number(tmp_path, refusal):
+def test_other_functions_of_the_sun(tmp_path):
     path = tmp_path / "one.eqn"
     path.write_text("#EQUATIONS\nA = B : 0.1 * SUN + 0.2 ;\n")
     dark, light = ergode.read_kpp(path).reactions
     assert dark.value == 0.2 and light.value.exponent == 1.0
     assert light.value.rate == pytest.approx(0.1)
     path.write_text("#EQUATIONS\nA = B : 0.1 * SUN / (1 + SUN) ;\n")
-    said = refusal(ergode.read_kpp, path)
-    assert "line 2" in said and "not a power of SUN" in said
+    found = ergode.kinetics.reaction_rates(
+        ergode.read_kpp(path), initial={"A": 1.0}, sunlight=[0.0, 0.5]
+    )
+    np.testing.assert_allclose(found["coefficient"].values[:, 0], [0.0, 0.05 / 1.5])
     path.write_text("#EQUATIONS\nA = B : 3. * SUN**2 * EXP(-500 / TEMP) ;\n")
     (law,) = [one.value for one in ergode.read_kpp(path).reactions]
     assert law.exponent == 2.0 and law.rate.activation_temperature == 500.0
@@ -173,6 +176,39 @@ def rates_of(path):
     return [re.sub(r"(?<=\d)[dD](?=[+-]?\d)", "e", one).strip() for one in laws]
 
 
+def change_of(network, laws, names_at):
+    """Right-hand side and Jacobian for SciPy: rates of `laws`, and mass action by name."""
+    codes = [compile(law, "law", "eval") for law in laws]
+    index = {one.name: i for i, one in enumerate(network.species)}
+    change = np.zeros((len(index), len(laws)))
+    left = []
+    for k, one in enumerate(network.reactions):
+        for sign, side in ((-1, one.reactants), (1, one.products)):
+            for name, count in side.items():
+                if not network.species[index[name]].boundary:
+                    change[index[name], k] += sign * count
+        left.append([index[name] for name, n in one.reactants.items() for _ in range(int(n))])
+    width = max(map(len, left))
+    slots = np.array([one + [len(index)] * (width - len(one)) for one in left])
+
+    def coefficients(t):
+        names = names_at(t)
+        return np.array([eval(code, names) for code in codes])
+
+    def slope(t, y):
+        return change @ (coefficients(t) * np.append(y, 1.0)[slots].prod(axis=1))
+
+    def jacobian(t, y):
+        k, values = coefficients(t), np.append(y, 1.0)[slots]
+        rows = np.zeros((len(laws), len(index) + 1))
+        for j in range(width):
+            others = np.delete(values, j, axis=1).prod(axis=1)
+            np.add.at(rows, (np.arange(len(laws)), slots[:, j]), k * others)
+        return change @ rows[:, :-1]
+
+    return slope, jacobian
+
+
 MECHANISMS = {"small_strato": 10, "saprc99": 211, "saprcnov": 233, "carbon": 5}
 
 
@@ -204,31 +240,41 @@ def test_three_days_of_smog_by_zone_and_time(shared_data):
     assert (found["status"] == 0).all()
     warm, cooling = found["concentration"].sel(species="O3").values[:, -1]
     assert warm > 0 and abs(cooling / warm - 1) > 0.02
-    # An independent right-hand side: the rates of `semantics`, mass action by name.
+    start = found["concentration"].values[0, 0]
     laws = rates_of(shared_data / "kpp" / "saprc99.eqn")
     factor = float(network.parameters["CFACTOR"])
-    codes = [compile(law, "law", "eval") for law in laws]
-    index = {one.name: i for i, one in enumerate(network.species)}
-    change = np.zeros((len(index), len(laws)))
-    left = []
-    for k, one in enumerate(network.reactions):
-        for sign, side in ((-1, one.reactants), (1, one.products)):
-            for name, count in side.items():
-                if not network.species[index[name]].boundary:
-                    change[index[name], k] += sign * count
-        left.append([index[name] for name, n in one.reactants.items() for _ in range(int(n))])
-    width = max(map(len, left))
-    slots = np.array([one + [len(index)] * (width - len(one)) for one in left])
-    start = found["concentration"].values[0, 0]
-
-    def slope(t, y):
-        names = semantics(300.0, light(t), factor)
-        k = np.array([eval(code, names) for code in codes])
-        return change @ (k * np.append(y, 1.0)[slots].prod(axis=1))
+    slope, _ = change_of(network, laws, lambda t: semantics(300.0, light(t), factor))
 
     exact = solve_ivp(slope, times[:2], start, method="LSODA", rtol=1e-8, atol=1e-2).y[:, -1]
     ours = found["concentration"].values[0, 1]
     np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-6 * exact.max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["small_strato", "carbon", "saprc99", "saprcnov"])
+def test_three_days_of_the_examples_against_radau(name, shared_data):
+    """At constant temperature, from noon, with the sun of KPP."""
+    network = ergode.read_kpp(shared_data / "kpp" / f"{name}.def")
+    light = ergode.kinetics.daylight
+    sunlit = {} if name == "carbon" else {"sunlight": light}
+    times = np.array([12.0, 36.0, 60.0, 84.0]) * 3600.0
+    floor = 1e-10 * max(one.initial for one in network.species if not one.boundary)
+    found = ergode.kinetics.integrate(
+        network, times=times, temperature=298.0, rtol=1e-7, atol=1e-3 * floor, device="cpu",
+        **sunlit,
+    )  # fmt: skip
+    laws = rates_of(shared_data / "kpp" / f"{name}.eqn")
+    factor = float(network.parameters.get("CFACTOR", 1.0))
+    slope, jacobian = change_of(network, laws, lambda t: semantics(298.0, light(t), factor))
+    corners = np.array([12.0, 19.5, 28.5, 36.0, 43.5, 52.5, 60.0, 67.5, 76.5, 84.0]) * 3600.0
+    state = found["concentration"].values[0, 0]
+    for start, stop in zip(corners[:-1], corners[1:], strict=True):
+        state = solve_ivp(
+            slope, (start, stop), state, "Radau", jac=jacobian, rtol=1e-10, atol=1e-4 * floor
+        ).y[:, -1]
+        if stop in times:
+            ours = found["concentration"].sel(time=stop).values[0]
+            np.testing.assert_allclose(ours, state, rtol=2e-5, atol=1e-2 * floor)
 
 
 # Of the Master Chemical Mechanism: what its module of constants defines, here for tests alone.
@@ -244,7 +290,7 @@ MCM = {
 
 
 @pytest.mark.slow
-def test_the_master_chemical_mechanism_is_read(shared_data):
+def test_the_master_chemical_mechanism(shared_data, tmp_path):
     """Sums of peroxy radicals from inlined code; frequencies and constants from the caller."""
     path = shared_data / "kpp" / "examples" / "mcm" / "mcm.kpp"
     text = (path.parent / "mcm_isoprene.eqn").read_text(errors="replace")
@@ -269,6 +315,23 @@ def test_the_master_chemical_mechanism_is_read(shared_data):
         .values
     )
     np.testing.assert_allclose(rates, 8.40e-13 * 0.6 * 3e8, rtol=1e-9)
+    # The other example includes the same equations.
+    shutil.copy(path.parents[1] / "mcm_h211b" / "mcm.kpp", tmp_path)
+    shutil.copy(path.parent / "mcm_isoprene.eqn", tmp_path)
+    assert ergode.read_kpp(tmp_path / "mcm.kpp", parameters=given).digest == network.digest
+    start = initial | {"N2": 1.9e19} if "N2" in network.index else initial
+    days = np.array([6.0, 7.0, 12.0, 78.0]) * 3600.0
+    ran = ergode.kinetics.integrate(
+        network, times=days, temperature=298.0, sunlight=ergode.kinetics.daylight, initial=start,
+        rtol=1e-6, atol=1.0, device="cpu",
+    )  # fmt: skip
+    assert (ran["status"] == 0).all()
+    amounts = ran["concentration"].values[0]
+    loose = ergode.kinetics.integrate(
+        network, times=days, temperature=298.0, sunlight=ergode.kinetics.daylight, initial=start,
+        rtol=1e-4, atol=1.0, device="cpu",
+    )["concentration"].values[0]  # fmt: skip
+    np.testing.assert_allclose(loose, amounts, rtol=1e-2, atol=1e-8 * amounts.max())
 
 
 def test_what_a_rate_lacks_is_named(tmp_path, refusal):
@@ -285,8 +348,36 @@ def test_what_a_rate_lacks_is_named(tmp_path, refusal):
     with pytest.raises(ergode.ReadError, match="'C', of the sum RO2, is not a species"):
         ergode.read_kpp(path, parameters={"J(4)": 2e-3}, sums={"RO2": ["C"]})
     path.write_text("#EQUATIONS\nA = B : 1e-3 * RO2 * RO2 ;\n")
-    with pytest.raises(ergode.ReadError, match="is not proportional to RO2"):
-        ergode.read_kpp(path, sums={"RO2": ["A", "B"]})
+    network = ergode.read_kpp(path, sums={"RO2": ["A", "B"]})
+    rates = ergode.kinetics.reaction_rates(network, initial={"A": 1.0, "B": 3.0})
+    np.testing.assert_allclose(rates["coefficient"][0], [16e-3])
+
+
+def test_parameters_stay_parameters(tmp_path):
+    """Frequencies by a table in time, air by zone; functions and several sums of the caller."""
+    path = tmp_path / "two.eqn"
+    path.write_text(
+        "#EQUATIONS\n"
+        "<1> A + hv = B : 2.*J(4)*EXP(-100./TEMP) ;\n"
+        "<2> B = A : k_troe(2.0D-31, 3.0D-12) ;\n"
+        "<3> A = B : 1.E-3*RO2*C(ind_A) + HO2S ;\n"
+    )
+    network = ergode.read_kpp(
+        path, parameters={"J(4)": 1e-3, "M": 2.5e19}, sums={"RO2": ["A", "B"], "HO2S": ["B"]},
+        functions={"k_troe(low, high)": "low * M / (1 + low * M / high) * (TEMP / 300)**-1.2"},
+    )  # fmt: skip
+    table = ergode.kinetics.Trajectory([0.0, 3600.0], [1e-3, 3e-3])
+    found = ergode.kinetics.reaction_rates(
+        network, initial={"A": 1.0, "B": 3.0}, temperature=280.0, time=900.0,
+        parameters={"J_4": table, "M": 1e19},
+    )["coefficient"].values[0]  # fmt: skip
+    low = 2e-31 * 1e19
+    wanted = [2 * 1.5e-3 * math.exp(-100 / 280), low / (1 + low / 3e-12) * (280 / 300) ** -1.2,
+              4e-3 * 1.0 + 3.0]  # fmt: skip
+    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    for bad, said in (({"k(": "1"}, "expected such as"), ({"k_troe(a)": "a"}, "expected 1")):
+        with pytest.raises(ergode.ErgodeError, match=said):
+            ergode.read_kpp(path, parameters={"J(4)": 1, "M": 1}, functions=bad)
 
 
 def test_functions_of_mecca(tmp_path):

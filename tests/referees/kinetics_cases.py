@@ -149,6 +149,7 @@ def random_case(seed, kind=None):
         "tube": _tube,
         "sun": _sun,
         "mixture": _mixtures,
+        "formulas": _formulas,
     }[kind]
     make(rng, case, begin, span)
     case["rtol"] = float(10 ** rng.uniform(-7, -2.5))
@@ -251,6 +252,40 @@ def _sun(rng, case, begin, span):
     for one in case["reactions"]:
         if one is case["reactions"][0] or rng.random() < 0.5:
             one["sun"] = float(rng.choice([1.0, 1.0, 2.0, 0.5]))
+
+
+def _formulas(rng, case, begin, span):
+    """Formulas of time, temperature, concentrations, sums and a parameter that changes in time."""
+    heated = [None, "constant-volume", "constant-pressure"][case["seed"] % 3]
+    (_molecules if heated else _plain)(rng, case, begin, span, *[heated] * bool(heated))
+    names = [one["name"] for one in case["species"]]
+    amount = sum(case["initial"].values()) / len(names)
+    if heated:
+        amount = case["pressure"] / (8.31e7 * case["temperature"]) / len(names)
+    last = case["times"][-1]
+    left, right = MOLECULAR[0] if heated else ({names[0]: 1}, {names[1]: 1})
+    case["reactions"].append({"left": left, "right": right, "law": {"kind": "constant"}})
+    case["drives"] = {"drive": table_of(rng, begin, span, 0.1, 1.0), "still": 2.0}
+    for one in case["reactions"]:
+        if one["law"]["kind"] == "balance" or any(
+            other["law"] == {"kind": "balance", "of": case["reactions"].index(one)}
+            for other in case["reactions"]
+        ):
+            continue
+        if one is not case["reactions"][-1] and rng.random() < 0.4:
+            continue
+        speed = _speeds(rng, span, [sum(one["left"].values())], amount)[0]
+        a, b, c = (str(k) for k in rng.choice(names, 3))
+        texts = [
+            f"(1.5 + sin({2 * np.pi / span!r} * (time - {begin!r})))",
+            "still * exp(-500.0 / temperature)", f"({a} + 2.0 * {b}) / ({amount!r} + {c})",
+            f"sqrt({a} / {amount!r} + 0.01)", "drive", f"max({a}, {b}) / {amount!r}",
+            f"piecewise(1.0, time < {0.5 * (begin + last)!r}, 0.5)" if case["seed"] % 2 else "1.0",
+        ]  # fmt: skip
+        some = rng.choice(texts, 3, replace=False)
+        one["law"] = {"kind": "formula", "text": " * ".join([repr(speed), *some, "drive"])}
+    case["breaks"] = [0.5 * (begin + last)]
+    case["times"] = sorted({*case["times"], *case["breaks"]})
 
 
 def _mixed(rng, case, begin, span, heating=None):
@@ -367,6 +402,8 @@ def _heated(rng, case, begin, span):
 def _law(law, reactions):
     kind = law["kind"]
     arrhenius = ergode.Arrhenius
+    if kind == "formula":
+        return ergode.RateExpression(law["text"])
     if kind == "constant":
         return law["k"]
     if kind == "arrhenius":
@@ -423,7 +460,8 @@ def network_of(case):
                         rate_constant=_ordered(one, case["reactions"]), name=f"r{k}")
         for k, one in enumerate(case["reactions"])
     ]  # fmt: skip
-    return ergode.ReactionNetwork(species, reactions)
+    parameters = {name: 1.0 if name == "drive" else v for name, v in case.get("drives", {}).items()}
+    return ergode.ReactionNetwork(species, reactions, parameters)
 
 
 def _side(amounts):
@@ -437,6 +475,8 @@ def conditions_of(case):
         if name in case:
             value = case[name]
             found[name] = value if np.isscalar(value) else ergode.kinetics.Trajectory(*value)
+    if "drives" in case:
+        found["parameters"] = {"drive": ergode.kinetics.Trajectory(*case["drives"]["drive"])}
     if "heating" in case:
         found["heating"] = case["heating"]
     if "tank" in case:

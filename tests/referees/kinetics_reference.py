@@ -112,7 +112,9 @@ class Model:
     """Rates of change of a description."""
 
     def __init__(self, case):
-        self.case, self.light = case, 1.0
+        self.case, self.light, self.time = case, 1.0, case["times"][0]
+        texts = [r["law"].get("text") for r in case["reactions"]]
+        self.codes = [text and compile(text, "formula", "eval") for text in texts]
         self.names = [one["name"] for one in case["species"]]
         index = {name: i for i, name in enumerate(self.names)}
         self.left = [
@@ -166,7 +168,9 @@ class Model:
         for k, r in enumerate(self.case["reactions"]):
             law = r["law"]
             kind = law["kind"]
-            if kind == "constant":
+            if kind == "formula":
+                value = self.formula(k, t, c)
+            elif kind == "constant":
                 value = law["k"]
             elif kind == "arrhenius":
                 value = arrhenius(law["law"], t)
@@ -188,6 +192,14 @@ class Model:
                 value = found[law["of"]] * np.exp(-self.log_equilibrium(law["of"], t))
             found[k] = value * self.light ** r["sun"] if "sun" in r else value
         return found
+
+    def formula(self, k, t, c):
+        """A formula, by Python itself."""
+        drives = {name: course(v, self.time) for name, v in self.case["drives"].items()}
+        known = {"exp": np.exp, "sin": np.sin, "max": max, "sqrt": lambda x: max(x, 0.0) ** 0.5,
+                 "piecewise": lambda a, yes, b: a if yes else b}  # fmt: skip
+        known |= {"time": self.time, "temperature": t} | drives
+        return eval(self.codes[k], known | dict(zip(self.names, c, strict=True)))
 
     def log_equilibrium(self, k, t):
         """ln K_c of reaction k."""
@@ -301,6 +313,8 @@ def solve(case, rtol=1e-8):
     for name in ("temperature", "density", "sunlight"):
         if name in case and not np.isscalar(case[name]):
             knots.append(np.array(case[name][0], float))
+    if "drives" in case:
+        knots += [np.array(case["drives"]["drive"][0], float), np.array(case["breaks"])]
     every = np.unique(np.concatenate(knots))
     every = every[(every >= times[0]) & (every <= times[-1])]
     scale = np.abs(y[: len(model.names)]).max()
@@ -314,9 +328,10 @@ def solve(case, rtol=1e-8):
         light = [course(case.get("sunlight", 1.0), t) for t in (a, b)]
         span = b - a
 
-        def change(s, y, hot=hot, dense=dense, light=light, span=span):
+        def change(s, y, hot=hot, dense=dense, light=light, span=span, start=a):
             x = s / span
             model.light = light[0] + x * (light[1] - light[0])
+            model.time = start + np.clip(s, 1e-9 * span, span * (1.0 - 1e-9))
             return model.amounts_change(
                 s, y, hot[0] + x * (hot[1] - hot[0]), dense[0] + x * (dense[1] - dense[0])
             )
@@ -324,6 +339,9 @@ def solve(case, rtol=1e-8):
         # Time since the knot; a temperature that multiplies may not be passed in one step.
         moves = max(abs(np.log(hot[1] / hot[0])), abs(np.log(dense[1] / dense[0])))
         moves = max(moves, abs(light[1] - light[0]))
+        if "drives" in case:
+            moves = max(moves, *(abs(np.diff([course(v, t) for t in (a, b)])[0])
+                                 for v in case["drives"].values()))  # fmt: skip
         run = solve_ivp(
             change, (0.0, span), y, method="Radau", rtol=rtol, atol=allowed,
             max_step=span / max(1.0, 10 * moves),

@@ -24,7 +24,8 @@ from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network import rate_tables, to_tables
 
 integrating = importlib.import_module("ergode.kinetics.integrate")
-KINDS = ("plain", "molecules", "nuclei", "heated", "powers", "tank", "tube", "sun", "mixture")
+KINDS = ("plain", "molecules", "nuclei", "heated", "powers", "tank", "tube", "sun", "mixture",
+         "formulas")  # fmt: skip
 IMPLICIT = tuple(name for name, method in METHODS.items() if method.implicit)
 ROSENBROCK = tuple(name for name in IMPLICIT if not METHODS[name].multistep)
 EXPLICIT = tuple(name for name in METHODS if name not in IMPLICIT)
@@ -62,7 +63,7 @@ def held(case):
 
     Neither nuclei nor reactors with flow are for multistep methods.
     """
-    if case["kind"] == "nuclei" or {"tank", "velocity"} & set(case):
+    if case["kind"] == "nuclei" or {"tank", "velocity", "drives"} & set(case):
         return None
     found = dict(case)
     for name in ("temperature", "density", "sunlight"):

@@ -31,7 +31,7 @@ class Status(IntEnum):
     STEP_TOO_SMALL = 7, "The tolerance asks for a step so small that it does not change the time."
     STOPPED = 8, "An event ended the run before the last time."
     DELAY_OUT_OF_RANGE = 9, "A delay left the range that was given for it."
-    INVALID_INPUT = 10, "What was given is negative, zero, or does not add up to one."
+    INVALID_INPUT = 10, "What was given is not finite, negative, zero, or does not add up to one."
     NO_ROOM = 11, "More cells were needed than memory or max_cells has room for."
     OUT_OF_LATTICE = 12, "The density reached the end of its lattice."
     IMPOSSIBLE = 13, "A measurement was impossible: its likelihood was zero everywhere."

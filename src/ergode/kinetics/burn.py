@@ -146,6 +146,8 @@ def burn(
             "the species are neither nuclei nor molecules with NASA polynomials; burn() needs one "
             "of these, integrate() also takes concentrations"
         )
+    if mechanism.has_formulas:
+        raise ModelError("a coefficient is a RateExpression; burn() has none, integrate() does")
     if mechanism.has_sunlight:
         raise ModelError("a coefficient is a Photolysis; burn() has no sunlight, integrate() does")
     choice("heating", heating, HEATING, error=ModelError)

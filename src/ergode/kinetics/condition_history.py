@@ -11,7 +11,14 @@ of time nor on the length of the run.
 
 from __future__ import annotations
 
-from ergode.kinetics.kernel_options import FLOW, OWN_TOLERANCES, SUNLIT, SWEPT, TIMED
+from ergode.kinetics.kernel_options import (
+    FLOW,
+    FORMULAS,
+    OWN_TOLERANCES,
+    SUNLIT,
+    SWEPT,
+    TIMED,
+)
 from ergode.kinetics.tables import CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
@@ -28,6 +35,7 @@ def history_of(history, zone):
         history.times, history.temperature[zone], history.density[zone], history.factors[own],
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
         history.tolerances[zone] if OWN_TOLERANCES else (),
+        history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
     )  # fmt: skip
 
 
@@ -68,6 +76,34 @@ def bend(times, values, k, h, more):
     return abs(jump) * min(h, max(width, following)) / (values[k + 1] + more)
 
 
+def until_driven(history, below, since, k, left, change):
+    """Fraction of segment k after which a driven parameter has changed by the fraction `change`.
+
+    Changes are relative to the value at the time `since` after the knot `below`, plus the largest
+    value. The segment is the one k, from `left` on.
+    """
+    times, width, share = history.times, history.times.size + 1, 2.0
+    for j in range(history.drives.size // width):
+        values = history.drives[j * width : (j + 1) * width]
+        at_first = history_at(times, values, below, below, since)
+        begin = history_at(times, values, k, k, left)
+        most = change * (abs(at_first) + values[times.size])
+        share = min(share, until_changed(begin, values[k + 1], at_first, most))
+    return share
+
+
+def drives_bend(history, k, h):
+    """The largest `bend` of driven parameters at the end of segment k, over their magnitude."""
+    times, width, found = history.times, history.times.size + 1, 0.0
+    for j in range(history.drives.size // width):
+        values = history.drives[j * width : (j + 1) * width]
+        most = values[times.size]
+        if most > 0.0:
+            # Values may be negative: twice the largest magnitude keeps the divisor positive.
+            found = max(found, 2.0 * bend(times, values, k, h, 2.0 * most))
+    return found
+
+
 def horizon(history, below, since, h, change, tolerance):
     """Largest step, at most h, from the time `since` after the knot `below`.
 
@@ -100,6 +136,8 @@ def horizon(history, below, since, h, change, tolerance):
         if SUNLIT:
             allowed = change * (light + most)
             share = min(share, until_changed(begin_light, history.sunlight[k + 1], light, allowed))
+        if FORMULAS:
+            share = min(share, until_driven(history, below, since, k, left, change))
         if share <= 1.0:
             h = min(h, passed + share * width)
         final = k + 2 >= times.size
@@ -111,6 +149,8 @@ def horizon(history, below, since, h, change, tolerance):
             smooth = smooth and bend(times, densities, k, h, 0.0) <= tolerance
             if SUNLIT and most > 0.0:
                 smooth = smooth and bend(times, history.sunlight, k, h, most) <= tolerance
+            if FORMULAS:
+                smooth = smooth and drives_bend(history, k, h) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False

@@ -25,7 +25,8 @@ from ergode.models.reactions.network import ReactionNetwork
 
 _DENSEST_GAS = 1e10  # [dyn/cm2]; a larger pressure of a gas is taken for a mistaken unit
 _SUM_TOLERANCE = 1e-3
-_ROUNDING = 1e-15  # of sunlight, which was tabulated with 1 added
+_ROUNDING = 1e-15  # of functions that were tabulated with a shift, relative to the shift
+_SAMPLED = 257  # times at which the size of a parameter is found
 
 ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
@@ -33,14 +34,15 @@ HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A temperature or density that changes in time, linear between points.
+    """A condition or a parameter that changes in time, linear between points.
 
     Parameters
     ----------
     times : array_like, shape [point_count]
         Ascending [time].
     values : array_like, shape [point_count] or [zone_count, point_count]
-        Temperatures [K] or densities [g/cm3]; constant before the first and after the last time.
+        Such as temperatures [K] or densities [g/cm3]; constant before the first and after the last
+        time. For a jump give two times side by side: t and ``numpy.nextafter(t, numpy.inf)``.
 
     Examples
     --------
@@ -193,6 +195,7 @@ def zones_of(
     reactor: StirredTank | PlugFlow | None = None,
     sunlight: Any = None,
     tolerance_sizes: Mapping[str, int] | None = None,
+    drives: Mapping[str, Any] | None = None,
 ) -> Zones:
     """Check conditions and bring them to one shape.
 
@@ -200,7 +203,8 @@ def zones_of(
     these times to the last; without `grid` they keep their first values. Functions of time are
     tabulated within a hundredth of `rtol`. `parameters` replace values of the network, one value
     or one for each zone; initial amounts may depend on them. Without a `reactor` the zones are
-    closed. `tolerance_sizes` has the number of values of each tolerance.
+    closed. `tolerance_sizes` has the number of values of each tolerance. `drives` are parameters
+    that change in time, those of `mechanism`.
 
     Raises a ModelError if a value is missing, of the wrong shape or sign, or not finite; a species
     is unknown.
@@ -219,6 +223,8 @@ def zones_of(
         name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
     }
     _check_given(mechanism, histories, heating)
+    for name, value in (drives or {}).items():
+        histories[_driven(name)] = _values(_driven(name), value, grid, rtol)
     sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
     if reactor is not None:
@@ -233,8 +239,10 @@ def zones_of(
                 "all zones, or one for each"
             )
     times = _common_times(histories, grid)
+    if times.size == 1 and grid is not None and mechanism.needs("time"):
+        times = np.array([grid[0], grid[-1]])
     check_room(
-        8 * count * (3 * len(network.species) + 5 * times.size),
+        8 * count * (3 * len(network.species) + (5 + len(drives or {})) * times.size),
         f"an array of conditions of {count:,} zones at {times.size:,} knots",
         "use fewer zones",
     )
@@ -259,6 +267,10 @@ def zones_of(
         light = _on_grid(histories["sunlight"], times, count, 1.0)
         brightest = light.max(axis=1, keepdims=True)
         history = history._replace(sunlight=np.concatenate([light, brightest], axis=1))
+    if mechanism.has_formulas:
+        history = history._replace(
+            **_formula_inputs(network, mechanism, histories, times, count, parameters, drives or {})
+        )
     if reactor is not None:
         flow, given = reactor.flow, Given("density" in histories, mode, isothermal)
         history = history._replace(inflow=reactor.rows(network, mechanism, amounts, given))
@@ -270,6 +282,29 @@ def zones_of(
         count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
         isothermal,
     )  # fmt: skip
+
+
+def _driven(name: str) -> str:
+    return f"parameter '{name}'"
+
+
+def _formula_inputs(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    histories: Mapping[str, Any],
+    times: np.ndarray,
+    count: int,
+    parameters: Mapping[str, np.ndarray] | None,
+    drives: Mapping[str, Any],
+) -> dict[str, np.ndarray]:
+    """What formulas of coefficients read (see `ConditionHistory`)."""
+    values = network.evaluate_parameters(parameters)
+    names = mechanism.rates.formulas.parameters
+    rows = [np.broadcast_to(np.asarray(values[name], np.float64), count) for name in names]
+    found = np.array(rows, np.float64).reshape(len(names), count).T.copy()
+    every = [_on_grid(histories[_driven(name)], times, count, 0.0) for name in drives]
+    every = [np.c_[one, np.abs(one).max(axis=1)] for one in every]
+    return {"parameters": found, "drives": np.hstack([np.empty((count, 0)), *every])}
 
 
 def own_amounts(
@@ -330,6 +365,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
     rates = mechanism.rates
     needs = rates.parameters[1:].any() or rates.reverse.size or rates.third_body_number.size
     needs = needs or mechanism.has_plasma
+    needs = needs or mechanism.needs("temperature") or mechanism.needs("pressure")
     if "temperature" not in histories and (needs or heating):
         raise ModelError("temperature is not given, but coefficients of the network depend on it")
     if mechanism.nuclear:
@@ -348,9 +384,9 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
         raise ModelError("density and pressure are given; one follows from the other")
     if ("sunlight" in histories) != mechanism.has_sunlight:
         raise ModelError(
-            "sunlight is not given, but a coefficient is a Photolysis"
+            "sunlight is not given, but a coefficient depends on it"
             if mechanism.has_sunlight
-            else "sunlight is given, but no coefficient is a Photolysis"
+            else "sunlight is given, but no coefficient depends on it"
         )
     for name, (times, _) in histories.items():
         if name == "sunlight":
@@ -362,8 +398,11 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
 def _values(
     name: str, value: Any, grid: np.ndarray | None, rtol: float
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Times, or None, and values [zone, point], all positive; the sunlight may be zero."""
-    dark = name == "sunlight"
+    """Times, or None, and values [zone, point], all positive.
+
+    The sunlight may be zero; a parameter may have any sign.
+    """
+    dark, free = name == "sunlight", name.startswith("parameter")
     times = None
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
@@ -372,15 +411,25 @@ def _values(
             raise ModelError(f"{name} is a function of time; expected its value at one time")
         # Small values of the sunlight are as accurate as those of about one.
         shift = 1.0 if dark else 0.0
+        if free:  # as accurate as the largest value
+            seen = [value(float(t)) for t in np.linspace(grid[0], grid[-1], _SAMPLED)]
+            shift = 2.0 * float(np.abs(np.asarray(seen, np.float64)).max()) or 1.0
         times, rows = tabulated(
             name, lambda t: np.asarray(value(t), np.float64) + shift, grid, 0.01 * rtol
         )
         rows -= shift
-        if dark:
-            rows[np.abs(rows) < _ROUNDING] = 0.0
+        if shift:
+            rows[np.abs(rows) < _ROUNDING * shift] = 0.0
     else:
         rows = by_zone(name, value, ", a Trajectory or a function of time")[:, None]
-    check_signs(name, rows, may_vanish=dark)
+    if free:
+        if not np.isfinite(rows).all():
+            zone, point = np.argwhere(~np.isfinite(rows))[0]
+            raise ModelError(
+                f"{name} is {rows[zone, point]} in zone {zone}; expected finite numbers"
+            )
+    else:
+        check_signs(name, rows, may_vanish=dark)
     return times, rows
 
 

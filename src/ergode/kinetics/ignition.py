@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import by_name, choice, did_you_mean, number
+from ergode.core.arguments import by_name, check_switch, choice, did_you_mean, number
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import warn
-from ergode.core.results import Variable
+from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
+from ergode.core.words import counted
 from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
@@ -38,12 +39,12 @@ results.register(
     "ignition",
     [
         Variable(
-            "ignition_delay", _DIMS, "float64", "s",
+            "ignition_delay", (SWEPT,), "float64", "s",
             "time until ignition by the criterion; NaN where nothing ignited",
         ),
-        Variable("final_temperature", _DIMS, "float64", "K", "temperature at the end"),
-        Variable("step_count", _DIMS, "int64", "1", "steps that were accepted"),
-        Variable("status", _DIMS, "uint8", "1", "how the reactor ended (see Status)"),
+        Variable("final_temperature", (SWEPT,), "float64", "K", "temperature at the end"),
+        Variable("step_count", (SWEPT,), "int64", "1", "steps that were accepted"),
+        Variable("status", (SWEPT,), "uint8", "1", "how the reactor ended (see Status)"),
     ],
 )  # fmt: skip
 
@@ -59,6 +60,7 @@ def ignition_delay(
     duration: float = 1.0,
     heating: _Heating = "constant-volume",
     criterion: str | float = "temperature",
+    paired: bool = False,
     method: MethodName = "auto",
     rtol: float = 1e-5,
     device: str | devices.Device = "auto",
@@ -88,6 +90,10 @@ def ignition_delay(
         species, such as ``"OH"`` or ``"CH*"``, when its concentration is largest; or a rise of the
         temperature [K], when it is reached. All but the first repeat the integration to
         find the time within 1e-4.
+    paired : bool
+        Whether temperature, pressure and equivalence ratio are lists of equal length, or single
+        numbers: the conditions of one mixture after another, such as a list of experiments. The
+        result then has the dimension ``mixture``.
     method, rtol, device, progress
         As for `integrate`.
 
@@ -112,10 +118,19 @@ def ignition_delay(
     duration = number("duration", duration, above=0)
     axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
             (temperature, pressure, equivalence_ratio)]  # fmt: skip
+    check_switch("ignition_delay", "paired", paired)
     for name, axis in zip(_DIMS, axes, strict=True):
         if axis.ndim != 1 or not axis.size or not (np.isfinite(axis) & (axis > 0)).all():
             raise ModelError(f"{name} is {axis}; expected positive numbers")
-    hot, dense, ratio = (a.ravel() for a in np.meshgrid(*axes, indexing="ij"))
+    dims: tuple[str, ...]
+    coords: dict[str, Any]
+    if paired:
+        axes = _paired(axes)
+        hot, dense, ratio = axes
+        dims, coords = ("mixture",), {k: ("mixture", a) for k, a in zip(_DIMS, axes, strict=True)}
+    else:
+        hot, dense, ratio = (a.ravel() for a in np.meshgrid(*axes, indexing="ij"))
+        dims, coords = _DIMS, dict(zip(_DIMS, axes, strict=True))
     burnt = {fuel: 1.0} if isinstance(fuel, str) else by_name("fuel", fuel, "moles")
     oxidizer = by_name("oxidizer", oxidizer, "moles, such as {'O2': 1, 'N2': 3.76}")
     needed = _oxygen(network, burnt)
@@ -136,7 +151,7 @@ def ignition_delay(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
         pressure=dense, progress=progress, **options,
     )  # fmt: skip
-    shape = tuple(axis.size for axis in axes)
+    shape = (hot.size,) if paired else tuple(axis.size for axis in axes)
     final, delay = found["temperature"].values[:, 1], found["steepest_time"].values
     molecules: list[Any] = [one.thermochemistry for one in network.species]
     burned = equilibrate(
@@ -178,7 +193,8 @@ def ignition_delay(
         "kinetics",
         "ignition",
         {name: value.reshape(shape) for name, value in values.items()},
-        coords=dict(zip(_DIMS, axes, strict=True)),
+        swept=dims,
+        coords=coords,
         attrs=found.attrs
         | stopwatch.seconds()
         | {
@@ -189,6 +205,18 @@ def ignition_delay(
             "oxidizer": _mixture(oxidizer),
         },
     )
+
+
+def _paired(axes: list[np.ndarray]) -> list[np.ndarray]:
+    """Lists of equal length; one number is repeated."""
+    count = max(axis.size for axis in axes)
+    for name, axis in zip(_DIMS, axes, strict=True):
+        if axis.size not in (1, count):
+            raise ModelError(
+                f"{name} has {counted(axis.size, 'value')} and another list has {count}; expected "
+                "lists of equal length with paired=True"
+            )
+    return [np.array(np.broadcast_to(axis, count)) for axis in axes]
 
 
 def _check_criterion(network: ReactionNetwork, criterion: Any, heating: str) -> None:

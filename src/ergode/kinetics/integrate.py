@@ -30,7 +30,7 @@ from ergode.kinetics.physics.equation_of_state import (
     check_range,
 )
 from ergode.kinetics.reactors import PlugFlow, StirredTank
-from ergode.kinetics.sweep import ROWS, axis_of, layout_of, swept_zones
+from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
@@ -80,7 +80,8 @@ def integrate(
     Parameters
     ----------
     network : ReactionNetwork
-        Mass action: numbers, formulas of parameters, or `RateCoefficient`.
+        Mass action: numbers, formulas of parameters, or `RateCoefficient`, such as a
+        `RateExpression` of time, temperature, concentrations and parameters.
     times : array_like, shape [time_count]
         Ascending times of the result [s, or the unit of the coefficients]. The integration begins
         at ``times[0]``.
@@ -91,9 +92,11 @@ def integrate(
         polynomials have mole fractions if `pressure` is given, and mass fractions if `density` is
         given. Other species have concentrations [mol/cm3, or the unit of the coefficients]. With
         `ergode.grid` each array becomes a dimension of the result.
-    parameters : mapping of str to float or array_like, optional
+    parameters : mapping of str to float, array_like, Trajectory, or function, optional
         Values that replace parameters of the network. Arrays of equal length are the points of a
         sweep along the dimension ``point``; with `ergode.grid` each array becomes a dimension.
+        A `Trajectory` or a function of time, as for `temperature`, changes a parameter of rate
+        coefficients in time; it may have any sign, and a row for each zone.
         Every point is integrated in all zones, and all points run in one launch. Each result is
         bitwise equal to that of a separate call if `atol` is given or if initial amounts are not
         swept.
@@ -107,8 +110,8 @@ def integrate(
     pressure : float or array_like of shape [zone_count]
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
     sunlight : float, array_like of shape [zone_count], Trajectory, or function
-        For coefficients that are a `Photolysis`: a number of 0 (night) or more, or as for
-        `temperature`, such as `daylight`.
+        For coefficients that depend on it (`Photolysis`, `RateExpression`): a number of 0 (night)
+        or more, or as for `temperature`, such as `daylight`.
     heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure"}
         Whether the energy released by reactions changes the temperature. For nuclei the temperature
         follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
@@ -259,15 +262,16 @@ def integrate(
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
-    mechanism = to_tables(network, screening)
+    constant, drives = parted(network, parameters)
+    mechanism = to_tables(network, screening, tuple(drives))
     bindings_of_state(equation_of_state)
     conditions = {
         "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
         "grid": grid, "rtol": smallest, "reactor": reactor, "sunlight": sunlight,
-        "tolerance_sizes": asked.sizes,
+        "tolerance_sizes": asked.sizes, "drives": drives,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
-    layout = layout_of(network, parameters, initial, results.names("kinetics", output))
+    layout = layout_of(network, constant, initial, results.names("kinetics", output))
     values: dict[str, np.ndarray] = {}
     if layout is None:
         zones = zones_of(network, mechanism, initial=initial, **conditions)

@@ -19,6 +19,8 @@ POWERS = option(False)
 """Whether some reaction has orders that are not three whole numbers at most."""
 SUNLIT = option(False)
 """Whether coefficients depend on the sunlight."""
+FORMULAS = option(False)
+"""Whether some coefficients are formulas."""
 DYNAMIC = option(False)
 """Whether coefficients change while a zone is integrated."""
 TIMED = option(False)

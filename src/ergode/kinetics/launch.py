@@ -17,6 +17,7 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
     FLOW,
+    FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -125,6 +126,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
         MIXTURES: mechanism.has_mixtures,
         PLASMA: mechanism.has_plasma,
         POWERS: mechanism.has_powers,
+        FORMULAS: mechanism.has_formulas,
         SUNLIT: mechanism.has_sunlight,
         REVERSIBLE: reversible,
         MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),

@@ -55,6 +55,8 @@ class Method(methods.Method):
         """
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
+        if self.multistep and mechanism.has_formulas:
+            return "cannot integrate a RateExpression; use 'rodas4'"
         if self.multistep and timed:
             return "cannot follow conditions that change over time; use 'rodas4'"
         if self.multistep and flow != CLOSED:

@@ -292,7 +292,9 @@ def _of_others(
         values["density"] = amounts @ molar_masses(network)
         values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
     if network.rules:
-        values["quantity"] = _quantities(network, grid, amounts, parameters)
+        rows = {name: row[:, None] for name, row in parameters.items()}
+        driven = _driven(mechanism, zones, grid)
+        values["quantity"] = _quantities(network, grid, amounts, rows | driven)
     return values
 
 
@@ -310,16 +312,23 @@ def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]
     return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
 
 
+def _driven(mechanism: Mechanism, zones: Zones, grid: np.ndarray) -> dict[str, np.ndarray]:
+    """Parameters that change in time, shape [zone, time]."""
+    times, width = zones.history.times, zones.history.times.size + 1
+    return {
+        name: linear_at(grid, times, zones.history.drives[:, j * width : (j + 1) * width - 1])
+        for j, name in enumerate(mechanism.rates.formulas.driven)
+    }
+
+
 def _quantities(
     network: ReactionNetwork,
     grid: np.ndarray,
     amounts: np.ndarray,
-    parameters: Mapping[str, np.ndarray],
+    parameters: Mapping[str, np.ndarray],  # [zone, 1] or [zone, time]
 ) -> np.ndarray:
-    """Quantities of the rules, shape [zone, time, rule]; no rate constant can depend on them."""
-    known: dict[str, Any] = network.evaluate_parameters(
-        {name: row[:, None] for name, row in parameters.items()}
-    )
+    """Quantities of the rules, shape [zone, time, rule]."""
+    known: dict[str, Any] = network.evaluate_parameters(parameters)
     known[TIME] = grid
     for i, one in enumerate(network.species):
         size = known[one.compartment] if one.compartment and one.quantity == "amount" else 1.0

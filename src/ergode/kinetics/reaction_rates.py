@@ -11,11 +11,13 @@ from ergode.core import devices, kernels, results
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
-from ergode.kinetics.conditions import zones_of
+from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.implicit.system import coefficients
-from ergode.kinetics.kernel_options import MOLECULES
+from ergode.kinetics.kernel_options import MOLECULES, SWEPT
 from ergode.kinetics.launch import rate_bindings
-from ergode.kinetics.network.to_tables import to_tables
+from ergode.kinetics.network.to_tables import Mechanism, to_tables
+from ergode.kinetics.sweep import factors_of, parted
+from ergode.kinetics.tables import FIRST_OF_PARAMETERS, SUNLIGHT, TIME
 from ergode.kinetics.validity import (
     warn_of_coupling,
     warn_of_fits,
@@ -53,13 +55,20 @@ def reaction_rates(
     pressure: Any = None,
     sunlight: Any = None,
     screening: Literal["weak", "chugunov"] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    time: float | None = None,
 ) -> xarray.Dataset:
-    """Coefficients and rates of all reactions, as `integrate` uses them at the first time.
+    """Coefficients and rates of all reactions, as `integrate` uses them.
 
     Parameters
     ----------
     network, initial, temperature, density, pressure, sunlight, screening
         See `integrate`.
+    parameters : mapping of str to float, Trajectory, or function, optional
+        Values that replace parameters of the network.
+    time : float, optional
+        Of coefficients and conditions that change in time. The default is the first time of a
+        `Trajectory`, and 0 in a `RateExpression`.
 
     Returns
     -------
@@ -87,14 +96,19 @@ def reaction_rates(
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
     stopwatch = Stopwatch()
-    mechanism = to_tables(network, screening)
+    constant, drives = parted(network, parameters)
+    rows = {name: np.array([float(value)]) for name, value in (constant or {}).items()}
+    grid = None if time is None else np.array([float(time)] * 2)
+    mechanism = to_tables(network, screening, tuple(drives))
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
-        initial=initial, heating=None, sunlight=sunlight,
+        initial=initial, heating=None, sunlight=sunlight, parameters=rows, drives=drives, grid=grid,
     )  # fmt: skip
     rates, thermo, count = mechanism.rates, mechanism.thermo, zones.count
-    bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: mechanism.molecular}
+    bindings = rate_bindings(mechanism, zones.heating)
+    bindings |= {MOLECULES: mechanism.molecular, SWEPT: bool(rows)}
     slots = np.zeros((count, rates.slot_count))
+    factors = factors_of(network, mechanism, rows, 1)[0]
     hot, dense = (
         column[:, 0].copy() for column in (zones.history.temperature, zones.history.density)
     )
@@ -106,10 +120,13 @@ def reaction_rates(
     elif mechanism.molecular:
         warn_of_polynomials(network, hot, zones.amounts)
     devices.resolve("cpu").run(
-        kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
+        kernels.for_each(_coefficients, bindings=bindings), count,
+        rates._replace(formulas=rates.formulas.for_kernels if mechanism.has_formulas else ()),
+        thermo, factors, hot, dense,
         zones.amounts, slots, np.zeros((count, rates.slope_count)),
         np.zeros((count, len(rates.efficiency))), np.zeros((count, thermo.charge.size)),
         zones.history.sunlight[:, 0].copy() if mechanism.has_sunlight else np.ones(count),
+        _memory(mechanism, zones, 0.0 if time is None else float(time)),
     )  # fmt: skip
     found = slots[:, : rates.order.size]
     products = np.array(
@@ -131,6 +148,21 @@ def reaction_rates(
     )
 
 
+def _memory(mechanism: Mechanism, zones: Zones, time: float) -> np.ndarray:
+    """Inputs of formulas, at the first knot, and their stacks."""
+    found = np.zeros((zones.count, mechanism.rates.memory_count))
+    if mechanism.has_formulas:
+        history, formulas = zones.history, mechanism.rates.formulas
+        found[:, TIME] = time
+        if mechanism.has_sunlight:
+            found[:, SUNLIGHT] = history.sunlight[:, 0]
+        width = history.times.size + 1
+        first = history.drives[:, ::width] if formulas.driven_count else history.drives
+        values = np.hstack([first, history.parameters])
+        found[:, FIRST_OF_PARAMETERS : formulas.input_count] = values
+    return found
+
+
 def _product(amounts: np.ndarray, orders: Mapping[int, float]) -> np.ndarray:
     """Product of powers of amounts, shape [zone]; 0 where a species with an order is missing."""
     found = np.ones(len(amounts))
@@ -147,17 +179,21 @@ class _Workspace(NamedTuple):
     partners: np.ndarray
     volumes: np.ndarray
     reduced: np.ndarray
+    memory: np.ndarray
 
 
 def _coefficients(  # type: ignore[no-untyped-def]
-    zone, rates, thermo, temperature, density, amounts, slots, slopes, partners, volumes, sunlight
-):
-    workspace = _Workspace(slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone])
+    zone, rates, thermo, factors, temperature, density, amounts, slots, slopes, partners, volumes,
+    sunlight, memory,
+):  # fmt: skip
+    workspace = _Workspace(
+        slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone], memory[zone]
+    )
     coefficients(  # type: ignore[no-untyped-call]
         rates,
         thermo,
         workspace,
-        rates.prefactor,
+        factors,
         temperature[zone],
         density[zone],
         amounts[zone],

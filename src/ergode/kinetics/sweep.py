@@ -57,6 +57,37 @@ def layout_of(
     return lay_out(names, every, reserved=reserved, along=POINT, owner="the network")
 
 
+def parted(
+    network: ReactionNetwork, parameters: Mapping[str, Any] | None
+) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
+    """The parameters that are constant, and those that change in time.
+
+    Raises a ModelError if a parameter that changes in time is unknown, or enters an initial amount.
+    """
+    if not isinstance(parameters, Mapping) or isinstance(parameters, Grid):
+        return parameters, {}
+    drives = {k: v for k, v in parameters.items() if isinstance(v, Trajectory) or callable(v)}
+    if not drives:
+        return parameters, {}
+    for name in drives:
+        if name not in network.parameters:
+            hint = did_you_mean(name, network.parameters)
+            raise ModelError(f"parameters has '{name}', which the network does not have{hint}")
+    moving = set(drives)
+    for name in network.parameter_order:
+        value = network.parameters.get(name)
+        if isinstance(value, Expression) and value.names & moving:
+            moving.add(name)
+    for one in network.species:
+        if isinstance(one.initial, Expression) and one.initial.names & moving:
+            name = min(one.initial.names & moving)
+            raise ModelError(
+                f"the parameter '{name}' changes in time, and the initial amount of '{one.name}' "
+                "depends on it; give the amount as initial"
+            )
+    return {k: v for k, v in parameters.items() if k not in drives} or None, drives
+
+
 ROWS = {"parameters": POINT} | dict.fromkeys(
     ("initial", "temperature", "density", "pressure", "sunlight", "reactor", "rtol", "atol"), "zone"
 )
@@ -69,15 +100,16 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     Raises a PlanError if a condition is a function of time that differs between zones: its knots
     are common to all.
     """
-    initial, parameters = arguments["initial"], arguments["parameters"]
+    initial = arguments["initial"]
+    parameters, drives = parted(arguments["network"], arguments["parameters"])
     given = {"parameters": parameters, "initial": initial if isinstance(initial, Grid) else None}
     found = axis_of_values(given, POINT)
     if found is not None:
         return found
     conditions: dict[str, Any] = {}
     sizes = []
-    for name in ("temperature", "density", "pressure", "sunlight"):
-        value = arguments[name]
+    named = {name: arguments[name] for name in ("temperature", "density", "pressure", "sunlight")}
+    for name, value in (named | drives).items():
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
         elif callable(value):
@@ -105,7 +137,12 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         if tolerances.by_zone:
             changed |= _tolerances_of_part(arguments, start, stop)
         for name, value in conditions.items():
-            if isinstance(value, Trajectory):
+            if name in drives:
+                part = Trajectory(value.times, value.values[start:stop])
+                changed["parameters"] = changed.get("parameters", arguments["parameters"]) | {
+                    name: part
+                }
+            elif isinstance(value, Trajectory):
                 changed[name] = Trajectory(value.times, value.values[start:stop])
             else:
                 changed[name] = np.asarray(value)[start:stop]
@@ -179,6 +216,15 @@ def swept_zones(
                 **{name: np.tile(array, (points, 1)) for name, array in history.rows().items()}
             ),
         )
+    if mechanism.has_formulas:
+        values = network.evaluate_parameters(rows)
+        used = [
+            np.broadcast_to(values[name], points) for name in mechanism.rates.formulas.parameters
+        ]
+        table = np.array(used, np.float64).reshape(-1, points).T
+        zones = replace(
+            zones, history=zones.history._replace(parameters=np.repeat(table, count, axis=0))
+        )
     factors = np.repeat(factors_of(network, mechanism, rows, points), count, axis=0)
     values = {name: np.repeat(row, count) for name, row in rows.items()}
     return replace(zones, history=zones.history._replace(factors=factors)), values
@@ -194,8 +240,9 @@ def factors_of(
     rates = mechanism.rates
     found = np.tile(rates.prefactor, (points, 1))
     values = network.evaluate_parameters(rows)
+    formulas = set(rates.formulas.reaction.tolist())
     for k, rate in network.reactions.formulas.items():
-        if not isinstance(rate, Expression):
+        if not isinstance(rate, Expression) or k in formulas:
             continue
         constants = np.broadcast_to(np.asarray(rate.evaluate(values), np.float64), points)
         bad = np.flatnonzero(~(np.isfinite(constants) & (constants >= 0.0)))

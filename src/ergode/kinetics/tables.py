@@ -22,6 +22,9 @@ CLOSED, STIRRED, PLUG = 0, 1, 2
 """Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
 
 
+TIME, SUNLIGHT, TEMPERATURE, DENSITY, FIRST_OF_PARAMETERS = range(5)
+"""Places of what formulas of coefficients read; driven parameters come first, then others."""
+
 UNSWEPT = np.zeros((1, 1))
 """Factors of zones without a sweep of parameters."""
 
@@ -50,6 +53,11 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, variable_count + 1]: absolute tolerance of each variable, then the
     # relative one, where zones have their own; otherwise ``()``.
     tolerances: Any = ()
+    # float64 [zone_count, parameter_count]: parameters that formulas of coefficients read;
+    # [zone_count, driven_count (knot_count + 1)]: of each parameter that changes in time: its
+    # values, then its largest magnitude. ``()`` where no coefficient is a formula.
+    parameters: Any = ()
+    drives: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
         """The arrays with a row for each zone, by name."""
@@ -149,6 +157,36 @@ class Plasma(NamedTuple):
     capture: np.ndarray
 
 
+class Formulas(NamedTuple):
+    """Coefficients that are formulas, as programs of a stack machine (see `compiler.programs`)."""
+
+    reaction: np.ndarray  # uint32 [formula_count]
+    start: np.ndarray  # int32 [formula_count + 1]: where the operations of each begin
+    operation: np.ndarray  # int32
+    # int32: of a constant; of an input; or of a sum, as the operation `PARAMETER`
+    argument: np.ndarray
+    constant: np.ndarray  # float64
+    sum_start: np.ndarray  # uint32 [formula_count + 1]: where the sums that each reads begin
+    sum: np.ndarray  # uint32
+    first_sum: int  # row of `Rates.efficiency` of the first sum; the last rows are sums
+    input_count: int  # inputs: see `TIME` and those that follow it
+    depth: int  # of the stacks
+    driven_count: int  # parameters that change in time
+    driven: Any  # their names; ``()`` in kernels
+    parameters: Any  # names of the other parameters; ``()`` in kernels
+    names: Any  # conditions that formulas use; ``()`` in kernels
+
+    @property
+    def memory_count(self) -> int:
+        """Numbers that a zone needs: inputs, and a stack of values and one of derivatives."""
+        return self.input_count + 2 * self.reaction.size * self.depth
+
+    @property
+    def for_kernels(self) -> Formulas:
+        """The tables without names."""
+        return self._replace(driven=(), parameters=(), names=())
+
+
 class Rates(NamedTuple):
     """The laws of all reactions.
 
@@ -200,6 +238,8 @@ class Rates(NamedTuple):
         Reactions whose coefficients are multiplied by a power of the sunlight.
     sunlit_power : ndarray of float64, shape [sunlit_count]
     plasma : Plasma
+    formulas : Formulas
+        ``()`` in kernels of networks that have none.
     """
 
     parameters: np.ndarray
@@ -229,6 +269,7 @@ class Rates(NamedTuple):
     sunlit: np.ndarray
     sunlit_power: np.ndarray
     plasma: Plasma
+    formulas: Any
 
     @property
     def slot_count(self) -> int:
@@ -237,8 +278,14 @@ class Rates(NamedTuple):
 
     @property
     def slope_count(self) -> int:
-        """Derivatives of coefficients: of reactions, then of the parts of mixtures."""
-        return self.order.size + len(self.third_body_kind) - len(self.third_body_reaction)
+        """Derivatives of coefficients: of reactions, parts of mixtures, then of formulas."""
+        parts = len(self.third_body_kind) - len(self.third_body_reaction)
+        return self.order.size + parts + (self.formulas.sum.size if self.formulas else 0)
+
+    @property
+    def memory_count(self) -> int:
+        """Numbers that the formulas of a zone need."""
+        return self.formulas.memory_count if self.formulas else 0
 
 
 class Thermodynamics(NamedTuple):
@@ -343,6 +390,8 @@ class Workspace(NamedTuple):
     # Scratch memory of sums over threads.
     partial: np.ndarray
     reduced: np.ndarray
+    # Inputs and stacks of coefficients that are formulas.
+    memory: np.ndarray
 
 
 class Segments(NamedTuple):

@@ -17,6 +17,7 @@ import numpy as np
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rate_expression import RateExpression
 from ergode.models.reactions.rates import (
     Arrhenius,
     Photolysis,
@@ -93,6 +94,7 @@ _SUM = re.compile(
     r"^\s*(\w+)\s*=\s*(C\(\s*ind_\w+\s*\)(?:[\s&]*\+[\s&]*C\(\s*ind_\w+\s*\))*)", re.M
 )
 _MEMBER = re.compile(r"ind_(\w+)")
+_AMOUNT = re.compile(r"\bC\(\s*ind_(\w+)\s*\)")
 
 
 def read_kpp(
@@ -100,6 +102,7 @@ def read_kpp(
     *,
     parameters: Mapping[str, float | str] | None = None,
     sums: Mapping[str, Iterable[str]] | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> ReactionNetwork:
     """Read a mechanism of the Kinetic PreProcessor.
 
@@ -111,10 +114,14 @@ def read_kpp(
     parameters : mapping of str to float or str
         Values of names in rate expressions, or formulas of other names: ``{"M": 2.5e19, "KMT01":
         "1e-31 * M * (TEMP / 300)^-1.6"}``. Photolysis frequencies have names too: ``{"J(4)":
-        "8.9e-3 * SUN"}``. A number becomes a parameter of the network (``J(4)`` is ``J_4`` there).
+        "8.9e-3 * SUN"}``. A number becomes a parameter of the network (``J(4)`` is ``J_4`` there),
+        to which `kinetics.integrate` may give another value, a `Trajectory` or a function of time.
     sums : mapping of str to sequence of str, optional
         Species whose amounts add up to a name: ``{"RO2": ["CH3O2", "C2H5O2"]}``. Sums that
         ``#INLINE`` code defines by ``RO2 = C(ind_CH3O2) + ...`` are known.
+    functions : mapping of str to str, optional
+        Formulas of further functions, by name and arguments: ``{"k_troe(a, b)": "a * M / (1 + a *
+        M / b) * TEMP / 300"}``.
 
     Returns
     -------
@@ -133,12 +140,14 @@ def read_kpp(
     `TemperatureFit` from 180 to 350 K, within 1e-4 of its value. Both follow the temperature of the
     zone, unless ``TEMP`` has a value. A power of ``SUN`` times such a rate becomes `Photolysis` and
     follows the sunlight of the zone, unless ``SUN`` has a value; a part that needs no light becomes
-    a reaction of its own. A rate may be proportional to one sum or species, such as ``RO2``.
+    a reaction of its own. A rate may be proportional to one sum or species, such as ``RO2``. Every
+    other rate becomes a `RateExpression`: one of ``TEMP`` and parameters with numbers, of several
+    species or sums, or of ``SUN`` in another way.
 
     Code in other languages (``#INLINE``) is not run: give the values that it defines as
-    `parameters`. Supported functions: ``ARR``, ``ARR_ab``, ``ARR_ac``, ``ARR_abc``, ``ARR2``,
-    ``EP2``, ``EP3``, ``FALL``, and MECCA's ``k_arr``, ``k_3rd`` and ``k_3rd_iupac``. A temperature
-    may be written ``temp``.
+    `parameters`, and its functions as `functions`. Known functions: ``ARR``, ``ARR_ab``,
+    ``ARR_ac``, ``ARR_abc``, ``ARR2``, ``EP2``, ``EP3``, ``FALL``, and MECCA's ``k_arr``, ``k_3rd``
+    and ``k_3rd_iupac``. A temperature may be written ``temp``.
 
     Examples
     --------
@@ -148,7 +157,8 @@ def read_kpp(
     >>> ergode.read_kpp(path).reactions[0].value.exponent
     -2.4
     """
-    return _Reader(Path(path), dict(parameters or {}), dict(sums or {})).network()
+    macros = dict(_macro(name, formula) for name, formula in (functions or {}).items())
+    return _Reader(Path(path), dict(parameters or {}), dict(sums or {}), macros).network()
 
 
 class _Item(NamedTuple):
@@ -161,15 +171,19 @@ class _Item(NamedTuple):
 
 class _Reader:
     def __init__(
-        self, path: Path, given: dict[str, float | str], sums: dict[str, Iterable[str]]
+        self,
+        path: Path,
+        given: dict[str, float | str],
+        sums: dict[str, Iterable[str]],
+        macros: dict[str, tuple[tuple[str, ...], str]],
     ) -> None:
-        self.path = path
+        self.path, self.macros = path, macros
         given = {_identifier(name): value for name, value in given.items()}
         if "temp" in given:
             given[_TEMPERATURE] = given.pop("temp")
         self.parameters = {k: v for k, v in given.items() if not isinstance(v, str)}
         self.formulas = {
-            name: Expression(_prepared(value, f"parameter '{name}'"))
+            name: Expression(_prepared(value, f"parameter '{name}'", macros))
             for name, value in given.items()
             if isinstance(value, str)
         }
@@ -289,15 +303,23 @@ class _Reader:
 
     def _rates(self, law: str, where: str) -> list[float | Expression | RateCoefficient]:
         """The coefficient; two where a part of it needs no light."""
-        formula = Expression(_prepared(law, where))
+        formula = Expression(_prepared(law, where, self.macros))
         for _ in range(_DEPTH):
             before, formula = formula, formula.substitute(self.formulas)
             if formula is before:
                 break
         if "CFACTOR" in formula.names:
             self.parameters.setdefault("CFACTOR", self.factor)
+        numbers = formula.names & set(self.parameters) - {"CFACTOR", _TEMPERATURE, _SUN}
         own = formula.names - set(self.parameters)
         several = [name for name in sorted(own) if name in self.sums or name in self.species]
+        for name in several:
+            for member in self.sums.get(name, ()):
+                if member not in self.species:
+                    raise ReadError(f"{where}: '{member}', of the sum {name}, is not a species")
+        unknown = sorted(own - {_TEMPERATURE, _SUN, *several})
+        if not unknown and own and (numbers or len(several) > 1):
+            return [self._expression(formula)]
         if own <= {_TEMPERATURE, _SUN} and (formula.names == own or own):
             if _SUN in own:
                 dark = formula.substitute({_SUN: 0.0})
@@ -306,27 +328,38 @@ class _Reader:
                     rest = float(dark.evaluate(values))
                 if 0.0 < rest < math.inf:
                     light = Expression(f"({formula.text}) - ({dark.text})")
-                    return [self._coefficient(one, where) for one in (dark, light)]
-            return [self._coefficient(formula, where)]
-        unknown = sorted(own - {_TEMPERATURE, _SUN, *several[:1]})
+                    return [self._coefficient(one) for one in (dark, light)]
+            return [self._coefficient(formula)]
         if unknown:
             name = next((k for k, v in _names_of(law).items() if v == unknown[0]), unknown[0])
             more = ", or a formula of TEMP and SUN" if "(" in name else ""
             raise ReadError(
                 f"{where}: the rate '{' '.join(law.split())}' uses '{name}'; give its value{more}: "
-                f"parameters={{'{name}': ...}}"
+                f"parameters={{'{name}': ...}}, or the species that it adds up: "
+                f"sums={{'{name}': [...]}}"
             )
         if several:
-            return [self._proportional(formula, several[0], where)]
+            return [self._proportional(formula, several[0])]
         return [formula]
 
-    def _coefficient(self, formula: Expression, where: str) -> float | RateCoefficient:
+    def _coefficient(self, formula: Expression) -> float | RateCoefficient:
         """A formula of the temperature and of the sunlight."""
         known: Any = self.parameters
         formula = formula.substitute({k: v for k, v in known.items() if k in formula.names})
-        return _sunlit(formula, where) if _SUN in formula.names else _simple(formula, where)
+        found = _sunlit(formula) if _SUN in formula.names else _simple(formula)
+        return self._expression(formula) if found is None else found
 
-    def _proportional(self, formula: Expression, name: str, where: str) -> RateCoefficient:
+    def _expression(self, formula: Expression) -> RateExpression:
+        """Any other rate."""
+        names: dict[str, Expression | float] = {
+            _TEMPERATURE: Expression("temperature"), _SUN: Expression("sunlight"),
+        }  # fmt: skip
+        names |= {k: v for k, v in self.parameters.items() if k in ("CFACTOR", *names)}
+        for name in formula.names & set(self.sums):
+            names[name] = Expression(" + ".join(self.sums[name]) or "0.0")
+        return RateExpression(formula.substitute(names))
+
+    def _proportional(self, formula: Expression, name: str) -> RateCoefficient:
         """A formula that is proportional to a sum of species, or to one species."""
         known: Any = self.parameters
         formula = formula.substitute({k: v for k, v in known.items() if k in formula.names})
@@ -335,20 +368,16 @@ class _Reader:
         with np.errstate(all="ignore"):
             at = [np.asarray(formula.evaluate(values | {name: x}), float) for x in (0.0, 1.0, 3.0)]
         if (at[0] != 0.0).any() or not np.allclose(3.0 * at[1], at[2], rtol=1e-12, atol=0.0):
-            raise ReadError(
-                f"{where}: the rate '{formula.text}' is not proportional to {name}; give a number: "
-                f"parameters={{'{name}': ...}}"
-            )
-        rate: Any = self._coefficient(one, where)
+            return self._expression(formula)
+        rate: Any = self._coefficient(one)
+        if isinstance(rate, RateExpression):
+            return self._expression(formula)
         exponent = None
         if isinstance(rate, Photolysis):
             rate, exponent = rate.rate, rate.exponent
         if not isinstance(rate, Arrhenius | TemperatureFit):
             rate = Arrhenius(float(rate))
         members = self.sums.get(name, (name,))
-        for member in members:
-            if member not in self.species:
-                raise ReadError(f"{where}: '{member}', of the sum {name}, is not a species")
         found = ThreeBody(rate, tuple((member, 1.0) for member in members), 0.0)
         return found if exponent is None else Photolysis(found, exponent)
 
@@ -363,31 +392,37 @@ def _names_of(law: str) -> dict[str, str]:
     return {m[0]: f"{m[1]}_{m[2]}" for m in _FREQUENCY.finditer(law)}
 
 
-def _prepared(law: str, where: str) -> str:
+def _macro(name: str, formula: str) -> tuple[str, tuple[tuple[str, ...], str]]:
+    """A function of the caller: its name in capitals, the names of its arguments, its formula."""
+    match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*\(([^()]*)\)\s*", name)
+    arguments = tuple(part.strip() for part in match[2].split(",")) if match else ()
+    if match is None or not all(part.isidentifier() for part in arguments):
+        raise ModelError(f"functions has '{name}'; expected such as 'k_troe(a, b)'")
+    return match[1].upper(), (arguments, formula)
+
+
+def _prepared(law: str, where: str, macros: Mapping[str, Any]) -> str:
     """A rate as a formula: without the notations of Fortran, and with KPP's functions expanded."""
     text = _NUMBER.sub(r"\1e\2", _KIND.sub("", " ".join(law.split()))).replace("**", "^")
-    text = _expanded(_identifier(text), where)
+    text = _expanded(_identifier(_AMOUNT.sub(r"\1", text)), where, macros)
     text = re.sub(r"\btemp\b", _TEMPERATURE, text)
     return re.sub(r"\b(EXP|LOG10|LOG|SQRT|ABS|MIN|MAX)\b", lambda m: m[1].lower(), text)
 
 
-def _sunlit(formula: Expression, where: str) -> RateCoefficient:
-    """A formula of the sunlight, and perhaps of the temperature, as a `Photolysis`."""
+def _sunlit(formula: Expression) -> RateCoefficient | None:
+    """A formula of sunlight, and perhaps of temperature, as a `Photolysis`, if it is one."""
     suns = np.array([1.0, 0.5, 0.25, 0.125])
     with np.errstate(all="ignore"):
         values = np.asarray(formula.evaluate({_SUN: suns, _TEMPERATURE: 250.0}), float) + 0.0 * suns
         ratios = np.log2(values[:-1] / values[1:])
     if not (np.isfinite(ratios).all() and np.ptp(ratios) < 1e-9 and ratios[0] > 0):
-        raise ReadError(
-            f"{where}: the rate '{formula.text}' is not a power of SUN times a coefficient; give a "
-            "number: parameters={'SUN': ...}"
-        )
-    at_noon = formula.substitute({_SUN: Expression("1.0")})
-    return Photolysis(_simple(at_noon, where), float(round(ratios[0], 9)))
+        return None
+    at_noon = _simple(formula.substitute({_SUN: Expression("1.0")}))
+    return None if at_noon is None else Photolysis(at_noon, float(round(ratios[0], 9)))
 
 
-def _simple(formula: Expression, where: str) -> float | RateCoefficient:
-    """A formula of the temperature as a number or as A T^b exp(-E / T)."""
+def _simple(formula: Expression) -> float | RateCoefficient | None:
+    """A formula of the temperature as a number, as A T^b exp(-E / T) or by a fit, if it is one."""
     if not formula.names:
         return float(formula.evaluate({}))
     hot = np.array([180.0, 240.0, 300.0, 410.0, 620.0])
@@ -410,18 +445,20 @@ def _simple(formula: Expression, where: str) -> float | RateCoefficient:
         return TemperatureFit.of(
             lambda t: float(formula.evaluate({_TEMPERATURE: t})), _FITTED, tolerance=_ACCURATE
         )
-    except ModelError as error:
-        raise ReadError(
-            f"{where}: the rate '{formula.text}' cannot follow the temperature: {error}; give a "
-            "temperature: parameters={'TEMP': ...}"
-        ) from None
+    except ModelError:
+        return None
 
 
-def _expanded(text: str, where: str) -> str:
-    """A rate expression with KPP's functions written out."""
+def _filled(formula: str, given: Mapping[str, str]) -> str:
+    """A formula with values for its arguments."""
+    return re.sub(r"\b[A-Za-z_]\w*\b", lambda match: given.get(match[0], match[0]), formula)
+
+
+def _expanded(text: str, where: str, macros: Mapping[str, Any]) -> str:
+    """A rate expression with KPP's functions and those of the caller written out."""
     for match in _CALL.finditer(text):
         name = match[1].upper()
-        if name not in _LAWS:
+        if name not in _LAWS and name not in macros:
             continue
         depth, end = 1, match.end()
         while end < len(text) and depth:
@@ -429,17 +466,24 @@ def _expanded(text: str, where: str) -> str:
             end += 1
         inner = text[match.end() : end - 1]
         arguments = [part.strip() for part in _split(inner)]
-        if depth or len(arguments) != _COUNTS[name]:
+        expected = len(macros[name][0]) if name in macros else _COUNTS[name]
+        if depth or len(arguments) != expected:
             raise ReadError(
-                f"{where}: {match[1]}({inner}) has {len(arguments)} arguments; expected "
-                f"{_COUNTS[name]}"
+                f"{where}: {match[1]}({inner}) has {len(arguments)} arguments; expected {expected}"
             )
+        if name in macros:
+            names, formula = macros[name]
+            given = {one: f"({part})" for one, part in zip(names, arguments, strict=True)}
+            formula = _filled(formula, given)
+            others = {key: value for key, value in macros.items() if key != name}
+            written = _expanded(formula.replace("**", "^"), where, others)
+            return text[: match.start()] + f"({written})" + _expanded(text[end:], where, macros)
         law = _LAWS[name]
         if name in _LIMITS:
             low, high = _LIMITS[name]
             law = law.replace("{low}", low).replace("{high}", high)
         written = law.format(*arguments)
-        return text[: match.start()] + f"({written})" + _expanded(text[end:], where)
+        return text[: match.start()] + f"({written})" + _expanded(text[end:], where, macros)
     return text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ergode.core.errors import ReadError
 from ergode.readers.bounded import short, text_of
+from ergode.readers.yaml_plain import read_plain
 
 _LARGEST = 1 << 25  # bytes
 
@@ -44,10 +45,12 @@ def load(path: Path) -> dict[Any, Any]:
             "Path(cantera.__file__).parent / 'data')"
         )
     text = text_of(path, largest=_LARGEST)
-    reader = YAML(typ="safe", pure=True)
-    reader.Constructor = _constructor()
+    content = read_plain(text, (_Mapping, _List))
     try:
-        content = reader.load(text)
+        if content is None:
+            reader = YAML(typ="safe", pure=True)
+            reader.Constructor = _constructor()
+            content = reader.load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}, line {mark.line + 1}" if mark else f"{path}"

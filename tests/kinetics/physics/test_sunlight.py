@@ -75,7 +75,7 @@ def test_a_day_is_a_dose_in_every_zone():
 PLAIN = ergode.ReactionNetwork({"A": 1.0}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
 REFUSED = [
     (lambda: integrate(SPLITTING, times=[0, 1]), "sunlight is not given"),
-    (lambda: integrate(PLAIN, times=[0, 1], sunlight=1.0), "no coefficient is a Photolysis"),
+    (lambda: integrate(PLAIN, times=[0, 1], sunlight=1.0), "no coefficient depends on it"),
     (lambda: integrate(SPLITTING, times=[0, 1], sunlight=-1.0), "sunlight is -1 in zone 0"),
     (lambda: integrate(SPLITTING, times=[0, 1], sunlight="noon"), "sunlight is 'noon'"),
     (lambda: ergode.Photolysis(1.0, 0.0), "exponent of a Photolysis is 0"),

@@ -89,8 +89,9 @@ def test_slopes_are_derivatives(initial):
         partners = np.zeros((count, len(rates.efficiency)))
         bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: True}
         devices.resolve("cpu").run(
-            kernels.for_each(_coefficients, bindings=bindings), count, rates, mechanism.thermo,
-            hot, dense, amounts, slots, slopes, partners, np.zeros((count, 4)), np.ones(count),
+            kernels.for_each(_coefficients, bindings=bindings), count,
+            rates._replace(formulas=()), mechanism.thermo, rates.prefactor, hot, dense, amounts,
+            slots, slopes, partners, np.zeros((count, 4)), np.ones(count), np.zeros((count, 0)),
         )  # fmt: skip
         return slots, slopes, partners
 

@@ -13,9 +13,10 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.implicit.system import coefficients
-from ergode.kinetics.kernel_options import PARTIAL, THIRD_BODIES
+from ergode.kinetics.kernel_options import FORMULAS, PARTIAL, THIRD_BODIES
 from ergode.kinetics.network.mechanism import entry_values, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import NONNEGATIVE, Complexes, Flows, Rates, Thermodynamics
 
@@ -68,6 +69,7 @@ class ExplicitWorkspace(NamedTuple):
     extent: np.ndarray
     ahead: np.ndarray
     back: np.ndarray
+    memory: np.ndarray  # inputs and stacks of coefficients that are formulas
 
 
 def conserved_weight(mechanism: Mechanism) -> np.ndarray:
@@ -136,6 +138,7 @@ def workspace_of(system):
         np.empty(groups),
         np.empty(groups),
         np.empty(groups),
+        np.empty(memory_count(system.rates)),
     )
 
 
@@ -147,6 +150,8 @@ def set_explicit_conditions(system, workspace, history, below, since, y):
     first, stride = thread_rank(), thread_count()
     temperature = history_at(history.times, history.temperature, below, below, since)
     density = history_at(history.times, history.density, below, below, since)
+    if FORMULAS:
+        put_inputs(system.rates, history, 1.0, below, below, since, workspace.memory, first, stride)
     barrier()
     coefficients(
         system.rates,

@@ -193,7 +193,7 @@ def scratch_count(system: ExplicitSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
     numbers = rates.slot_count + rates.slope_count + len(rates.efficiency)
-    return numbers + system.weight.size + system.flows.value_count
+    return numbers + system.weight.size + system.flows.value_count + rates.memory_count
 
 
 def explicit_block(system, several, control, history, grid, max_steps, scratch, counter, outcome):
@@ -221,6 +221,7 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
         shared[g : g + groups], shared[g + groups : g + 2 * groups],
         shared[g + 2 * groups : g + 3 * groups], shared[g + 3 * groups : g + 4 * groups],
         shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
+        mine[i + system.flows.value_count : mine.size],
     )  # fmt: skip
     zone = next_zone(counter, workspace.reduced)
     while zone < outcome.amounts.shape[0]:

@@ -46,6 +46,7 @@ def scratch_count(system: BlockSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
     numbers = rates.slot_count + rates.slope_count + rates.order.size + len(rates.efficiency)
+    numbers += rates.memory_count
     return numbers + 4 * system.pivot.size + system.flows.value_count
 
 
@@ -94,6 +95,7 @@ def integrate_block(
         mine[partners:volumes], shared[e : min(e + species, f)],
         mine[0:values],
         shared[products:new], mine[0:0], shared[g:h], shared[reductions:a],
+        mine[columns : mine.size],
     )  # fmt: skip
     vectors = StepVectors(
         shared[a:b], shared[new:trial], shared[b : b + count], shared[trial:pivoting],

@@ -79,6 +79,7 @@ from ergode.kinetics.implicit.turns import StepTime, turns_of
 from ergode.kinetics.kernel_options import (
     DYNAMIC,
     FLOW,
+    FORMULAS,
     HEATING,
     MOLECULES,
     OWN_TOLERANCES,
@@ -92,6 +93,7 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, keep_sums, project, renew_sums
+from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import (
@@ -179,9 +181,12 @@ def begin_zone(system, workspace, vectors, history, out):
     barrier()
     conserved(invariants, y, vectors.gram, workspace.reduced)
     if not DYNAMIC:
+        sunlight = history.sunlight[0] if SUNLIT else 1.0
+        if FORMULAS:
+            put_inputs(system.rates, history, sunlight, 0, 0, 0.0, workspace.memory, first, stride)
         coefficients(
             system.rates, system.thermo, workspace, history.factors, history.temperature[0],
-            history.density[0], y, 1.0, 1.0, history.sunlight[0] if SUNLIT else 1.0,
+            history.density[0], y, 1.0, 1.0, sunlight,
         )  # fmt: skip
         entry_values(system.flows, workspace.slots, workspace.values, first, stride)
 
@@ -242,6 +247,11 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
         if PLASMA:
             more_electrons += _MORE if turn == turns.charged else 0.0
             more_squares += _MORE if turn == turns.charged + 1 else 0.0
+        if FORMULAS:
+            put_inputs(
+                rates, history, sunlight, below, until, at, workspace.memory, thread_rank(),
+                thread_count(),
+            )  # fmt: skip
         coefficients(
             rates, system.thermo, workspace, history.factors, hot, dense, new, more_electrons,
             more_squares, sunlight,
@@ -492,6 +502,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         np.empty(3 * system.complexes.first.size + (system.powers.species.size if POWERS else 0)),
         nothing,
         nothing,
+        np.empty(memory_count(rates)),
     )
     width = count + 1
     if POWERS:

@@ -29,6 +29,7 @@ from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
     FLOW,
+    FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -43,6 +44,7 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
 )
+from ergode.kinetics.physics.formulas import formula_coefficients
 from ergode.kinetics.physics.rates import (
     add_sunlight,
     base_coefficients,
@@ -72,12 +74,15 @@ def coupled(
     structure = mechanism.structure
     count = structure.species_count + (heating != FIXED) + (flow == PLUG)
     pattern, terms = pattern_of(structure.complexes, structure.powers, structure.net_flows, count)
-    # Third bodies, and a density computed from amounts, couple every species with every other.
-    # A temperature alone adds one row and one column.
-    if (heating == PRESSURE and mechanism.molecular) or mechanism.has_third_bodies:
+    # A density computed from amounts couples every species with every other. A temperature alone
+    # adds one row and one column. Collision partners couple those that a reaction changes with the
+    # partners.
+    if heating == PRESSURE and mechanism.molecular:
         pattern[:] = True
     elif heating != FIXED:
         pattern[-1], pattern[:, -1] = True, True
+    for changed, partners in mechanism.couplings if mechanism.has_third_bodies else ():
+        pattern[np.ix_(changed, partners)] = True
     return pattern, terms
 
 
@@ -152,7 +157,8 @@ def coefficients(
 ):
     """Coefficients of all reactions at these conditions; ends in a barrier.
 
-    `factors` are the zone's prefactors in a sweep of parameters. `more_electrons` and
+    `factors` are the zone's prefactors in a sweep of parameters; `workspace.memory` has the inputs
+    of formulas. `more_electrons` and
     `more_squares` multiply the sums of charges and of squared charges of `y`.
     """
     first, stride = thread_rank(), thread_count()
@@ -165,6 +171,12 @@ def coefficients(
         barrier()
         third_bodies(
             rates, thermo.polynomials, temperature, density, workspace.partners, slots,
+            workspace.slopes, first, stride,
+        )  # fmt: skip
+    if FORMULAS:
+        barrier()
+        formula_coefficients(
+            rates, temperature, density, workspace.partners, workspace.memory, slots,
             workspace.slopes, first, stride,
         )  # fmt: skip
     if PLASMA:
@@ -284,8 +296,16 @@ def keep_coefficients(workspace):
         workspace.saved[r] = workspace.slots[r]
 
 
+def is_sum(rates, kind):
+    """Whether a kind of partners is a sum of species in formulas."""
+    return FORMULAS and kind >= rates.formulas.first_sum
+
+
 def put_slopes(rates, workspace, kind):
-    """Replace coefficients by d k / d ln M for one kind of partners; ends in a barrier."""
+    """Replace coefficients by d k / d ln M for one kind of partners; ends in a barrier.
+
+    Of formulas by d k / d M.
+    """
     first, stride = thread_rank(), thread_count()
     for r in no_unroll(range(first, workspace.saved.size, stride)):
         workspace.slots[r] = 0.0
@@ -293,7 +313,8 @@ def put_slopes(rates, workspace, kind):
     begin, end = rates.dependent_start[kind], rates.dependent_start[kind + 1]
     for count in no_unroll(range(begin + first, end, stride)):
         r, slope = rates.dependent[count], rates.dependent_slope[count]
-        workspace.slots[r] = workspace.saved[r] * workspace.slopes[slope]
+        base = 1.0 if is_sum(rates, kind) else workspace.saved[r]
+        workspace.slots[r] = base * workspace.slopes[slope]
     barrier()
 
 
@@ -303,6 +324,8 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
     count = rates.efficiency.shape[1]
     amount = workspace.partners[rates.mixture_whole[kind] if MIXTURES else kind]
     by = density / amount if amount > 0.0 else 0.0
+    if is_sum(rates, kind):
+        by = density
     for i in no_unroll(range(system.absolute.size)):
         for j in no_unroll(range(thread_rank(), count, thread_count())):
             vectors.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by

@@ -26,8 +26,8 @@ _MOST_ENTRIES = 200
 
 
 def can_be_unrolled(system: System) -> bool:
-    """Whether a network is small enough for a kernel of its own, and has no powers."""
-    if system.powers:
+    """Whether a network is small enough for a kernel of its own; not with powers or formulas."""
+    if system.powers or system.rates.formulas:
         return False
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
@@ -146,6 +146,7 @@ def integrate_unrolled(system, method, history, grid, rtol, max_steps, counter, 
         cuda.local.array(VALUES, real),
         cuda.local.array(COMPLEXES, real),
         cuda.local.array(SLOPES, real),
+        cuda.local.array(1, real),
         cuda.local.array(1, real),
         cuda.local.array(1, real),
     )

@@ -74,6 +74,7 @@ def structure_of(
     for number, (one, change) in enumerate(zip(left, net, strict=True)):
         for species, amount in change.items():
             entries.setdefault((species, distinct[one]), []).append((number, amount))
+    ordered = sorted(entries.items())
     return Structure(
         species_count,
         tuple(orders),
@@ -84,17 +85,19 @@ def structure_of(
             np.array([i for one in powers for i, _ in one], np.uint32),
             np.array([order for one in powers for _, order in one], np.float64),
         ),
-        *(_flows(species_count, entries, sign) for sign in (0, 1, -1)),
+        *(_flows(species_count, ordered, sign) for sign in (0, 1, -1)),
     )
 
 
 def _flows(
-    species_count: int, entries: Mapping[tuple[int, int], Sequence[tuple[int, float]]], sign: int
+    species_count: int,
+    entries: Sequence[tuple[tuple[int, int], Sequence[tuple[int, float]]]],  # sorted
+    sign: int,
 ) -> Flows:
     start = np.zeros(species_count + 1, np.uint32)
     complexes: list[int] = []
     source_start, source, weight = [0], [], []
-    for (species, complex_), terms in sorted(entries.items()):
+    for (species, complex_), terms in entries:
         kept = [(number, amount) for number, amount in terms if sign == 0 or sign * amount > 0]
         if not kept:
             continue

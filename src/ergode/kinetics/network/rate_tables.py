@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.kinetics.network.formulas import FormulaGatherer, Sum
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.physics.screening import NONE
 from ergode.kinetics.physics.third_bodies import (
@@ -26,6 +27,7 @@ from ergode.kinetics.physics.third_bodies import (
 from ergode.kinetics.tables import Plasma, Rates
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rate_expression import RateExpression
 from ergode.models.reactions.rates import (
     Arrhenius,
     BlowersMasel,
@@ -77,6 +79,7 @@ def rates_of(
     orders: Sequence[Mapping[int, float]],  # orders of every reaction in species
     net: Sequence[Mapping[int, float]],  # net change of species by each reaction
     screening: int,  # `NONE`, `WEAK` or `CHUGUNOV`
+    driven: tuple[str, ...] = (),  # parameters that change in time
 ) -> Rates:
     """Tables of the coefficients of a network.
 
@@ -86,6 +89,7 @@ def rates_of(
     values: dict[str, Any] = {}
     slots = _Slots(len(table))
     third_bodies = _ThirdBodies()
+    formulas = FormulaGatherer(network, driven)
     weak: dict[int, WeakTable] = {}
     captures: list[int] = []
     sunlit: dict[int, float] = {}
@@ -99,6 +103,8 @@ def rates_of(
                 f"reaction '{table.name_of(k)}' has a rate=; ergode.kinetics supports mass action "
                 "only: give its rate_constant, or use ergode.stochastic or a VectorField"
             )
+        if isinstance(rate, Expression) and formulas.follows(rate):
+            rate = RateExpression(rate)
         if isinstance(rate, Expression):
             values = values or network.evaluate_parameters()
             rate = float(rate.evaluate(values))
@@ -117,6 +123,11 @@ def rates_of(
         if isinstance(rate, Photolysis):
             sunlit[k] = rate.exponent
             rate = rate.rate
+            if isinstance(rate, RateExpression):
+                raise ModelError(
+                    f"reaction '{table.name_of(k)}' has a Photolysis of a RateExpression; write "
+                    "the sunlight into the formula"
+                )
         if isinstance(rate, DetailedBalance):
             if isinstance(rate.forward, Reaclib) and rate.forward.electrons:
                 raise ModelError(
@@ -138,6 +149,8 @@ def rates_of(
                     "expected one nucleus"
                 )
             weak[k] = rate
+        elif isinstance(rate, RateExpression):
+            formulas.add(k, rate.formula)
         elif isinstance(rate, Reaclib | Arrhenius | TemperatureFit | float):
             slots.add(k, rate)
             if isinstance(rate, Reaclib) and rate.electrons:
@@ -152,6 +165,7 @@ def rates_of(
             f"reaction '{table.name_of(captures[0])}' captures an electron, but a species has no "
             "charge_number"
         )
+    first_sum = third_bodies.add_sums(formulas.sums)
     flat = [item for slot in slots.items for item in slot]
     rows = np.array(third_bodies.laws + third_bodies.parts, np.uint32).reshape(-1, 3)
     low_of, kind_of, set_of = (rows[:, column].copy() for column in range(3))
@@ -160,6 +174,8 @@ def rates_of(
     both = np.array(reverse, np.uint32).reshape(-1, 2)
     numbers = third_bodies.numbers + third_bodies.part_numbers
     dependents = third_bodies.dependents(len(orders), reverse)
+    slope_count = len(orders) + len(third_bodies.parts)
+    dependents[first_sum:] = formulas.dependents(slope_count)
     colliders = [key[2] for key in third_bodies.sets]
     return Rates(
         np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
@@ -189,6 +205,7 @@ def rates_of(
         np.array(list(sunlit), np.uint32),
         np.array(list(sunlit.values()), np.float64),
         _plasma_of(network, reactant, reverse, weak, captures, screening),
+        formulas.tables(first_sum),
     )  # fmt: skip
 
 
@@ -262,6 +279,14 @@ class _ThirdBodies:
                 self.collider_slots.append(slots.another())
                 slots.add(self.collider_slots[-1], efficiency)
         return self.sets[key]
+
+    def add_sums(self, sums: Iterable[Sum]) -> int:
+        """Add rows for the sums of formulas, after all others; the first of them."""
+        first = len(self.sets)
+        for weights in sums:
+            self.sets[weights, 0.0, (), -2] = len(self.sets)  # a row of its own
+            self.whole.append(len(self.sets) - 1)
+        return first
 
     def dependents(
         self, reaction_count: int, reverse: Sequence[tuple[int, int]]

@@ -43,7 +43,30 @@ class Mechanism:
     @property
     def has_third_bodies(self) -> bool:
         """Whether coefficients depend on collision partners, pressure or enthalpy of reaction."""
-        return self.rates.third_body_reaction.size > 0
+        return self.rates.third_body_reaction.size > 0 or len(self.rates.efficiency) > 0
+
+    @property
+    def has_formulas(self) -> bool:
+        """Whether some coefficients are formulas."""
+        return self.rates.formulas.reaction.size > 0
+
+    def needs(self, condition: str) -> bool:
+        """Whether a formula uses the time or a condition of the zone."""
+        return condition in self.rates.formulas.names
+
+    @property
+    def couplings(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Of each kind of collision partners: species that its reactions change, and partners."""
+        rates, found = self.rates, []
+        for kind, row in enumerate(rates.efficiency):
+            part = slice(rates.dependent_start[kind], rates.dependent_start[kind + 1])
+            net = (self.structure.net[r] for r in rates.dependent[part])
+            changed = sorted({i for one in net for i in one})
+            there = row != 0.0
+            colliders = slice(rates.collider_start[kind], rates.collider_start[kind + 1])
+            there[rates.collider_species[colliders]] = True
+            found.append((np.array(changed, int), np.flatnonzero(there)))
+        return found
 
     @property
     def has_mixtures(self) -> bool:
@@ -58,7 +81,7 @@ class Mechanism:
     @property
     def has_sunlight(self) -> bool:
         """Whether coefficients depend on the sunlight."""
-        return self.rates.sunlit.size > 0
+        return self.rates.sunlit.size > 0 or self.needs("sunlight")
 
     @property
     def has_plasma(self) -> bool:
@@ -73,6 +96,7 @@ class Mechanism:
         Every array argument of a device function costs compile time.
         """
         rates, thermo = self.rates, self.thermo
+        rates = rates._replace(formulas=rates.formulas.for_kernels)
         reversible, nuclear = rates.reverse.size > 0, not self.molecular
         idle = {
             "third_body_": not self.has_third_bodies,
@@ -84,6 +108,7 @@ class Mechanism:
             "forward": not reversible,
             "plasma": not self.has_plasma,
             "sunlit": not self.has_sunlight,
+            "formulas": not self.has_formulas,
             "polynomials": nuclear,
             "mass_excess": not (nuclear and (reversible or heating)),
             "translation": not (nuclear and reversible),
@@ -103,23 +128,29 @@ class Mechanism:
         return without(rates), without(thermo)
 
 
-_KEPT: dict[tuple[str, str | None], Mechanism] = {}
+_KEPT: dict[tuple[str, str | None, tuple[str, ...]], Mechanism] = {}
 
 
-def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
+def to_tables(
+    network: ReactionNetwork, screening: str | None = None, driven: tuple[str, ...] = ()
+) -> Mechanism:
     """Tables of a network, cached for the next call.
+
+    `driven` are parameters that change in time: what depends on them is a formula.
 
     Raises a ModelError if part of the network is not supported by this engine; the message names
     it. Raises a PlanError if the screening is unknown.
     """
     choice("screening", screening, SCREENING)
-    key = network.digest, screening
+    key = network.digest, screening, driven
     if key not in _KEPT:
         _KEPT[key] = _tables_of(network, *key)
     return _KEPT[key]
 
 
-def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> Mechanism:
+def _tables_of(
+    network: ReactionNetwork, digest: str, screening: str | None, driven: tuple[str, ...]
+) -> Mechanism:
     if network.events:
         raise ModelError(
             "the network has events, which ergode.kinetics does not support; use ergode.stochastic"
@@ -173,7 +204,7 @@ def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> 
     return Mechanism(
         tuple(one.name for one in species),
         structure_of(len(species), orders, net),
-        rates_of(network, orders, net, SCREENING[screening]),
+        rates_of(network, orders, net, SCREENING[screening], driven),
         _thermodynamics(network),
         mass,
         _invariants(network, net),

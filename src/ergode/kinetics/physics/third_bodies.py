@@ -27,7 +27,7 @@ eq. (8).
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.kernel_options import MIXTURES, MOLECULES
+from ergode.kinetics.kernel_options import FORMULAS, MIXTURES, MOLECULES
 from ergode.kinetics.physics.rates import density_power, range_at, reduced_enthalpy
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT
@@ -44,8 +44,9 @@ _TEN = 2.302585092994046
 
 
 def slope_count(rates):
-    """Derivatives of coefficients: of reactions, then of the parts of mixtures."""
-    return rates.order.size + rates.third_body_kind.size - rates.third_body_reaction.size
+    """Derivatives of coefficients: of reactions, parts of mixtures, then of formulas."""
+    count = rates.order.size + rates.third_body_kind.size - rates.third_body_reaction.size
+    return count + (rates.formulas.sum.size if FORMULAS else 0)
 
 
 def collision_partners(rates, density, y, slots, partners, first, stride):

@@ -31,6 +31,7 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
     matrix = stoichiometry.tocsr()
     if (matrix.data != np.rint(matrix.data)).any():
         raise ModelError("conserved quantities need integer stoichiometry")
+    matrix = _distinct(matrix)
     pivots: dict[int, tuple[dict[int, int], dict[int, int]]] = {}
     laws = []
     for species in range(matrix.shape[0]):
@@ -41,6 +42,9 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
         while row:
             column = min(row)
             if column not in pivots:
+                if row[column] < 0:  # most pivots are then 1, which saves products
+                    row = {k: -v for k, v in row.items()}
+                    weights = {k: -v for k, v in weights.items()}
                 pivots[column] = row, weights
                 break
             other, other_weights = pivots[column]
@@ -55,6 +59,19 @@ def conservation_laws(stoichiometry: Any) -> list[dict[int, int]]:
             sign = 1 if weights[min(weights)] > 0 else -1
             laws.append({k: sign * weights[k] for k in sorted(weights)})
     return _without_negatives(laws)
+
+
+def _distinct(matrix: Any) -> Any:
+    """The matrix without columns that equal an earlier one or its negative, as reverses do."""
+    columns = matrix.tocsc()
+    columns.sort_indices()
+    first: dict[bytes, int] = {}
+    for k in range(columns.shape[1]):
+        part = slice(columns.indptr[k], columns.indptr[k + 1])
+        values = columns.data[part]
+        sign = -1.0 if values.size and values[0] < 0 else 1.0
+        first.setdefault(columns.indices[part].tobytes() + (sign * values).tobytes(), k)
+    return columns[:, list(first.values())].tocsr()
 
 
 def _without_negatives(laws: list[dict[int, int]]) -> list[dict[int, int]]:
@@ -79,7 +96,7 @@ def _without_negatives(laws: list[dict[int, int]]) -> list[dict[int, int]]:
 
 
 def _combine(a: dict[int, int], i: int, b: dict[int, int], j: int) -> dict[int, int]:
-    result = {k: i * v for k, v in a.items()}
+    result = dict(a) if i == 1 else {k: i * v for k, v in a.items()}
     for k, v in b.items():
         total = result.get(k, 0) + j * v
         if total:

@@ -24,6 +24,8 @@ from ergode.models.expressions import (
 from ergode.models.reactions.conservation import conservation_laws
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.propensities import Propensities
+from ergode.models.reactions.rate_expression import CONDITIONS, RateExpression
+from ergode.models.reactions.rates import Photolysis, PowerLaw
 from ergode.models.reactions.reaction import Law, Reaction, ReactionTable
 from ergode.models.reactions.species import (
     Compartment,
@@ -214,7 +216,10 @@ class ReactionNetwork:
         table = self.reactions
         for k, formula in table.formulas.items():
             usable = self._known if table.laws[k] == Law.RATE else fixed
-            self._check_uses(formula, usable, f"rate of reaction '{table.name_of(k)}'")
+            law: Any = formula.rate if isinstance(formula, PowerLaw | Photolysis) else formula
+            if isinstance(law, RateExpression):
+                law, usable = law.formula, self._known | CONDITIONS
+            self._check_uses(law, usable, f"rate of reaction '{table.name_of(k)}'")
         for k, delay in table.delays.items():
             self._check_uses(delay, fixed, f"delay of reaction '{table.name_of(k)}'")
         for k, event in enumerate(self.events):
