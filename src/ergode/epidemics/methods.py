@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from ergode.core import devices, methods
 from ergode.core.arguments import choice
@@ -15,7 +15,7 @@ from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.points import Points
-from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.scenario import ENTRIES, MEASURES, Include, Scenario
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
@@ -33,6 +33,7 @@ from ergode.models.holding_times.families import Exponential
 MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
 
 _EVERY_DEVICE = ("cpu", "cuda")
+_COUNTED = {ENTRIES: "entries into compartments", MEASURES: "what measures do"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Method(methods.Method):
     steps: bool = False  # it takes time steps and their options
     resumes: tuple[str, ...] = ()  # devices on which a checkpoint keeps a replicate
     wide: bool = False  # it has no limit of nodes
+    includes: tuple[Include, ...] = ()  # what it can count besides nodes and cases
     sweeps: tuple[str, ...] = ()
     """Devices on which several points run in one launch.
 
@@ -171,7 +173,7 @@ METHODS = {
             "exact, by effective contacts of every arc, which transmit or not",
             "any model and scenario",
             "exact, and the cheapest method that every device has",
-            True, _beyond_sellke, (), _sellke, sweeps=_EVERY_DEVICE,
+            True, _beyond_sellke, (), _sellke, includes=get_args(Include), sweeps=_EVERY_DEVICE,
         ),
         Method(
             "gillespie",
@@ -293,6 +295,9 @@ def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[
 
 def _beyond(method: Method, model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     """Why a method cannot run a model under a scenario; None if it can."""
+    for one in scenario.include:
+        if one not in method.includes:
+            return f"it does not count {_COUNTED[one]}"
     count = scenario.contacts.node_count
     if count >= 2**31 and not method.wide:
         return f"the network has {count:,} nodes, more than 2^31 - 1"

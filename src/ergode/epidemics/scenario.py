@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ergode.core.arguments import by_name, sequence
+from ergode.core.arguments import by_name, choice, sequence
 from ergode.core.compiler.source import Precision
-from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.epidemics.shared.contacts import Meetings
 from ergode.models.epidemic.calendars import Calendar, calendar_of
@@ -27,6 +27,9 @@ from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
+Include = Literal["entries", "measures"]
+ENTRIES, MEASURES = get_args(Include)
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -39,6 +42,7 @@ class Scenario:
     layer_factors: Mapping[str, Calendar] = field(default_factory=dict)
     strata: tuple[Any, ...] = ("all",)  # the values of the attribute that divides the nodes
     stratum: np.ndarray | None = None  # of each node, int32 [node_count]
+    include: tuple[str, ...] = ()  # what is counted besides nodes and cases (`shared.tallies`)
 
     @property
     def interventions(self) -> Sequence[Intervention]:
@@ -115,6 +119,7 @@ def scenario_of(
     layer_factors: Any = None,
     strata: str | None = None,
     origin: np.datetime64 | None = None,
+    include: str | Sequence[str] = (),
 ) -> Scenario:
     """Check the user's arguments and combine them; dates become days since `origin`.
 
@@ -177,7 +182,18 @@ def scenario_of(
         factors,
         values,
         stratum,
+        _included(include, interventions),
     )
+
+
+def _included(include: Any, interventions: Sequence[Intervention] | None) -> tuple[str, ...]:
+    """What else is counted, in a fixed order."""
+    given = (include,) if isinstance(include, str) else tuple(include)
+    for one in given:
+        choice("include", one, get_args(Include))
+    if MEASURES in given and not interventions:
+        raise PlanError("include='measures' counts what interventions do, but there are none")
+    return tuple(one for one in get_args(Include) if one in given)
 
 
 def _factors(

@@ -21,6 +21,7 @@ from ergode.core.arguments import (
 from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core.errors import PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
 from ergode.epidemics.merge import merge_of
@@ -28,9 +29,10 @@ from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
 from ergode.epidemics.runs import PointRuns
-from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.scenario import MEASURES, Include, scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
+from ergode.epidemics.shared.tallies import listed
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
@@ -65,6 +67,7 @@ def simulate(
     importations: Sequence[Importation] = (),
     layer_factors: Mapping[str, Calendar] | Calendar | None = None,
     strata: str | None = None,
+    include: Include | Sequence[Include] = (),
     step: float | None = None,
     tolerance: float | None = None,
     transition: Transition = "conditional",
@@ -167,6 +170,14 @@ def simulate(
         has a column for each layer.
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
+    include : {"entries", "measures"} or sequence of these
+        What is counted besides nodes and cases, for ``"counts"`` and ``"statistics"``; split by
+        `strata` like these. Statistics have the names ``entries_mean``, ``measures_quantile``, ...
+
+        - ``"entries"``: entries(replicate, time, compartment), the nodes that have entered a
+          compartment up to a time. `flows` makes entries and exits of each interval of them.
+        - ``"measures"``: measures(replicate, time, tally), what `interventions` have done; see
+          :doc:`/reference/interventions`. For "sellke".
     step : float, optional
         For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
         of the grid. The default is a fiftieth of the shortest time scale of the model.
@@ -242,7 +253,13 @@ def simulate(
     choice("output", output, get_args(Output))
     points = points_of(model, initial, parameters, results.names("epidemics", output))
     zero = origin_of(origin, times)
-    scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
+    scenario = scenario_of(
+        contacts, interventions, importations, layer_factors, strata, zero, include
+    )
+    if output == "line_list" and scenario.include:
+        raise PlanError(
+            "include is for output='counts' and 'statistics', but output is 'line_list'"
+        )
     points = points.located(scenario.contacts.node_names)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
     scenario.warn_of_idle(grid[0], grid[-1])
@@ -306,4 +323,6 @@ def simulate(
             coords["date"] = ("time", dates_since(zero, grid))
         if strata is not None:
             coords["stratum"] = list(scenario.strata)
+        if MEASURES in scenario.include:
+            coords["tally"] = [one.label for one in listed(scenario.interventions)]
         return collect.dataset(done, coords | points.coords, attrs)
