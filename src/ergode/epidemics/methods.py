@@ -166,7 +166,8 @@ METHODS = {
             "models without re-susceptibility on a static network, of any number of nodes",
             "exact, and the cheapest method for a model without re-susceptibility",
             True, _beyond_first_passage, ("sellke",), _without_listing(FirstPassageEnsemble),
-            comparable=False, resumes=("cpu",), wide=True, sweeps=_EVERY_DEVICE,
+            comparable=False, resumes=("cpu",), wide=True, includes=(ENTRIES,),
+            sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
@@ -181,7 +182,7 @@ METHODS = {
             "memoryless models and constant rates on a static network",
             "exact, for a memoryless model",
             True, _beyond_gillespie, ("sellke",), _without_listing(JumpEnsemble), devices=("cpu",),
-            line_lists=False, sweeps=("cpu",),
+            line_lists=False, includes=(ENTRIES,), sweeps=("cpu",),
         ),
         Method(
             "renewal-leap",
@@ -190,7 +191,7 @@ METHODS = {
             "static networks, with calendars, scheduled closures and scheduled vaccination",
             _APPROXIMATE,
             False, _beyond_leap, ("sellke",), _leap, line_lists=False, steps=True,
-            resumes=_EVERY_DEVICE,
+            includes=(ENTRIES,), resumes=_EVERY_DEVICE,
         ),
         Method(
             "markov-leap",
@@ -198,7 +199,7 @@ METHODS = {
             'memoryless models within the limits of "renewal-leap"',
             _APPROXIMATE,
             False, _beyond_markov_leap, ("renewal-leap", "sellke"), _leap,
-            line_lists=False, steps=True, resumes=_EVERY_DEVICE,
+            line_lists=False, steps=True, includes=(ENTRIES,), resumes=_EVERY_DEVICE,
         ),
     )
 }  # fmt: skip

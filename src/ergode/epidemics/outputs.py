@@ -56,7 +56,7 @@ results.register(
     ],
     derived=(  # of `analysis.summary` and `analysis.observation`
         "attack_rate", "peak_count", "peak_time", "peak_date", "final_count", "incidence",
-        "interval", "fatality_ratio", "person_time", "reports",
+        "interval", "fatality_ratio", "person_time", "reports", "exits",
     ),
     coords=("date",),
 )  # fmt: skip
