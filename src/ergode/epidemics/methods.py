@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
@@ -253,8 +253,9 @@ def plan_of(
 
 
 def plan_of_points(
-    name: str, points: Points, scenario: Scenario, device: str | Device, listing: bool = False
-) -> Plan:
+    name: str, points: Points, scenarios: Sequence[Scenario], device: str | Device,
+    listing: bool = False,
+) -> Plan:  # fmt: skip
     """The plan of a method that runs all points of a call.
 
     Raises
@@ -265,9 +266,11 @@ def plan_of_points(
     initials = {id(one): one for one in points.initials}.values()
     aged = any(isinstance(one, Mapping) and has_ages(one) for one in initials)
     plans = []
-    for number in points.kinds:
+    first = {id(scenario): k for k, scenario in reversed(list(enumerate(scenarios)))}
+    for number in sorted({*points.kinds, *first.values()}):
+        model, scenario = points.models[number], scenarios[number]
         with points.named_in_errors(number):
-            plans.append(plan_of(name, points.models[number], scenario, device, aged, listing))
+            plans.append(plan_of(name, model, scenario, device, aged, listing))
     order = list(METHODS)
     return max(plans, key=lambda plan: order.index(plan.method.name))
 
