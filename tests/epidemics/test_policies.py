@@ -14,7 +14,7 @@ MODEL = ergode.CompartmentModel.seir(
 )  # fmt: skip
 GRID = ergode.grid(coverage=[0.0, 0.4, 0.8], start=[2.0, 10.0], rate=[0.1, 0.5])
 GIVEN = {
-    "initial": {"I": 5}, "times": np.arange(31.0), "replicates": 6, "seed": 3, "device": "cpu",
+    "precision": "float64", "initial": {"I": 5}, "times": np.arange(31.0), "replicates": 6, "seed": 3, "device": "cpu",
 }  # fmt: skip
 
 
