@@ -14,7 +14,7 @@ MODEL = ergode.CompartmentModel.seir(
 )  # fmt: skip
 GRID = ergode.grid(coverage=[0.0, 0.4, 0.8], start=[2.0, 10.0], rate=[0.1, 0.5])
 GIVEN = {
-    "precision": "float64", "initial": {"I": 5}, "times": np.arange(31.0), "replicates": 6, "seed": 3, "device": "cpu",
+    "initial": {"I": 5}, "times": np.arange(31.0), "replicates": 6, "seed": 3, "device": "cpu",
 }  # fmt: skip
 
 
@@ -25,6 +25,7 @@ def policy(coverage, start, rate):
     ]
 
 
+@pytest.mark.slow
 def test_a_grid_of_policies_is_one_call():
     found = simulate(
         MODEL, NETWORK, parameters=GRID, interventions=policy, include="measures", **GIVEN
@@ -42,6 +43,7 @@ def test_a_grid_of_policies_is_one_call():
     np.testing.assert_array_equal(averted["cases"].sel(coverage=0.0), 0.0)
 
 
+@pytest.mark.slow
 def test_models_and_measures_are_swept_together():
     """Points of equal measures share a launch; the others do not."""
 
@@ -64,6 +66,7 @@ def test_models_and_measures_are_swept_together():
         np.testing.assert_array_equal(found["count"].isel(point=k), alone["count"])
 
 
+@pytest.mark.slow
 def test_importations_and_factors_are_swept():
     def importations(rate):
         return [ergode.Importation("E", rate=rate)]

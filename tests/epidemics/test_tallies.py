@@ -85,6 +85,7 @@ def test_doses_of_a_programme_are_given_at_its_rate():
     assert not of(found, "0] dose 2").any()
 
 
+@pytest.mark.slow
 def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
     """Whatever the compartments: N r t tests by time t, whose variance is their mean."""
     found = run([ergode.Testing({"I": 0.9, "E": 0.4}, rate=0.2, reduction=0.0)], replicates=400)
@@ -96,6 +97,7 @@ def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
     assert (of(found, "0] positive") <= tests).all()
 
 
+@pytest.mark.slow
 def test_isolations_of_a_fixed_length():
     """All who fall ill are tested, and isolated for four days: who fell ill in the last four."""
     clinics = ergode.Testing({"I": 1.0}, isolation=4, reduction=0.0)
@@ -115,6 +117,7 @@ def test_a_closure_between_times_is_in_force_between_them():
     assert (of(found, "1] in force") == (time < 4)).all()
 
 
+@pytest.mark.slow
 def test_who_finds_no_bed_is_turned_away():
     """Everybody who would enter H enters it or N, and is counted once."""
     found = run([ergode.Capacity("H", 4, instead="N")], include=("entries", "measures"))
@@ -125,6 +128,7 @@ def test_who_finds_no_bed_is_turned_away():
     assert (of(found, "0] in force") == full)[:, 1:].all()
 
 
+@pytest.mark.slow
 def test_who_waits_is_tested_or_still_waits():
     """Requests are those who fall ill; each is tested, or waits, or is away."""
     for wait in (True, False):
@@ -136,6 +140,7 @@ def test_who_waits_is_tested_or_still_waits():
         assert of(found, "0] waiting" if wait else "0] turned away").max() > 5
 
 
+@pytest.mark.slow
 def test_isolation_holds_whom_it_isolates():
     """All in I, from one day after entry on; with a fixed stay of three days."""
     model = ergode.CompartmentModel.sir(transmission_rate=0.4, infectious=ergode.Deterministic(3.0))
@@ -157,6 +162,7 @@ def few():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_strata_add_up_and_nothing_else_changes():
     both = "entries", "measures"
     plain, found = (run(few(), include=include) for include in ((), both))
@@ -177,6 +183,7 @@ def test_strata_add_up_and_nothing_else_changes():
         )
 
 
+@pytest.mark.slow
 def test_parts_have_the_same_counts():
     both = "entries", "measures"
     for output, name in (("counts", "measures"), ("statistics", "measures_variance")):
@@ -201,6 +208,7 @@ def test_entries_of_a_chain_follow_from_counts(method):
     assert not entered[0].any()
 
 
+@pytest.mark.slow
 def test_flows_are_admissions_and_discharges():
     found = run(include="entries")
     made = flows(found)
