@@ -142,15 +142,16 @@ def _differences(
     """Means, standard errors and quantiles of the differences in all variables in common."""
     import xarray
 
-    for name, advice in _SHARED.items():
-        both = [one.attrs.get(name) for one in (baseline, scenario)]
+    for fact, advice in _SHARED.items():
+        both = [one.attrs.get(fact) for one in (baseline, scenario)]
         if None not in both and both[0] != both[1]:
             raise PlanError(
-                f"{where} has the {name} {both[1]!r}, but the baseline has {both[0]!r}, so their "
+                f"{where} has the {fact} {both[1]!r}, but the baseline has {both[0]!r}, so their "
                 f"replicates are no pairs; {advice}"
             )
     found = {}
-    for name in baseline.data_vars:
+    for key in baseline.data_vars:
+        name = str(key)
         if name not in scenario or REPLICATE not in baseline[name].dims:
             continue
         one, other = baseline[name], scenario[name]
@@ -163,7 +164,7 @@ def _differences(
         meaning = one.attrs.get("long_name", name)
         units = {"units": one.attrs.get("units", "1")}
         quantile = difference.quantile(levels, REPLICATE).rename(quantile="level")
-        found[str(name)] = difference.mean(REPLICATE).assign_attrs(
+        found[name] = difference.mean(REPLICATE).assign_attrs(
             **units, long_name=f"difference in {meaning}"
         )
         found[f"{name}_error"] = error.assign_attrs(
@@ -181,11 +182,11 @@ def _check_labels(one: xarray.DataArray, other: xarray.DataArray, where: str) ->
     if missing:
         raise PlanError(f"{where} has no dim '{min(map(str, missing))}', which the baseline has")
     for dim in one.dims:
-        labels = [array[dim].values for array in (one, other)]
-        if not np.array_equal(*labels):
+        expected, labels = one[dim].values, other[dim].values
+        if not np.array_equal(expected, labels):
             raise PlanError(
-                f"{where} has other values of '{dim}' than the baseline: {_text(labels[1])} for "
-                f"{_text(labels[0])}"
+                f"{where} has other values of '{dim}' than the baseline: {_text(labels)} for "
+                f"{_text(expected)}"
             )
 
 

@@ -56,8 +56,8 @@ def _statistics(
         ended.append(part[["status"]].load())
     whole = ended[0] if len(ended) == 1 else parts.concat(ended)
     values = {"status": whole["status"].values}
-    for name, statistics in each.items():
-        values |= values_of(statistics, levels, sizes, shapes[name], name)
+    for name, of_points in each.items():
+        values |= values_of(of_points, levels, sizes, shapes[name], name)
     coords = {
         str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
         for name, one in (dict(part.coords) | dict(whole.coords)).items()

@@ -74,7 +74,8 @@ def reproduction_number(
         """Sum over some cases by row and interval."""
         flat = row[some] * width + bins[some]
         given = None if weights is None else weights[some]
-        return np.bincount(flat, given, minlength=rows * width).reshape(rows, width)
+        sums: np.ndarray = np.bincount(flat, given, minlength=rows * width)
+        return sums.reshape(rows, width)
 
     pressure = np.zeros((rows, width))
     interval = np.sort(infected_at[has_source] - infected_at[source[has_source]])
@@ -83,11 +84,11 @@ def reproduction_number(
         before = np.zeros(rows)
         for k, edge in enumerate(edges):
             share = np.searchsorted(interval, edge - infected_at, side="right") / interval.size
-            until = np.bincount(row, share, minlength=rows)
+            until: np.ndarray = np.bincount(row, share, minlength=rows)
             if k:
                 pressure[:, k - 1] = until - before
             before = until
-    numbers = {
+    numbers: dict[str, Any] = {
         _CASE: _ratio(total(inside, secondary), total(inside)),
         _INSTANTANEOUS: _ratio(total(inside & has_source), pressure),
     }
