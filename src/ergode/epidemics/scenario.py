@@ -258,7 +258,7 @@ def _bare(
 
 def _included(include: Any, interventions: Sequence[Intervention] | None) -> tuple[str, ...]:
     """What else is counted, in a fixed order."""
-    given = (include,) if isinstance(include, str) else tuple(include)
+    given = [include] if isinstance(include, str) else sequence("include", include, "names")
     for one in given:
         choice("include", one, get_args(Include))
     if MEASURES in given and not interventions:
