@@ -86,18 +86,21 @@ class PointRuns:
                         ensemble.prepare()
                     work: Any = 0
                     size = ensemble.chunk_size(rows.size)
-                    for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
-                        found, counted = ensemble.run(begin + start, stop - start)
-                        count = (found[0] if isinstance(found, tuple) else found).shape[0]
-                        if count:
-                            collect.add(ensemble, found, begin + start, rows[start : start + count])
-                            work = work + counted
-                            done[rows[start : start + count]] = True
-                            report(count)
-                        if count < stop - start:
-                            counters += _counters(ensemble, work)
-                            raise KeyboardInterrupt
-                    counters += _counters(ensemble, work)
+                    try:
+                        for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
+                            found, counted = ensemble.run(begin + start, stop - start)
+                            count = (found[0] if isinstance(found, tuple) else found).shape[0]
+                            done_here = rows[start : start + count]
+                            if count:
+                                collect.add(ensemble, found, begin + start, done_here)
+                                work = work + counted
+                                done[done_here] = True
+                                report(count)
+                            if count < stop - start:
+                                raise KeyboardInterrupt
+                    finally:
+                        if np.ndim(work):
+                            counters.append(ensemble.counters(work))
             except KeyboardInterrupt:
                 if not done.any():
                     raise
@@ -174,11 +177,6 @@ class PointRuns:
                 points.models[point], self._scenarios[point], points.initials[point], self._listing,
                 **self._options,
             )  # fmt: skip
-
-
-def _counters(ensemble: Ensemble, work: Any) -> list[dict[str, Any]]:
-    """Attributes about the work of an ensemble; none if it has done none."""
-    return [ensemble.counters(work)] if np.ndim(work) else []
 
 
 def _together(counters: list[dict[str, Any]]) -> dict[str, Any]:
