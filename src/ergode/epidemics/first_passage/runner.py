@@ -97,10 +97,10 @@ class FirstPassageEnsemble(Ensemble):
         pairs = (search_cpu, on_cuda), (count_on_grid_cpu, count_on_grid_cuda)
 
         self._bindings |= progression.bindings_of(model)
+        entries = {COUNTING_ENTRIES: True} if self.has_entries else {}
         search, count = kernels.kernels(
             *pairs, precision=precision, registers=_REGISTERS,
-            bindings=self._bindings
-            | {HAS_STRATA: stratum is not None, COUNTING_ENTRIES: self.has_entries},
+            bindings=self._bindings | {HAS_STRATA: stratum is not None} | entries,
         )  # fmt: skip
         self.bindings = dict(search.bindings)
         self._on = on_device(device, search, count, contacts, self.count_type)
