@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.buffers import release
+    from ergode.core.comparison import compare
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import (
         AccuracyWarning,
@@ -116,6 +117,7 @@ _HOMES = {
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
     "ergode.core.buffers": ("release",),
+    "ergode.core.comparison": ("compare",),
     "ergode.core.inputs": ("inputs",),
     "ergode.core.parts": ("concat",),
     "ergode.core.resident": ("DeviceResult",),
@@ -198,7 +200,7 @@ __all__ = [
     "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
-    "balanced", "concat", "density", "epidemics", "field_from_equations", "fields",
+    "balanced", "compare", "concat", "density", "epidemics", "field_from_equations", "fields",
     "from_gillespy2", "grid", "in_molecules", "inputs", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",

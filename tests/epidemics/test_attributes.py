@@ -14,7 +14,7 @@ from ergode.epidemics.first_passage.cuda import search_cuda
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.methods import METHODS
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.shared.options import HAS_STRATA
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_STRATA
 
 By = ergode.ByAttribute
 DAY = ergode.Exponential(mean=1.0)
@@ -319,9 +319,9 @@ def test_first_passages_compile_to_ptx():
     assert ".entry" in text
     bound = {
         key: value for key, value in ensemble._bindings.items() if "WEIGHTED" not in str(key)
-    } | {HAS_STRATA: True}
+    } | {HAS_STRATA: True, COUNTING_ENTRIES: True}
     count = kernels.cuda_kernel(count_on_grid_cuda, precision=precision, bindings=bound)
-    moves = np.zeros((1, 5, 15), np.int32)
+    moves = np.zeros((1, 5, 30), np.int32)
     text = cuda.ptx(
         count.compiled("cuda"), (words.reshape(1, 1), ensemble.search, ensemble.grid, moves),
         optimized=False,

@@ -110,7 +110,7 @@ def test_a_sweep_has_one_method_and_one_precision(contacts):
         ({"model": lambda rate: rate}, "returns float; expected a CompartmentModel"),
         ({"model": lambda rate: 1 / (rate - 0.1)}, "at the point rate=0.1: ZeroDivisionError"),
         ({"model": lambda *rates: 1}, "takes '\\*rates'"),
-        ({"model": sir(0.1)}, "neither model nor initial is a function"),
+        ({"model": sir(0.1)}, "no argument is a function"),
         (
             {"model": lambda time: sir(time), "parameters": {"time": 0.1}},
             "'time' cannot label the result",

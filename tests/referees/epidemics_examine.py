@@ -13,10 +13,12 @@ all worlds have is noticed too (`docs` of the power: see `Pool`).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import epidemics_master
 import epidemics_plain
 import numpy as np
+from epidemics_tallies import assert_conserved
 from epidemics_world import World, contacts_of, draw, model_of, options_of
 from scipy.stats import chi2, norm
 
@@ -46,7 +48,8 @@ class Truth:
             self.counts = None
         else:
             rng = np.random.default_rng([*seed, 1])
-            self.counts, self.sampled = epidemics_plain.simulate(world, replicates, rng)
+            found = epidemics_plain.simulate(world, replicates, rng)
+            self.counts, self.sampled, self.entries, self.measures = found
             self.cases = self.sampled.mean(axis=0)
         number = np.arange(self.nodes + 1)
         if self.counts is None:
@@ -71,6 +74,23 @@ class Truth:
             sigmas = self._sigmas(cases, t, np.eye(cases.shape[2]))
             chance = 2 * float(norm.sf(abs(sigmas).max()))
             each.append((chance, f"cases at {t}: {cases[:, t].mean(axis=0)} for {self.cases[t]}"))
+        return each
+
+    def compare_more(self, found: Any) -> list[tuple[float, str]]:
+        """How probable entries and what measures did are, where a result has them."""
+        each = []
+        for name, truth in (("entries", self.entries), ("measures", self.measures)):
+            if name not in found:
+                continue
+            seen = found[name].values.reshape(*found[name].shape[:3], -1)
+            labels = found["tally" if name == "measures" else "compartment"].values
+            for t, c, g in np.ndindex(seen.shape[1:]):
+                one, other = seen[:, t, c, g], truth[:, t, c, g]
+                size = int(max(one.max(), other.max())) + 1
+                chance = _two_samples(np.bincount(one, minlength=size),
+                                      np.bincount(other, minlength=size))  # fmt: skip
+                means = f"mean {one.mean():.4f} for {other.mean():.4f}"
+                each.append((chance, f"{name} {labels[c]} of group {g} at {t}: {means}"))
         return each
 
     def excess(self, cases: np.ndarray) -> float:
@@ -192,6 +212,7 @@ def _look(
     truth = Truth(world, seed, replicates)
     model, contacts, options = model_of(world), contacts_of(world), options_of(world)
     options |= {"replicates": replicates, "seed": int(seed[0]), "device": device}
+    options |= included(world)
     compared: list[tuple[float, str]] = []
     excess = {}
     for method in methods:
@@ -202,6 +223,9 @@ def _look(
                 continue
             name = f"{method} {precision}"
             here = truth.compare(found["count"].values, found["cases"].values)
+            if truth.counts is not None:
+                here += truth.compare_more(found)
+            conserve(world, found)
             compared += [(chance, f"{family} {seed} {name}: {text}") for chance, text in here]
             excess[name] = truth.excess(found["cases"].values)
     return compared, excess
@@ -237,6 +261,31 @@ def examine_leaps(
     return wrong
 
 
+def included(world: World) -> dict[str, Any]:
+    """What is counted besides."""
+    return {"include": ("entries", "measures") if world.measures else "entries"}
+
+
+def conserve(world: World, found: Any) -> None:
+    """Nodes, doses, tests and places are conserved in every run."""
+    if "measures" in found:
+        inside = np.stack([world.is_in(g) for g in world.groups], axis=1).astype(int)
+        counts = found["measures"].values
+        counts = counts.reshape(*counts.shape[:3], -1)
+        labels = found["tally"].values.tolist()
+        for k, one in enumerate(world.measures):
+            of = f"interventions[{k}] "
+            named = {n.removeprefix(of): at for at, n in enumerate(labels) if n.startswith(of)}
+            among = np.ones(world.nodes, int) if "among" not in one else world.group != 0
+            assert_conserved({name: counts[:, :, at] for name, at in named.items()}, among @ inside)
+    if "entries" in found:
+        left = found["entries"] - found["count"]
+        everybody = found["count"].isel(time=0).sum("compartment")
+        base = world.infections[0][0]
+        left = left + everybody * (left["compartment"] == base)
+        assert (left >= 0).all() and (left.diff("time") >= 0).all()
+
+
 _STEP, _LEFT = 0.02, 2e-3
 STEPPED = ("plain", "driven", "laws", "traits")
 
@@ -244,7 +293,7 @@ STEPPED = ("plain", "driven", "laws", "traits")
 def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list[str]:
     """Where windows of time find another history than the queue of events, bit for bit."""
     world = draw(np.random.default_rng(seed), family)
-    options = options_of(world)
+    options = options_of(world) | included(world)
     initial, times = options.pop("initial"), options.pop("times")
     scenario = scenario_of(contacts_of(world), **options)
     common = {

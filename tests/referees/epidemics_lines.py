@@ -67,6 +67,8 @@ class TestLines:
             spent = row[taken & (self.left[row, k] == 0)]
             self.spent_at[spent, k] = when[taken & (self.left[row, k] == 0)]
             joins = ~taken & (one["wait"] | (when == run.begin))
+            away = ~taken & ~joins & ~np.isfinite(self.asked[row, k, who])
+            run.tallies.note(row[away], k, "turned away", who[away])
             row, who, when = row[joins], who[joins], when[joins]
             self.asked[row, k, who] = np.minimum(self.asked[row, k, who], when)
 
@@ -75,6 +77,8 @@ class TestLines:
         self.left[rows, k] -= 1
         share = run._sensitivity(one, run.at[rows, node])
         found = run.rng.random(rows.size) < share
+        run.tallies.note(rows, k, "tests", node)
+        run.tallies.note(rows[found], k, "positive", node[found])
         begin = tidy(time[found] + one["delay"])
         run._hold(rows[found], k, node[found], begin, one["isolation"])
 
@@ -88,7 +92,7 @@ class TestLines:
             self.number[row, k] += 1
             self.spent_at[row, k] = np.inf
             force = self.run._in_force(row, k, when)
-            self.asked[row[~force], k] = np.inf
+            self._leave(row[~force], k)
             row, when = row[force], when[force]
             rest = row
             while row.size:
@@ -99,7 +103,13 @@ class TestLines:
                 self.asked[row, k, node] = np.inf
                 self._test(row, k, node, when)
             if not self.run.world.measures[k]["wait"]:
-                self.asked[rest, k] = np.inf
+                self._leave(rest, k)
+
+    def _leave(self, rows: np.ndarray, k: int) -> None:
+        """All who wait leave without a test."""
+        here, node = np.nonzero(np.isfinite(self.asked[rows, k]))
+        self.run.tallies.note(rows[here], k, "turned away", node)
+        self.asked[rows, k] = np.inf
 
 
 class PlaceLines:

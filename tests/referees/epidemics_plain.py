@@ -18,13 +18,17 @@ from epidemics_doses import given_doses
 from epidemics_laws import calendar_at, dose_count, of_dose, sample
 from epidemics_lines import PlaceLines, TestLines
 from epidemics_recent import RecentEntries, counted_of, members_of
+from epidemics_tallies import Tallies
 from epidemics_world import World, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
-    """Counts [replicate, time, compartment, group] and cases [replicate, time, group]."""
+    """Counts [replicate, time, compartment, group] and cases [replicate, time, group].
+
+    And entries, like counts; and what measures did, [replicate, time, tally, group].
+    """
     return _Run(world, replicates, rng).finish()
 
 
@@ -75,6 +79,7 @@ class _Run:
         self.lines = TestLines(self, count)
         self.places = PlaceLines(self, count)
         self.recent = RecentEntries(world, count, self.index)
+        self.tallies = Tallies(self, count)
         self._place(count)
 
     def _lay_out_contacts(self) -> None:
@@ -166,6 +171,7 @@ class _Run:
                 mine = rows[free[:, node]]
                 self._enter(mine, np.full(mine.size, node), np.full(mine.size, base),
                             self.clock[mine])  # fmt: skip
+                self.tallies.entered[mine, base] -= self.inside[node]  # nobody came
 
     def _bounds(self, rows: np.ndarray) -> np.ndarray:
         """The largest rate along each arc while nobody moves, [row, arc]."""
@@ -220,16 +226,20 @@ class _Run:
                 mine = kind == k
                 if mine.any():
                     work(rows[mine], time[mine])
-        return self.counts, self.case_counts
+        measures = self.tallies.finish()
+        return self.counts, self.case_counts, self.tallies.entries, measures
 
     def _record(self, rows: np.ndarray, time: np.ndarray) -> None:
         times = self.world.times
         for g in range(times.size):
-            done = rows[(self.recorded[rows] == g) & (tidy(time) > times[g])]
+            # Just after the first time is later than it.
+            over = (tidy(time) if g else time) > times[g]
+            done = rows[(self.recorded[rows] == g) & over]
             if done.size:
                 here = self.at[done][:, :, None] == np.arange(len(self.world.compartments))
                 self.counts[done, g] = np.einsum("rnc,ng->rcg", here, self.inside)
                 self.case_counts[done, g] = self.cases[done] @ self.inside
+                self.tallies.record(done, g)
                 self.recorded[done] += 1
 
     def _pull_triggers(self, rows: np.ndarray, time: np.ndarray) -> None:
@@ -255,9 +265,11 @@ class _Run:
                     self._switch(over[here], k, when[here], self.starts, begins, True)
                     if ends:
                         self.stops[over[here], k] = np.inf
+                    self.tallies.starts(over[here], k)
                 here = on & stopped
                 if here.any():
                     self._switch(over[here], k, when[here], self.stops, ends, False)
+                    self.tallies.stops(over[here], k)
 
     def _switch(
         self, rows: np.ndarray, k: int, time: np.ndarray, when: np.ndarray, given: Any, on: bool
@@ -292,6 +304,7 @@ class _Run:
         age: float = 0.0,
     ) -> None:  # fmt: skip
         world = self.world
+        self.tallies.enter(rows, node, to)
         for name in np.unique(to) if self.recent.given else ():
             new = (to == name) & (self.at[rows, node] != to)
             begin, now = time[new] - age, time[new]
@@ -318,7 +331,13 @@ class _Run:
                 else:
                     share = self._sensitivity(one, to) * one["fraction"] * self._among(one)[node]
                     late = tidy(time - age)
-                mine = self.rng.random(rows.size) < share
+                u = self.rng.random(rows.size)
+                mine = u < share
+                if at_entry and not age:
+                    tested = np.isin(to, [self.index[c] for c in one["sensitivity"]]) & ~mine
+                    tested &= (u < one["fraction"]) & self._among(one)[node]
+                    tested &= self._in_force(rows, k, time)
+                    self.tallies.note(rows[tested], k, "tests", node[tested])
                 mine &= late >= self.begin
                 late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
@@ -369,6 +388,7 @@ class _Run:
             if one["kind"] == "capacity":
                 turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
                 if "instead" in one:
+                    self.tallies.note(rows[turned], k, "turned away", node[turned])
                     to = np.where(turned, self.index[one["instead"]], to)
                 elif turned.any():
                     self.places.wait(rows[turned], k, node[turned], time[turned])
@@ -427,7 +447,10 @@ class _Run:
             one, mine, when = self.world.measures[k], rows[which == k], time[which == k]
             node = self.rng.integers(0, self.world.nodes, mine.size)
             share = self._sensitivity(one, self.at[mine, node]) * self._among(one)[node]
-            found = (self.rng.random(mine.size) < share) & self._in_force(mine, k, when)
+            made = self._in_force(mine, k, when) & self._among(one)[node]
+            self.tallies.note(mine[made], int(k), "tests", node[made])
+            found = (self.rng.random(mine.size) < share) & made
+            self.tallies.note(mine[found], int(k), "positive", node[found])
             begin = tidy(when[found] + one["delay"])
             self._hold(mine[found], int(k), node[found], begin, one["isolation"])
             self._propose_test(mine, int(k), when)
@@ -439,10 +462,13 @@ class _Run:
         for number, one in enumerate(self.world.measures):
             mine = (k == number) & self._in_force(rows, number, time)
             if one["kind"] == "testing":
+                for name in ("tests", "positive"):
+                    self.tallies.note(rows[mine], number, name, node[mine])
                 begin = tidy(time[mine] + one["delay"])
                 self._hold(rows[mine], number, node[mine], begin, one["isolation"])
             if one["kind"] != "tracing":
                 continue
+            self.tallies.note(rows[mine], number, "detected", node[mine])
             self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
             for arc in range(self.source.size):
                 here = mine & (node == self.source[arc])
@@ -468,6 +494,7 @@ class _Run:
     ) -> None:
         begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
         until = tidy(time + lasts)
+        self.tallies.hold(rows, k, node, time, until)
         new = ~((begin <= time[:, None]) & (end >= until[:, None])).any(axis=1)
         rows, node, time = rows[new], node[new], time[new]
         if rows.size:

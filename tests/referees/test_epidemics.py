@@ -20,7 +20,7 @@ from epidemics_world import FAMILIES, World, draw
 from fresh import fresh_seeds
 
 from ergode.epidemics.event_driven.runner import EventEnsemble
-from ergode.epidemics.shared import progression, tables, transmission, vaccines
+from ergode.epidemics.shared import counts, progression, tables, transmission, vaccines
 
 
 @pytest.mark.slow
@@ -289,6 +289,25 @@ def _never_stopped(monkeypatch):
     monkeypatch.setattr(transmission, "triggers_of", wrong)
 
 
+def _tallies(monkeypatch, change):
+    """Columns of what measures do that are changed."""
+    right = transmission.tallies_of
+    monkeypatch.setattr(transmission, "tallies_of", lambda *given: change(right(*given)))
+
+
+def _negative_tests_forgotten(monkeypatch):
+    _tallies(monkeypatch, lambda table: table._replace(tested=0 * table.tested))
+
+
+def _second_doses_forgotten(monkeypatch):
+    def change(table):
+        column = table.column.copy()
+        column[:, counts.DOSE + 1 :] = -1
+        return table._replace(column=column)
+
+    _tallies(monkeypatch, change)
+
+
 def _without_susceptibility(monkeypatch):
     """The susceptibility of nodes left out of the rates along arcs."""
     monkeypatch.setattr(tables, "arc_weights", lambda model, contacts: contacts.weights)
@@ -305,6 +324,7 @@ def _without_susceptibility(monkeypatch):
         (_late_doses, "measures"), (_places_for_all, "measures"),
         (_factors_of_another, "measures"),
         (_nobody_waits_for_a_place, "measures"), (_long_windows, "measures"),
+        (_negative_tests_forgotten, "measures"), (_second_doses_forgotten, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

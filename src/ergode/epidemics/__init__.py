@@ -7,21 +7,21 @@ from ergode.epidemics.analysis.line_list import (
     case_table,
     generation_interval,
     next_generation,
-    reproduction_number,
     serial_interval,
     transmission_tree,
 )
 from ergode.epidemics.analysis.observation import observe
+from ergode.epidemics.analysis.over_time import reproduction_number, reproduction_over_time
 from ergode.epidemics.analysis.reproduction import Reproduction, reproduction, scaled_to
 from ergode.epidemics.analysis.states import states
-from ergode.epidemics.analysis.summary import fatality_ratio, incidence, person_time, summary
+from ergode.epidemics.analysis.summary import fatality_ratio, flows, incidence, person_time, summary
 from ergode.epidemics.simulate import simulate
 
 __all__ = [
-    "Reproduction", "case_table", "fatality_ratio", "generation_interval", "incidence",
+    "Reproduction", "case_table", "fatality_ratio", "flows", "generation_interval", "incidence",
     "next_generation", "observe", "percolation", "person_time", "reproduction",
-    "reproduction_number", "scaled_to", "serial_interval", "simulate", "states", "summary",
-    "transmission_tree", "write_line_list", "write_transmission_tree",
+    "reproduction_number", "reproduction_over_time", "scaled_to", "serial_interval", "simulate",
+    "states", "summary", "transmission_tree", "write_line_list", "write_transmission_tree",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -48,7 +48,7 @@ from ergode.epidemics.shared.arcs import (
 )
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import row_of
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, bindings_of, replicate_of
@@ -130,6 +130,8 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         )  # fmt: skip
         counts[row, 0, _column(base, node, stratum, stratum_count)] -= 1
         counts[row, 0, _column(into, node, stratum, stratum_count)] += 1
+        if COUNTING_ENTRIES:
+            counts[row, 0, _column(cases + 1 + into, node, stratum, stratum_count)] += 1
         if seeding.is_case[into] != 0:
             counts[row, 0, _column(cases, node, stratum, stratum_count)] += 1
             infections += 1
@@ -158,6 +160,8 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         if at < times.size:
             counts[row, at, _column(old, node, stratum, stratum_count)] -= 1
             counts[row, at, _column(into, node, stratum, stratum_count)] += 1
+            if COUNTING_ENTRIES:
+                counts[row, at, _column(cases + 1 + into, node, stratum, stratum_count)] += 1
             if is_case:
                 counts[row, at, _column(cases, node, stratum, stratum_count)] += 1
         infections += np.int64(is_case)
@@ -330,6 +334,7 @@ class JumpEnsemble(Ensemble):
                 progression.HAS_CLASSES: bool(model.divisions),
                 WEIGHTED: weights is not None,
                 HAS_STRATA: scenario.stratum is not None,
+                COUNTING_ENTRIES: self.has_entries,
                 **arc_bindings(contacts),
             },
         )

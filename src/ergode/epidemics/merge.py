@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ergode.core import parts, results
 from ergode.core.divide import Merge
 from ergode.core.statistics import CountStatistics
 from ergode.epidemics.outputs import levels_of, values_of
+from ergode.epidemics.scenario import Include
 
 if TYPE_CHECKING:
     import xarray
@@ -34,24 +35,32 @@ def _statistics(
 ) -> xarray.Dataset:
     """Means, variances and quantiles; sums of integers are exact in any parts."""
     ended: list[xarray.Dataset] = []
-    each: list[CountStatistics] = []
+    each: dict[str, list[CountStatistics]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for part in found:
         counts = part["count"]
         swept = [str(dim) for dim in counts.dims[: counts.dims.index(parts.REPLICATE)]]
-        sizes, shape = counts.shape[: len(swept)], counts.shape[len(swept) + 1 :]
-        columns = int(np.prod(shape[1:]))
-        if not each:
-            sizes_of = (replicates, shape[0], columns, node_count)
-            each = [CountStatistics(*sizes_of) for _ in range(int(np.prod(sizes, dtype=int)))]
-        by_point = counts.values.reshape(len(each), -1, shape[0], columns)
-        for statistics, own in zip(each, by_point, strict=True):
-            statistics.add(own)
+        sizes = counts.shape[: len(swept)]
+        points = int(np.prod(sizes, dtype=int))
+        for name in ("count", *(name for name in get_args(Include) if name in part)):
+            values = part[name].values
+            shape = shapes[name] = values.shape[len(swept) + 1 :]
+            columns = int(np.prod(shape[1:]))
+            if name not in each:
+                most = node_count if name == "count" else replicates
+                sizes_of = (replicates, shape[0], columns, most)
+                each[name] = [CountStatistics(*sizes_of) for _ in range(points)]
+            by_point = values.reshape(points, -1, shape[0], columns)
+            for statistics, own in zip(each[name], by_point, strict=True):
+                statistics.add(own)
         ended.append(part[["status"]].load())
     whole = ended[0] if len(ended) == 1 else parts.concat(ended)
-    values = values_of(each, levels, sizes, shape) | {"status": whole["status"].values}
+    values = {"status": whole["status"].values}
+    for name, of_points in each.items():
+        values |= values_of(of_points, levels, sizes, shapes[name], name)
     coords = {
         str(name): one.values if one.dims in ((), (name,)) else (one.dims[0], one.values)
-        for name, one in (dict(counts.coords) | dict(whole.coords)).items()
+        for name, one in (dict(part.coords) | dict(whole.coords)).items()
         if name != parts.REPLICATE
     }
     return results.dataset(

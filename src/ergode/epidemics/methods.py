@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from ergode.core import devices, methods
 from ergode.core.arguments import choice
@@ -15,7 +15,7 @@ from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.points import Points
-from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.scenario import ENTRIES, MEASURES, Include, Scenario
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
@@ -33,6 +33,7 @@ from ergode.models.holding_times.families import Exponential
 MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
 
 _EVERY_DEVICE = ("cpu", "cuda")
+_COUNTED = {ENTRIES: "entries into compartments", MEASURES: "what measures do"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Method(methods.Method):
     steps: bool = False  # it takes time steps and their options
     resumes: tuple[str, ...] = ()  # devices on which a checkpoint keeps a replicate
     wide: bool = False  # it has no limit of nodes
+    includes: tuple[Include, ...] = ()  # what it can count besides nodes and cases
     sweeps: tuple[str, ...] = ()
     """Devices on which several points run in one launch.
 
@@ -164,14 +166,15 @@ METHODS = {
             "models without re-susceptibility on a static network, of any number of nodes",
             "exact, and the cheapest method for a model without re-susceptibility",
             True, _beyond_first_passage, ("sellke",), _without_listing(FirstPassageEnsemble),
-            comparable=False, resumes=("cpu",), wide=True, sweeps=_EVERY_DEVICE,
+            comparable=False, resumes=("cpu",), wide=True, includes=(ENTRIES,),
+            sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
             "exact, by effective contacts of every arc, which transmit or not",
             "any model and scenario",
             "exact, and the cheapest method that every device has",
-            True, _beyond_sellke, (), _sellke, sweeps=_EVERY_DEVICE,
+            True, _beyond_sellke, (), _sellke, includes=get_args(Include), sweeps=_EVERY_DEVICE,
         ),
         Method(
             "gillespie",
@@ -179,7 +182,7 @@ METHODS = {
             "memoryless models and constant rates on a static network",
             "exact, for a memoryless model",
             True, _beyond_gillespie, ("sellke",), _without_listing(JumpEnsemble), devices=("cpu",),
-            line_lists=False, sweeps=("cpu",),
+            line_lists=False, includes=(ENTRIES,), sweeps=("cpu",),
         ),
         Method(
             "renewal-leap",
@@ -188,7 +191,7 @@ METHODS = {
             "static networks, with calendars, scheduled closures and scheduled vaccination",
             _APPROXIMATE,
             False, _beyond_leap, ("sellke",), _leap, line_lists=False, steps=True,
-            resumes=_EVERY_DEVICE,
+            includes=(ENTRIES,), resumes=_EVERY_DEVICE,
         ),
         Method(
             "markov-leap",
@@ -196,7 +199,7 @@ METHODS = {
             'memoryless models within the limits of "renewal-leap"',
             _APPROXIMATE,
             False, _beyond_markov_leap, ("renewal-leap", "sellke"), _leap,
-            line_lists=False, steps=True, resumes=_EVERY_DEVICE,
+            line_lists=False, steps=True, includes=(ENTRIES,), resumes=_EVERY_DEVICE,
         ),
     )
 }  # fmt: skip
@@ -250,8 +253,9 @@ def plan_of(
 
 
 def plan_of_points(
-    name: str, points: Points, scenario: Scenario, device: str | Device, listing: bool = False
-) -> Plan:
+    name: str, points: Points, scenarios: Sequence[Scenario], device: str | Device,
+    listing: bool = False,
+) -> Plan:  # fmt: skip
     """The plan of a method that runs all points of a call.
 
     Raises
@@ -262,9 +266,11 @@ def plan_of_points(
     initials = {id(one): one for one in points.initials}.values()
     aged = any(isinstance(one, Mapping) and has_ages(one) for one in initials)
     plans = []
-    for number in points.kinds:
+    first = {id(scenario): k for k, scenario in reversed(list(enumerate(scenarios)))}
+    for number in sorted({*points.kinds, *first.values()}):
+        model, scenario = points.models[number], scenarios[number]
         with points.named_in_errors(number):
-            plans.append(plan_of(name, points.models[number], scenario, device, aged, listing))
+            plans.append(plan_of(name, model, scenario, device, aged, listing))
     order = list(METHODS)
     return max(plans, key=lambda plan: order.index(plan.method.name))
 
@@ -293,6 +299,9 @@ def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[
 
 def _beyond(method: Method, model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     """Why a method cannot run a model under a scenario; None if it can."""
+    for one in scenario.include:
+        if one not in method.includes:
+            return f"it does not count {_COUNTED[one]}"
     count = scenario.contacts.node_count
     if count >= 2**31 and not method.wide:
         return f"the network has {count:,} nodes, more than 2^31 - 1"

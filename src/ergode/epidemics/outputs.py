@@ -16,9 +16,10 @@ from ergode.core.resident import beside
 from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.statistics import CountStatistics
 from ergode.core.status import Status
-from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.shared.clock import on_grid
 from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.epidemics.shared.tallies import listed
 
 if TYPE_CHECKING:
     import xarray
@@ -30,6 +31,7 @@ _STATUS = Variable(
     "status", (SWEPT, "replicate"), "uint8", "1", "how the replicate ended (see Status)"
 )
 _GRID = ("time", "compartment", STRATA)
+_TALLIES = ("time", "tally", STRATA)
 results.register(
     "epidemics",
     "counts",
@@ -42,11 +44,19 @@ results.register(
             "cases", (SWEPT, "replicate", "time", STRATA), "integer", "1",
             "cumulative infections, including seeds and importations",
         ),
+        Variable(
+            ENTRIES, (SWEPT, "replicate", *_GRID), "integer", "1",
+            "cumulative entries into a compartment, including seeds", True,
+        ),
+        Variable(
+            MEASURES, (SWEPT, "replicate", *_TALLIES), "integer", "1",
+            "what interventions have done by a time, or do at it", True,
+        ),
         _STATUS,
     ],
     derived=(  # of `analysis.summary` and `analysis.observation`
         "attack_rate", "peak_count", "peak_time", "peak_date", "final_count", "incidence",
-        "interval", "fatality_ratio", "person_time", "reports",
+        "interval", "fatality_ratio", "person_time", "reports", "exits",
     ),
     coords=("date",),
 )  # fmt: skip
@@ -57,6 +67,15 @@ results.register(
         Variable("mean", (SWEPT, *_GRID), "float64", "1", "mean count over replicates"),
         Variable("variance", (SWEPT, *_GRID), "float64", "1", "unbiased variance of the count"),
         Variable("quantile", (SWEPT, "level", *_GRID), "float64", "1", "quantile of the count"),
+        *(
+            Variable(f"{name}_{what}", (SWEPT, *first, *dims), "float64", "1", meaning, True)
+            for name, dims in ((ENTRIES, _GRID), (MEASURES, _TALLIES))
+            for what, first, meaning in (
+                ("mean", (), f"mean of {name} over replicates"),
+                ("variance", (), f"unbiased variance of {name}"),
+                ("quantile", ("level",), f"quantile of {name}"),
+            )
+        ),
         _STATUS,
     ],
     coords=("date",),
@@ -131,28 +150,25 @@ class Collector(Protocol):
 
 
 class _Counts:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, include: Sequence[str]) -> None:
         self._shape = shape
         self._rows: list[np.ndarray] = []
-        self._chunks: list[Any] = []  # arrays of the host, or of the device where results stay
-        self._cases: list[Any] = []
+        # Arrays of the host, or of the device where results stay.
+        self._chunks: dict[str, list[Any]] = {name: [] for name in ("count", "cases", *include)}
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
         counts = ensemble.count(found, first)
-        cases = ensemble.case_count(found, counts, first)
+        made = {"count": counts, "cases": ensemble.case_count(found, counts, first)}
         self._rows.append(rows)
-        self._chunks.append(counts)
-        self._cases.append(cases)
+        for name, chunks in self._chunks.items():
+            chunks.append(made[name] if name in made else getattr(ensemble, name)(found, first))
 
     def dataset(
         self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
         shape = self._shape.computed(done)
-        values = {
-            "count": self._all(self._chunks, shape),
-            "cases": self._all(self._cases, shape),
-            "status": _status(done, shape),
-        }
+        values = {name: self._all(chunks, shape) for name, chunks in self._chunks.items()}
+        values["status"] = _status(done, shape)
         rows = np.where(values["status"] == Status.DONE, coords["time"].size, 0)
         return results.dataset(
             "epidemics", "counts", values, coords=_with_replicates(coords, shape), attrs=attrs,
@@ -189,28 +205,31 @@ def _strata(coords: Mapping[str, Any]) -> tuple[str, ...]:
 
 class _Statistics:
     def __init__(
-        self, shape: Shape, of_point: list[CountStatistics], quantiles: Sequence[float]
+        self, shape: Shape, of_point: dict[str, list[CountStatistics]], quantiles: Sequence[float]
     ) -> None:
         self._shape = shape
-        self._of_point = of_point
+        self._of_point = of_point  # by variable
         self._quantiles = quantiles
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
-        counts = ensemble.count(found, first)
-        counts = counts.reshape(*counts.shape[:2], -1)
         points = rows // self._shape.replicates
         starts = np.flatnonzero(np.diff(points, prepend=-1))
-        for start, stop in zip(starts, [*starts[1:], rows.size], strict=True):
-            self._of_point[points[start]].add(counts[start:stop])
+        for name, of_point in self._of_point.items():
+            counts = getattr(ensemble, name)(found, first)
+            counts = counts.reshape(*counts.shape[:2], -1)
+            for start, stop in zip(starts, [*starts[1:], rows.size], strict=True):
+                of_point[points[start]].add(counts[start:stop])
 
     def dataset(
         self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
         shape = self._shape.computed(done)
-        grid = (coords["time"].size, *(len(coords[d]) for d in ("compartment", *_strata(coords))))
         levels = list(self._quantiles)
-        values = values_of(self._of_point, levels, shape.points, grid)
-        values["status"] = _status(done, shape)
+        values = {"status": _status(done, shape)}
+        for name, of_point in self._of_point.items():
+            column = "tally" if name == MEASURES else "compartment"
+            grid = (coords["time"].size, *(len(coords[d]) for d in (column, *_strata(coords))))
+            values |= values_of(of_point, levels, shape.points, grid, name)
         coords = {**coords, "level": levels}
         return results.dataset(
             "epidemics", "statistics", values, coords=coords, attrs=attrs, swept=shape.swept,
@@ -220,16 +239,18 @@ class _Statistics:
 
 def values_of(
     each: Sequence[CountStatistics], levels: list[float], points: tuple[int, ...],
-    grid: tuple[int, ...],
+    grid: tuple[int, ...], name: str = "count",
 ) -> dict[str, Any]:  # fmt: skip
     """Means, variances and quantiles of all points, in the shape of a result."""
-    return {
+    prefix = "" if name == "count" else f"{name}_"
+    found = {
         "mean": np.array([one.mean() for one in each]).reshape(*points, *grid),
         "variance": np.array([one.variance() for one in each]).reshape(*points, *grid),
         "quantile": np.array([one.quantile(levels) for one in each]).reshape(
             *points, len(levels), *grid
         ),
     }
+    return {prefix + key: value for key, value in found.items()}
 
 
 class _LineList:
@@ -308,8 +329,11 @@ def collector(
     is_idle = quantiles is not None and output != "statistics"
     refuse_idle(quantiles=(is_idle, f"output={output!r} has none, output='statistics' has them"))
     contacts = scenario.contacts
-    columns = compartment_count * len(scenario.strata)
-    each = (shape.replicates, grid.size, columns, contacts.node_count)
+    sizes = {"count": compartment_count, ENTRIES: compartment_count}
+    if MEASURES in scenario.include:
+        sizes[MEASURES] = len(listed(scenario.interventions))
+    sizes = {name: sizes[name] * len(scenario.strata) for name in ("count", *scenario.include)}
+    columns = sum(sizes.values())
     if output == "counts":
         columns += len(scenario.strata)  # cases
         bytes_each = 4 if contacts.node_count < 2**31 else 8
@@ -319,7 +343,7 @@ def collector(
             f"an array of counts of {shape.total:,} epidemics at {grid.size:,} times",
             "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
-        return _Counts(shape)
+        return _Counts(shape, scenario.include)
     if resident.device() is not None:
         raise PlanError(
             f"keep_on_device is for output='counts'; output={output!r} is made on the host"
@@ -336,12 +360,22 @@ def collector(
                 f"counts; the network has {contacts.node_count:,}. Use output='counts'"
             )
         levels = levels_of(quantiles)
-        needed = shape.point_count * CountStatistics.bytes_needed(*each)
+        each = {
+            # Only nodes in a compartment are known to be at most all nodes.
+            name: (shape.replicates, grid.size, size,
+                   contacts.node_count if name == "count" else shape.replicates)
+            for name, size in sizes.items()
+        }  # fmt: skip
+        needed = sum(CountStatistics.bytes_needed(*sizes_of) for sizes_of in each.values())
+        needed *= shape.point_count
         check_room(
             needed,
             f"an array of statistics at {grid.size:,} times of {shape.point_count:,} points",
             "use fewer replicates, times or points",
         )
-        of_point = [CountStatistics(*each) for _ in range(shape.point_count)]
+        of_point = {
+            name: [CountStatistics(*sizes_of) for _ in range(shape.point_count)]
+            for name, sizes_of in each.items()
+        }
         return _Statistics(shape, of_point, levels)
     return _LineList(shape, contacts.node_names)

@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -50,11 +50,14 @@ class Points:
         Dims, coordinates and values of the parameters.
     models, initials : sequence, length point_count
         Model and initial condition of each point.
+    settings : dict of str to list, length point_count
+        Other arguments that may be functions: their values at each point.
     """
 
     layout: Layout
     models: Sequence[CompartmentModel]
     initials: list[Initial]
+    settings: dict[str, list[Any]] = field(default_factory=dict)
 
     def located(self, names: np.ndarray | None) -> Points:
         """These points with positions in place of names of nodes in their initial conditions."""
@@ -105,8 +108,12 @@ class Points:
         codes = 4 * len(_holding_times(self.models[0]))
         return self._numbers[:, : self._numbers.shape[1] - codes] > 0
 
-    def groups(self, replicates: range, apart: int) -> list[tuple[np.ndarray, PointGroup]]:
+    def groups(
+        self, replicates: range, apart: int, scenarios: Sequence[Any]
+    ) -> list[tuple[np.ndarray, PointGroup]]:
         """Groups of points that can run in one launch: their indices, and the group.
+
+        Points of a group have one of the `scenarios` [point].
 
         Equal replicates of successive points have numbers that are `apart` (see
         `models.sweep.replicates_apart`).
@@ -123,7 +130,8 @@ class Points:
         for number, (size, initial, weight) in enumerate(
             zip(_bytes_of_rows(sizes), self.initials, factors, strict=True)
         ):
-            key = (size, None if same else _seeds(initial, number), weight)
+            seeds = None if same else _seeds(initial, number)
+            key = (size, seeds, weight, id(scenarios[number]))
             found.setdefault(key, []).append(number)
         made = []
         for some in found.values():
@@ -200,8 +208,11 @@ def points_of(
     initial: Initial | InitialFunction,
     parameters: Mapping[str, Any] | None,
     reserved: Collection[str] = (),
+    **settings: Any,
 ) -> Points:
     """Call the user's functions at every point; parameters cannot have `reserved` names.
+
+    The `settings` are other arguments, which may be functions of parameters.
 
     Raises a ModelError if a name is unknown or missing, a function returns something else, or
     points differ in more than numbers.
@@ -212,7 +223,9 @@ def points_of(
             "parameters that returns one"
         )
     functions = {
-        what: given for what, given in (("model", model), ("initial", initial)) if callable(given)
+        what: given
+        for what, given in (("model", model), ("initial", initial), *settings.items())
+        if callable(given)
     }
     if parameters is None:
         parameters = {}
@@ -222,7 +235,7 @@ def points_of(
         )
     elif not functions:
         raise ModelError(
-            "parameters are given, but neither model nor initial is a function of them: "
+            "parameters are given, but no argument is a function of them: "
             "def model(rate): return ergode.CompartmentModel.sir(transmission_rate=rate, ...)"
         )
     taken = {what: _names(what, function) for what, function in functions.items()}
@@ -250,6 +263,10 @@ def points_of(
             layout,
             made or _each("model", model, taken.get("model"), columns, layout, CompartmentModel),
             _each("initial", initial, taken.get("initial"), columns, layout, Mapping),
+            {
+                what: _each(what, given, taken.get(what), columns, layout, object)
+                for what, given in settings.items()
+            },
         )
         if made is None:
             _check_alike(points)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.progression import classes_of, stages_of, stages_of_group
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import ROWS_MOST, PointGroup
+from ergode.epidemics.shared.tables import tables_of
 
 
 class PointRuns:
@@ -25,8 +26,8 @@ class PointRuns:
 
     Parameters
     ----------
-    points, method, scenario
-        What to run.
+    points, method, scenarios
+        What to run; a scenario for each point.
     replicates : range
         Numbers of the replicates of each point.
     apart : int
@@ -41,13 +42,14 @@ class PointRuns:
         self,
         points: Points,
         method: Method,
-        scenario: Scenario,
+        scenarios: Sequence[Scenario],
         replicates: range,
         apart: int,
         listing: bool,
         **options: Any,
     ) -> None:
-        self._points, self._scenario = points, scenario
+        self._points, self._scenarios = points, scenarios
+        self._contacts = scenarios[0].contacts
         self._method, self._options = method, options
         self._replicates, self._apart, self._listing = replicates, apart, listing
         together = (
@@ -55,13 +57,14 @@ class PointRuns:
             and points.count > 1
             and points.count * len(replicates) < ROWS_MOST
         )
-        self._groups = points.groups(replicates, apart) if together else []
+        self._groups = points.groups(replicates, apart, scenarios) if together else []
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
         # Report errors before anything runs.
         for numbers, group in self._groups[1:]:
             self._check_group(numbers, group)
         if not together:
             self._check(range(1, points.count))
+        self._check_scenarios()
 
     def run(self, collect: Collector, show: bool) -> tuple[np.ndarray, dict[str, Any]]:
         """Run everything.
@@ -75,28 +78,33 @@ class PointRuns:
         """
         total = self._points.count * len(self._replicates)
         done = np.zeros(total, bool)
-        work: list[tuple[Ensemble, Any]] = []
+        counters: list[dict[str, Any]] = []
         with progress.track("epidemics", total, unit="replicates", show=show) as report:
             try:
                 for ensemble, begin, rows in self._ensembles():
                     if not log.is_plan_only():
                         ensemble.prepare()
-                    work.append((ensemble, 0))
+                    work: Any = 0
                     size = ensemble.chunk_size(rows.size)
-                    for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
-                        found, counted = ensemble.run(begin + start, stop - start)
-                        count = (found[0] if isinstance(found, tuple) else found).shape[0]
-                        if count:
-                            collect.add(ensemble, found, begin + start, rows[start : start + count])
-                            work[-1] = ensemble, work[-1][1] + counted
-                            done[rows[start : start + count]] = True
-                            report(count)
-                        if count < stop - start:
-                            raise KeyboardInterrupt
+                    try:
+                        for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
+                            found, counted = ensemble.run(begin + start, stop - start)
+                            count = (found[0] if isinstance(found, tuple) else found).shape[0]
+                            done_here = rows[start : start + count]
+                            if count:
+                                collect.add(ensemble, found, begin + start, done_here)
+                                work = work + counted
+                                done[done_here] = True
+                                report(count)
+                            if count < stop - start:
+                                raise KeyboardInterrupt
+                    finally:
+                        if np.ndim(work):
+                            counters.append(ensemble.counters(work))
             except KeyboardInterrupt:
                 if not done.any():
                     raise
-        return done, _together([one.counters(counted) for one, counted in work if np.ndim(counted)])
+        return done, _together(counters)
 
     def _ensembles(self) -> Iterator[tuple[Ensemble, int, np.ndarray]]:
         """Yield each ensemble, its number of the first row, and the rows of the call."""
@@ -114,7 +122,7 @@ class PointRuns:
 
     def _check_group(self, numbers: np.ndarray, group: PointGroup) -> None:
         """Check the tables of a group."""
-        precision, contacts = self._options["precision"], self._scenario.contacts
+        precision, contacts = self._options["precision"], self._contacts
         try:
             stages = stages_of_group(group.models[0], group, precision, contacts)
             check_stages(group.models[0], stages, precision, group)
@@ -125,7 +133,7 @@ class PointRuns:
 
     def _check(self, numbers: Iterable[int]) -> None:
         """Check the tables of points, one after another."""
-        precision, contacts = self._options["precision"], self._scenario.contacts
+        precision, contacts = self._options["precision"], self._contacts
         classes = None
         for number in numbers:
             model = self._points.models[number]
@@ -137,11 +145,25 @@ class PointRuns:
                     model, self._points.initials[number], contacts.node_count, precision
                 )  # fmt: skip
 
+    def _check_scenarios(self) -> None:
+        """Check the tables of every other scenario, at the first point that has it."""
+        times, precision = self._options["times"], self._options["precision"]
+        known = {id(self._scenarios[0])}
+        for number, scenario in enumerate(self._scenarios):
+            if id(scenario) in known:
+                continue
+            known.add(id(scenario))
+            with self._points.named_in_errors(number):
+                tables_of(
+                    self._points.models[number], scenario, self._points.initials[number],
+                    float(times[0]), float(times[-1] - times[0]), precision,
+                )  # fmt: skip
+
     def _ensemble_of(self, numbers: np.ndarray, group: PointGroup) -> Ensemble:
         try:
             return self._method.runner(
-                group.models[0], self._scenario, group.initials[0], self._listing, group=group,
-                **self._options,
+                group.models[0], self._scenarios[numbers[0]], group.initials[0], self._listing,
+                group=group, **self._options,
             )  # fmt: skip
         except (ModelError, PlanError):
             for number in numbers.tolist():
@@ -152,7 +174,7 @@ class PointRuns:
         points = self._points
         with points.named_in_errors(point):
             return self._method.runner(
-                points.models[point], self._scenario, points.initials[point], self._listing,
+                points.models[point], self._scenarios[point], points.initials[point], self._listing,
                 **self._options,
             )  # fmt: skip
 

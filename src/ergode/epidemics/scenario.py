@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ergode.core.arguments import by_name, sequence
+from ergode.core.arguments import by_name, choice, sequence
 from ergode.core.compiler.source import Precision
-from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.epidemics.shared.contacts import Meetings
+from ergode.epidemics.shared.tallies import listed
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import on_clock
 from ergode.models.epidemic.interventions import (
@@ -27,6 +30,9 @@ from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
+Include = Literal["entries", "measures"]
+ENTRIES, MEASURES = get_args(Include)
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -39,6 +45,7 @@ class Scenario:
     layer_factors: Mapping[str, Calendar] = field(default_factory=dict)
     strata: tuple[Any, ...] = ("all",)  # the values of the attribute that divides the nodes
     stratum: np.ndarray | None = None  # of each node, int32 [node_count]
+    include: tuple[str, ...] = ()  # what is counted besides nodes and cases (`shared.tallies`)
 
     @property
     def interventions(self) -> Sequence[Intervention]:
@@ -95,6 +102,51 @@ class Scenario:
                     AccuracyWarning,
                 )
 
+    def under(
+        self,
+        interventions: Any = None,
+        importations: Any = (),
+        layer_factors: Any = None,
+        origin: np.datetime64 | None = None,
+        include: str | Sequence[str] = (),
+    ) -> Scenario:
+        """The same contacts and strata under the user's measures.
+
+        Raises a ModelError if an argument has the wrong type, or an attribute does not exist.
+        """
+        if isinstance(interventions, Intervention):
+            interventions = (interventions,)
+        if isinstance(importations, Importation):
+            importations = (importations,)
+        if interventions is not None:
+            interventions = sequence("interventions", interventions, "interventions")
+        importations = sequence("importations", importations, "Importation")
+        for k, measure in enumerate(interventions or ()):
+            if not isinstance(measure, Intervention) or type(measure) is Intervention:
+                raise ModelError(
+                    f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
+                    "Isolation, ContactTracing, Testing or Capacity"
+                )
+            if self.meetings is None and getattr(measure, "lookback", np.inf) < np.inf:
+                raise ModelError(
+                    f"interventions[{k}]: lookback is for TemporalContacts; contacts of a network "
+                    "last"
+                )
+        for k, one in enumerate(importations):
+            if not isinstance(one, Importation):
+                raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
+        factors = _factors(layer_factors, self.contacts, origin)
+        planned = interventions
+        if planned is not None:
+            planned = tuple(on_clock(one, origin) for one in planned)
+        return replace(
+            self,
+            planned=planned,
+            importations=tuple(on_clock(one, origin) for one in importations),
+            layer_factors=factors,
+            include=_included(include, interventions),
+        )
+
     def meetings_table(self, begin: float, precision: Precision) -> Meetings:
         """Meetings on a clock that is zero at `begin`; one unused row where contacts are static."""
         held = self.meetings
@@ -115,11 +167,64 @@ def scenario_of(
     layer_factors: Any = None,
     strata: str | None = None,
     origin: np.datetime64 | None = None,
+    include: str | Sequence[str] = (),
 ) -> Scenario:
     """Check the user's arguments and combine them; dates become days since `origin`.
 
     Raises a ModelError if an argument has the wrong type, or an attribute does not exist.
     """
+    bare = _bare(contacts, strata)
+    return bare.under(interventions, importations, layer_factors, origin, include)
+
+
+def scenarios_of(
+    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
+    settings: Mapping[str, Sequence[Any]],
+    strata: str | None,
+    origin: np.datetime64 | None,
+    include: str | Sequence[str],
+    named: Callable[[int], AbstractContextManager[None]],
+) -> list[Scenario]:
+    """The scenario of each point, from its interventions, importations and layer factors.
+
+    Points that have equal ones share one scenario.  ``named(point)`` adds the name of a point to an
+    error.
+
+    Raises
+    ------
+    ModelError
+        See `scenario_of`; or measures are counted, and points have other kinds of measures.
+    """
+    bare = _bare(contacts, strata)
+    found: list[Scenario] = []
+    known: dict[Any, Scenario] = {}
+    for number, given in enumerate(zip(*settings.values(), strict=True)):
+        key: Any = tuple(map(id, given))
+        if key not in known:
+            with named(number):
+                one = bare.under(**dict(zip(settings, given, strict=True)), origin=origin,
+                                 include=include)  # fmt: skip
+                content = pickle.dumps((one.planned, one.importations, one.layer_factors))
+                known[key] = known.setdefault(content, one)
+                if MEASURES in one.include and found:
+                    _check_tallies_alike(found[0], one)
+        found.append(known[key])
+    return found
+
+
+def _check_tallies_alike(first: Scenario, other: Scenario) -> None:
+    labels = [[one.label for one in listed(each.interventions)] for each in (first, other)]
+    if labels[0] != labels[1]:
+        raise ModelError(
+            "include='measures' counts the same at all points, but interventions differ in kind "
+            f"from those of the first point: {', '.join(labels[1])} for {', '.join(labels[0])}"
+        )
+
+
+def _bare(
+    contacts: ContactNetwork | ComputedNetwork | TemporalContacts, strata: str | None
+) -> Scenario:
+    """Contacts and strata alone."""
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts
     if not isinstance(network, ContactNetwork | ComputedNetwork):
@@ -130,27 +235,6 @@ def scenario_of(
             "ergode.ContactNetwork.from_networkx(graph) or .from_edges(source, target), a "
             "ComputedNetwork or TemporalContacts"
         )
-    if isinstance(interventions, Intervention):
-        interventions = (interventions,)
-    if isinstance(importations, Importation):
-        importations = (importations,)
-    if interventions is not None:
-        interventions = sequence("interventions", interventions, "interventions")
-    importations = sequence("importations", importations, "Importation")
-    for k, measure in enumerate(interventions or ()):
-        if not isinstance(measure, Intervention) or type(measure) is Intervention:
-            raise ModelError(
-                f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
-                "Isolation, ContactTracing, Testing or Capacity"
-            )
-        if meetings is None and getattr(measure, "lookback", np.inf) < np.inf:
-            raise ModelError(
-                f"interventions[{k}]: lookback is for TemporalContacts; contacts of a network last"
-            )
-    for k, one in enumerate(importations):
-        if not isinstance(one, Importation):
-            raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
-    factors = _factors(layer_factors, network, origin)
     values: tuple[Any, ...] = ("all",)
     stratum = None
     if strata is not None:
@@ -169,15 +253,17 @@ def scenario_of(
                 "fewer"
             )
         values, stratum = tuple(found.tolist()), position.astype(np.int32)
-    return Scenario(
-        network,
-        meetings,
-        None if interventions is None else tuple(on_clock(one, origin) for one in interventions),
-        tuple(on_clock(one, origin) for one in importations),
-        factors,
-        values,
-        stratum,
-    )
+    return Scenario(network, meetings, strata=values, stratum=stratum)
+
+
+def _included(include: Any, interventions: Sequence[Intervention] | None) -> tuple[str, ...]:
+    """What else is counted, in a fixed order."""
+    given = [include] if isinstance(include, str) else sequence("include", include, "names")
+    for one in given:
+        choice("include", one, get_args(Include))
+    if MEASURES in given and not interventions:
+        raise PlanError("include='measures' counts what interventions do, but there are none")
+    return tuple(one for one in get_args(Include) if one in given)
 
 
 def _factors(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from ergode.core.arguments import (
 from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core.errors import PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
 from ergode.epidemics.merge import merge_of
@@ -28,9 +29,10 @@ from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
 from ergode.epidemics.runs import PointRuns
-from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.scenario import MEASURES, Include, scenarios_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
+from ergode.epidemics.shared.tallies import listed
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
@@ -61,10 +63,11 @@ def simulate(
     output: Output = "counts",
     quantiles: Sequence[float] | None = None,
     precision: Precision | Literal["auto"] = "auto",
-    interventions: Sequence[Intervention] | None = None,
-    importations: Sequence[Importation] = (),
-    layer_factors: Mapping[str, Calendar] | Calendar | None = None,
+    interventions: Sequence[Intervention] | Callable[..., Sequence[Intervention]] | None = None,
+    importations: Sequence[Importation] | Callable[..., Sequence[Importation]] = (),
+    layer_factors: Mapping[str, Calendar] | Calendar | Callable[..., Any] | None = None,
     strata: str | None = None,
+    include: Include | Sequence[Include] = (),
     step: float | None = None,
     tolerance: float | None = None,
     transition: Transition = "conditional",
@@ -89,10 +92,11 @@ def simulate(
         Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
         infect only while they meet. The contacts of a `ComputedNetwork` take no memory.
     parameters : mapping of str to float or array_like, optional
-        Values of the parameters that the functions `model` and `initial` take. Arrays of equal
-        length are swept together along the dim ``point``; `ergode.grid` crosses all arrays, and
-        each becomes a dim of its own. Integers stay integers. All points run by one method in one
-        precision; each result equals that of a separate call.
+        Values of the parameters that functions take: `model`, `initial`, `interventions`,
+        `importations` and `layer_factors` may each be one. Arrays of equal length are swept
+        together along the dim ``point``; `ergode.grid` crosses all arrays, and each becomes a dim
+        of its own. Integers stay integers. All points run by one method in one precision; each
+        result equals that of a separate call.
     initial : mapping of str to int, float, array or Seeds, or function
         Seeds at ``times[0]`` for each compartment but the susceptible one: an integer (number of
         nodes, drawn anew in every replicate), a float below one (fraction of nodes, rounded), or
@@ -158,15 +162,24 @@ def simulate(
         only by the effect of the interventions. For the baseline run, give an empty sequence: the
         method is then chosen as for a run with interventions. Tau-leaping supports scheduled
         closures and scheduled vaccination.
-    importations : sequence of Importation
-        Infections from outside.
+        Or a function that takes `parameters` by name and returns them.
+    importations : sequence of Importation, or function
+        Infections from outside; or a function of `parameters` that returns them.
     layer_factors : Calendar or mapping of str to Calendar, optional
         A time-dependent factor on the transmission rate of all contacts, or one factor for each
         named layer of the network. Data may take the place of a Calendar: a series of pandas or
         xarray, with times or dates as its index, holds each value until the next; a table of pandas
-        has a column for each layer.
+        has a column for each layer. Or a function of `parameters` that returns one of these.
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
+    include : {"entries", "measures"} or sequence of these
+        What is counted besides nodes and cases, for ``"counts"`` and ``"statistics"``; split by
+        `strata` like these. Statistics have the names ``entries_mean``, ``measures_quantile``, ...
+
+        - ``"entries"``: entries(replicate, time, compartment), the nodes that have entered a
+          compartment up to a time. `flows` makes entries and exits of each interval of them.
+        - ``"measures"``: measures(replicate, time, tally), what `interventions` have done; see
+          :doc:`/reference/interventions`. For "sellke".
     step : float, optional
         For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
         of the grid. The default is a fiftieth of the shortest time scale of the model.
@@ -240,12 +253,23 @@ def simulate(
     """
     stopwatch = Stopwatch()
     choice("output", output, get_args(Output))
-    points = points_of(model, initial, parameters, results.names("epidemics", output))
+    points = points_of(
+        model, initial, parameters, results.names("epidemics", output),
+        interventions=interventions, importations=importations, layer_factors=layer_factors,
+    )  # fmt: skip
     zero = origin_of(origin, times)
-    scenario = scenario_of(contacts, interventions, importations, layer_factors, strata, zero)
+    scenarios = scenarios_of(
+        contacts, points.settings, strata, zero, include, points.named_in_errors
+    )
+    scenario = scenarios[0]
+    if output == "line_list" and scenario.include:
+        raise PlanError(
+            "include is for output='counts' and 'statistics', but output is 'line_list'"
+        )
     points = points.located(scenario.contacts.node_names)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
-    scenario.warn_of_idle(grid[0], grid[-1])
+    for one in {id(each): each for each in scenarios}.values():
+        one.warn_of_idle(grid[0], grid[-1])
     numbers = replicate_numbers(replicates, REPLICATES_MOST)
     check_switch("simulate", "common_random_numbers", common_random_numbers)
     apart = replicates_apart(numbers, points.count, common_random_numbers)
@@ -254,7 +278,7 @@ def simulate(
     shape = Shape(points.layout.dims, points.layout.shape, numbers)
     collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
-    plan = plan_of_points(method, points, scenario, device, listing)
+    plan = plan_of_points(method, points, scenarios, device, listing)
     if plan.device.target not in plan.method.resumes:
         refuse_checkpoints(
             f"method '{plan.method.name}' runs a replicate in one piece on {plan.device.target}; "
@@ -267,7 +291,7 @@ def simulate(
         plan.method, step=step, tolerance=tolerance, transition=transition, pressure=pressure
     )
     runs = PointRuns(
-        points, plan.method, scenario, numbers, apart, listing, times=grid, seed=seed,
+        points, plan.method, scenarios, numbers, apart, listing, times=grid, seed=seed,
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid, rarest)
@@ -306,4 +330,6 @@ def simulate(
             coords["date"] = ("time", dates_since(zero, grid))
         if strata is not None:
             coords["stratum"] = list(scenario.strata)
+        if MEASURES in scenario.include:
+            coords["tally"] = [one.label for one in listed(scenario.interventions)]
         return collect.dataset(done, coords | points.coords, attrs)

@@ -39,6 +39,7 @@ READERS: Readers = {
     "times": Table.times_or_dates,
     "origin": Table.moment,
     "quantiles": Table.numbers,
+    "include": Table.items,
     "output": partial(Table.choice, choices=get_args(Output)),
     "replicates": Table.replicates,
     "store": Table.path,

@@ -56,7 +56,7 @@ def cuda_arguments(ensemble):
     "chosen",
     [
         {"pressure": "gather"},
-        {"pressure": "push", "transition": "sampled"},
+        {"pressure": "push", "transition": "sampled", "include": "entries"},
         {"pressure": "auto", "step": 2.0, "tolerance": 0.1, "transition": "left-end"},
         {"pressure": "auto", "step": 2.0, "precision": "float64", "computed": True},
         {"pressure": "push", "measures": True},
@@ -80,7 +80,7 @@ def test_kernels_compile_to_ptx(model, weighted, chosen):
             },
             {"work": 0.5},
         )
-    scenario = scenario_of(network)
+    scenario = scenario_of(network, include=chosen.pop("include", ()))
     if chosen.get("measures"):
         chosen = {"pressure": "push"}
         scenario, model = measures(), memoryless()

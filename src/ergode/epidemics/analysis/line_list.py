@@ -1,8 +1,8 @@
-"""Tables, transmission trees and reproduction numbers from a line list."""
+"""Tables, intervals and transmission trees from a line list."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,68 +96,6 @@ def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray
         )
     moment = cases["entered"].sel(compartment=onset, drop=True)
     return _interval(cases, moment, "time from the infector's onset")
-
-
-def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
-    """Case and instantaneous reproduction number on the time grid of the simulation.
-
-    Parameters
-    ----------
-    cases : xarray.Dataset
-        From ``simulate(..., output="line_list")``.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``secondary_cases(case)``; ``case_reproduction_number(interval)``, the mean number of
-        secondary cases of nodes infected in an interval of the grid; and
-        ``instantaneous_reproduction_number(interval)``: infections in an interval, divided by the
-        infections expected if every earlier case infected one node at the observed generation
-        intervals.  Both pool the replicates, and are NaN where nobody could infect.  All seeds are
-        infected at the same time: do not rely on the instantaneous number in the first generation.
-
-    References
-    ----------
-    Cori, Ferguson, Fraser, Cauchemez, Am. J. Epidemiol. 178 (2013), eq. 1; Wallinga, Teunis,
-    Am. J. Epidemiol. 160 (2004).
-    """
-    import xarray
-
-    source = infector_case(cases)
-    has_source = source >= 0
-    secondary = np.bincount(source[has_source], minlength=source.size)
-    edges = np.asarray(cases.attrs["times"])
-    middles = 0.5 * (edges[1:] + edges[:-1])
-    coords: dict[str, Any] = {"interval": middles}
-    origin = origin_of(cases.attrs.get("origin"), ())
-    if origin is not None:
-        coords["date"] = ("interval", dates_since(origin, middles))
-    infected_at = cases["infected_at"].values
-    bins = np.clip(np.searchsorted(edges, infected_at, side="left") - 1, -1, edges.size - 2)
-    inside = bins >= 0
-    width = edges.size - 1
-    cohort = np.bincount(bins[inside], minlength=width)
-    offspring = np.bincount(bins[inside], secondary[inside], minlength=width)
-    pressure = np.zeros(width)
-    interval = infected_at[has_source] - infected_at[source[has_source]]
-    if interval.size:
-        # Each case contributes one unit, distributed over time as the generation intervals.
-        start = np.sort(interval)
-        share = np.searchsorted(start, edges[:, None] - infected_at[None, :], side="right")
-        pressure = np.diff(share.sum(axis=1)) / start.size
-    new = np.bincount(bins[inside & has_source], minlength=width)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return xarray.Dataset(
-            {
-                "secondary_cases": ("case", secondary),
-                "case_reproduction_number": ("interval", offspring / cohort),
-                "instantaneous_reproduction_number": (
-                    "interval",
-                    np.where(pressure > 0, new / pressure, np.nan),
-                ),
-            },
-            coords=coords,
-        )
 
 
 def next_generation(

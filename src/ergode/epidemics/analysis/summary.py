@@ -258,21 +258,77 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
     """
     if "cases" not in counts:
         raise ModelError("expected a Dataset from simulate(..., output='counts')")
-    cases = counts["cases"].drop_vars("date", errors="ignore")
+    return by_interval(counts, "cases", "new infections in an interval").rename("incidence")
+
+
+def by_interval(counts: xarray.Dataset, name: str, meaning: str) -> xarray.DataArray:
+    """Differences of a variable along the time grid, at the middle of each interval."""
+    values = counts[name].drop_vars("date", errors="ignore")
     time = counts["time"].values
-    axis = cases.get_axis_num("time")
     found = (
-        cases.isel(time=slice(1, None), drop=True)
-        .copy(data=np.diff(cases.values, axis=axis))
+        values.isel(time=slice(1, None), drop=True)
+        .copy(data=np.diff(values.values, axis=values.get_axis_num("time")))
         .rename(time="interval")
         .assign_coords(interval=0.5 * (time[1:] + time[:-1]))
-        .rename("incidence")
-        .assign_attrs(long_name="new infections in an interval")
+        .assign_attrs(long_name=meaning)
     )
     if "date" in counts.coords:
         dates = counts["date"].values
         found = found.assign_coords(date=("interval", dates[:-1] + (dates[1:] - dates[:-1]) / 2))
     return found
+
+
+def flows(counts: xarray.Dataset) -> xarray.Dataset:
+    """Entries into and exits from every compartment in each interval of the time grid.
+
+    Parameters
+    ----------
+    counts : xarray.Dataset
+        From ``simulate(..., include="entries")`` with ``output="counts"``.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``entries`` and ``exits``, dims (replicate, interval, compartment[, stratum]): nodes that
+        enter and leave a compartment in an interval, such as admissions to and discharges from a
+        hospital.  The coordinate ``interval`` is the middle of each interval [time]; if the counts
+        have dates, ``date(interval)`` is that of the middle.  Seeds enter at the first time, before
+        all intervals.
+
+    Raises
+    ------
+    ModelError
+        `counts` have no entries.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> model = ergode.CompartmentModel.sir(
+    ...     transmission_rate=9.0, infectious=ergode.Deterministic(3.0)
+    ... )
+    >>> contacts = ergode.ContactNetwork.from_edges([0, 1], [1, 2])
+    >>> counts = ergode.epidemics.simulate(
+    ...     model, contacts, initial={"I": [1]}, times=[0, 2, 4, 6], include="entries",
+    ...     device="cpu",
+    ... )
+    >>> flows = ergode.epidemics.flows(counts).sel(replicate=0)
+    >>> flows["entries"].sel(compartment="I").values.tolist()
+    [2, 0, 0]
+    >>> flows["exits"].sel(compartment="I").values.tolist()
+    [0, 3, 0]
+    """
+    import xarray
+
+    if "entries" not in counts:
+        raise ModelError(
+            "expected a Dataset from simulate(..., output='counts', include='entries')"
+        )
+    entries = by_interval(counts, "entries", "nodes that enter a compartment in an interval")
+    inside = by_interval(counts, "count", "")
+    exits = (entries - inside).assign_attrs(
+        units="1", long_name="nodes that leave a compartment in an interval"
+    )
+    return xarray.Dataset({"entries": entries, "exits": exits}, attrs=counts.attrs)
 
 
 def _names(counts: xarray.Dataset, role: str) -> list[str]:

@@ -50,6 +50,7 @@ from ergode.epidemics.event_driven.queue import (
     stay_of,
     with_room,
 )
+from ergode.epidemics.event_driven.record import note_move
 from ergode.epidemics.event_driven.state import (
     CONTACT,
     DETECTION,
@@ -57,7 +58,6 @@ from ergode.epidemics.event_driven.state import (
     FORGET,
     IMPORT,
     NEVER,
-    NOT_YET,
     PROGRESS,
     QUARANTINE,
     SEED,
@@ -66,6 +66,7 @@ from ergode.epidemics.event_driven.state import (
     Nodes,
     Run,
 )
+from ergode.epidemics.event_driven.tallies import begin_tallies, new_proposed, tally_rest
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.arcs import (
     end_arc,
@@ -84,7 +85,6 @@ from ergode.epidemics.shared.contacts import (
     just_before,
     next_contact,
 )
-from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.importation import (
     importation_mark,
     importation_time,
@@ -102,7 +102,9 @@ from ergode.epidemics.shared.lines import (
 )
 from ergode.epidemics.shared.options import (
     COMPUTED,
+    COUNTING,
     HAS_AGES,
+    HAS_CAPACITIES,
     HAS_COUNTERS,
     HAS_INTERVENTIONS,
     HAS_LINES,
@@ -121,6 +123,7 @@ from ergode.epidemics.shared.progression import (
 )
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
+from ergode.epidemics.shared.tallying import tally_diversions, tally_entry, tally_wait
 from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 
@@ -133,8 +136,7 @@ def sellke_cpu(
     """Run replicates `start` to `stop`, on one thread.
 
     `points` has the tables of all points (see `shared.sweep`); a replicate has at most `seed_count`
-    seeds.  Out: `counts` [row, time, (compartment, and last cases) x stratum], `work` [row, 2],
-    `cases`.
+    seeds.  Out: `counts` [row, time, column], `work` [row, 2], `cases`.
     """
     node_count, plan_size, room, announced = _sizes(contacts, points, seed_count)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
@@ -148,6 +150,7 @@ def sellke_cpu(
         new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
         np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
+        new_proposed(plan_size, node_count),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
     for row in range(start, stop):
@@ -156,7 +159,7 @@ def sellke_cpu(
         _begin(queue, tables, nodes, cases, run)
         while not _advance(queue, contacts, tables, nodes, cases, room, run):
             queue = with_room(queue, queue.time.size)
-        _finish(nodes, row, counts, work)
+        _finish(tables, nodes, run, counts, work)
 
 
 @no_refcount
@@ -179,8 +182,11 @@ def _sizes(contacts, tables, seed_count):
 
 
 @no_refcount
-def _finish(nodes, row, counts, work):
+def _finish(tables, nodes, run, counts, work):
     """Turn the moves of a replicate into counts by running sums."""
+    row = run.row
+    if COUNTING:
+        tally_rest(tables, nodes, run)
     work[row, 0] = nodes.work[0]
     work[row, 1] = nodes.work[1]
     for column in range(counts.shape[2]):
@@ -220,6 +226,8 @@ def _begin(queue, tables, nodes, cases, run):
     first = tables.interventions.start
     for k in range(starts.size):
         starts[k] = first[k]
+    if COUNTING:
+        begin_tallies(tables, nodes, run)
     if HAS_TRACING:
         for k in range(tables.interventions.kind.size):
             for node in range(compartment.size):
@@ -329,17 +337,14 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
             elif kind == QUARANTINE:
-                lasts = tables.interventions.traced[event.arc, 2]
-                put_in_quarantine(
-                    nodes.quarantine, tables.moments, event.arc, node, event.time, lasts
-                )
+                put_in_quarantine(tables, nodes, event.arc, node, event.time)
             elif HAS_LINES:
                 test_line(queue, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             if HAS_COUNTERS:
                 count_move(queue, tables, nodes, move, entry, event.time, run)
-            _note_move(event, move, entry, tables, nodes, cases, run)
+            note_move(event, move, entry, tables, nodes, cases, run)
             _enter(queue, event, move, entry, tables, nodes, run)
         _seek_contacts(queue, event, move, contacts, tables, nodes, run)
 
@@ -400,13 +405,20 @@ def _progress(event, tables, nodes, run):
         line = admitted_to(tables.interventions, nodes.lines, event.node)
         if line >= 0:
             enter_place(nodes.lines, line, event.node)
+            if COUNTING:
+                tally_wait(nodes.moves, tables, line, event.node, event.time, -1)
             plan = tables.interventions
             into = np.int64(plan.compartment[plan.lines.measure[line]])
             return Move(event.node, into, _NOBODY, False)
+    index = stay_index(left, event.stay - 1)
+    if COUNTING and HAS_CAPACITIES:
+        tally_diversions(
+            nodes.moves, tables, nodes.starts, left, index, event.time, run.seed, run.replicate,
+            event.node,
+        )  # fmt: skip
     compartment = destination_of_stay(
-        tables, nodes.starts, left, stay_index(left, event.stay - 1), event.time, run.seed,
-        run.replicate, event.node,
-    )  # fmt: skip
+        tables, nodes.starts, left, index, event.time, run.seed, run.replicate, event.node
+    )
     return Move(event.node, np.int64(compartment), _NOBODY, False)
 
 
@@ -417,6 +429,8 @@ def _wait(event, line, tables, nodes):
     nodes.opened[node] = max(nodes.opened[node], just_before(time))
     state.since[line, node] = time
     join(tables.interventions, state, np.int64(0), line, np.int64(0), node)
+    if COUNTING:
+        tally_wait(nodes.moves, tables, line, node, time, 1)
 
 
 def _import_case(event, tables, nodes, run):
@@ -456,36 +470,6 @@ def _entry_time(event, seeding):
     return event.time
 
 
-def _note_move(event, move, entry, tables, nodes, cases, run):
-    """Count a move on the grid of times, and list it."""
-    node, compartment = move.node, move.compartment
-    moves, population = nodes.moves, nodes.population
-    stratum, stratum_count = tables.stratum, tables.stratum_count
-    if move.is_case:
-        nodes.work[1] += 1
-        population[tables.stages.order.size] += 1
-        if LISTING:
-            _note_case(cases, nodes.case, run.row, node, move.infector, entry)
-    if LISTING:
-        number = nodes.case[node]
-        if number >= 0 and number < cases.node.shape[1]:
-            cases.entered[run.row, number, compartment] = entry
-    old = np.int64(nodes.compartment[node])
-    at = grid_index(tables.times, tables.per_step, event.time)
-    if move.is_case:
-        first = tables.stages.order.size * stratum_count
-        moves[at, first + stratum[node] if HAS_STRATA else first] += 1
-    if HAS_STRATA:
-        moves[at, old * stratum_count + stratum[node]] -= 1
-        moves[at, compartment * stratum_count + stratum[node]] += 1
-    else:
-        moves[at, old] -= 1
-        moves[at, compartment] += 1
-    population[old] -= 1
-    population[compartment] += 1
-    nodes.decided[0] = event.time
-
-
 def _enter(queue, event, move, entry, tables, nodes, run):
     """Begin the stay of a node in its new compartment; queue the events that may end it."""
     time, node, compartment = event.time, move.node, move.compartment
@@ -523,7 +507,12 @@ def _enter(queue, event, move, entry, tables, nodes, run):
     if HAS_TRACING:
         await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
     if HAS_LINES:
-        ask_for_test(tables.interventions, nodes, node, stays[node], compartment, real(entry), run)
+        ask_for_test(tables, nodes, node, stays[node], compartment, real(entry), run)
+    if COUNTING:
+        tally_entry(
+            nodes.moves, tables, nodes.starts, node, stays[node], compartment, entry, time,
+            run.seed, run.replicate,
+        )  # fmt: skip
 
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
@@ -570,16 +559,3 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
                     queue, run.per_time, moment, np.int64(CONTACT), source, arc, of_stay, key,
                     rank,
                 )  # fmt: skip
-
-
-def _note_case(cases, case, row, node, infector, time):
-    """Begin an entry of the line list."""
-    number = cases.count[row]
-    cases.count[row] = number + 1
-    case[node] = number
-    if number < cases.node.shape[1]:
-        cases.node[row, number] = node
-        cases.infector[row, number] = infector
-        cases.time[row, number] = time
-        for k in range(cases.entered.shape[2]):
-            cases.entered[row, number, k] = NOT_YET

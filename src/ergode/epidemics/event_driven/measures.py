@@ -18,6 +18,14 @@ from ergode.epidemics.event_driven.state import (
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity
+from ergode.epidemics.shared.counts import (
+    POSITIVE,
+    TESTS,
+    TURNED_AWAY,
+    WAITING,
+    tally,
+    tally_hold,
+)
 from ergode.epidemics.shared.detection import is_traced, next_detection
 from ergode.epidemics.shared.lines import (
     admit,
@@ -31,9 +39,10 @@ from ergode.epidemics.shared.lines import (
     next_tested,
     spent_from,
 )
-from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING
+from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
+from ergode.epidemics.shared.tallying import decide_and_tally, tally_positive, tally_tests_of
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects, looks_for_cases
-from ergode.epidemics.shared.triggers import decide, gain_of, places_for_line
+from ergode.epidemics.shared.triggers import gain_of, places_for_line
 
 _ONLY = np.int64(0)  # a thread has one replicate
 
@@ -55,11 +64,30 @@ def pull_triggers(queue, tables, nodes, time, run):
                 admitted = admitted or some
                 if all_taken:
                     continue
-            following = min(following, decide(plan, starts, k, nodes.population, moment))
+            start, stop = starts[k], starts[k + plan.kind.size]
+            when = decide_and_tally(nodes.moves, tables, starts, k, nodes.population, moment)
+            following = min(following, when)
+            if COUNTING and HAS_SCREENING:
+                changed = starts[k] != start or starts[k + plan.kind.size] != stop
+                if changed and plan.rate[k] > 0.0:
+                    _tally_tests_under(tables, nodes, k, start, stop, next_up(moment), run)
         decided[0] = following
         if admitted:
             return True
     return False
+
+
+def _tally_tests_under(tables, nodes, k, start, stop, before, run):
+    """Count the negative tests of all nodes before a measure changed."""
+    starts, stops = nodes.starts, k + tables.interventions.kind.size
+    new_start, new_stop = starts[k], starts[stops]
+    starts[k], starts[stops] = start, stop
+    for node in range(nodes.compartment.size):
+        tally_tests_of(
+            nodes.moves, nodes.proposed, tables, starts, np.int64(k), node, node,
+            nodes.compartment[node], before, run.seed, run.replicate,
+        )  # fmt: skip
+    starts[k], starts[stops] = new_start, new_stop
 
 
 def _admit_waiting(queue, tables, nodes, k, moment, run):
@@ -114,12 +142,17 @@ def count_move(queue, tables, nodes, move, entry, time, run):
         nodes.population[first + counter] += np.int64(gain)
 
 
-def put_in_quarantine(quarantine, moments, k, node, time, lasts):
+def put_in_quarantine(tables, nodes, k, node, time):
     """Put a node in quarantine: record its begin, its end, and the end of an earlier quarantine."""
+    quarantine = nodes.quarantine
     if quarantine[k, node, 0] < time:
-        quarantine[k, node, 2] = max(quarantine[k, node, 2], quarantine[k, node, 1])
+        before = quarantine[k, node, 1]
+        until = at_moment(tables.moments, time + tables.interventions.traced[k, 2])
+        quarantine[k, node, 2] = max(quarantine[k, node, 2], before)
         quarantine[k, node, 0] = time
-        quarantine[k, node, 1] = at_moment(moments, time + lasts)
+        quarantine[k, node, 1] = until
+        if COUNTING:
+            tally_hold(nodes.moves, tables, k, node, real(time), real(until), real(before))
 
 
 def _is_held(quarantine, k, node, time):
@@ -174,13 +207,13 @@ def detect(queue, contacts, tables, nodes, event, run):
         )  # fmt: skip
     if not detects(plan, nodes.starts, k, time):
         return
+    if COUNTING:
+        tally_positive(nodes.moves, tables, k, node, time)
     own_delay = plan.traced[k, 4]
     if own_delay > 0.0:
         _queue_quarantine(queue, tables, node, k, time + own_delay, run)
     else:
-        put_in_quarantine(
-            nodes.quarantine, tables.moments, k, node, time, plan.traced[k, 2]
-        )  # fmt: skip
+        put_in_quarantine(tables, nodes, k, node, time)
     if plan.traced[k, 0] > 0.0:
         _trace(queue, contacts, tables, nodes, node, k, stay, time, run)
 
@@ -213,9 +246,9 @@ def _trace(queue, contacts, tables, nodes, node, k, stay, time, run):
 # ---- a number of tests in each period
 
 
-def ask_for_test(plan, nodes, node, stay, compartment, time, run):
+def ask_for_test(tables, nodes, node, stay, compartment, time, run):
     """A node that entered a compartment asks for a test: it is tested, or waits."""
-    starts, state = nodes.starts, nodes.lines
+    plan, starts, state, moves = tables.interventions, nodes.starts, nodes.lines, nodes.moves
     for line in range(plan.lines.measure.size):
         k = np.int64(plan.lines.measure[line])
         asks = plan.lines.asks[line, compartment] != 0 and time >= 0.0
@@ -223,11 +256,17 @@ def ask_for_test(plan, nodes, node, stay, compartment, time, run):
         if asks and asks_for_test(plan, line, compartment, node, stay, run.seed, run.replicate):
             if time < starts[spent_from(plan, k)]:
                 state.left[_ONLY, line] -= np.int32(1)
+                if COUNTING:
+                    tally(moves, tables, k, TESTS, node, time, 1)
                 if state.left[_ONLY, line] <= 0:
                     starts[spent_from(plan, k)] = next_up(real(time))
             elif may_join(plan, state, line, node, time):
                 state.since[line, node] = time
                 join(plan, state, _ONLY, line, _ONLY, node)
+                if COUNTING:
+                    tally(moves, tables, k, WAITING, node, time, 1)
+            elif COUNTING and state.since[line, node] < 0.0:
+                tally(moves, tables, k, TURNED_AWAY, node, time, 1)
 
 
 def await_period(queue, tables, nodes, line, run):
@@ -243,19 +282,20 @@ def await_period(queue, tables, nodes, line, run):
 def test_line(queue, tables, nodes, line, time, run):
     """A period begins: the first in the line are tested, and isolated if they are positive."""
     plan, starts, state = tables.interventions, nodes.starts, nodes.lines
+    moves = nodes.moves
     k = np.int64(plan.lines.measure[line])
     begin_period(plan, state, _ONLY, line, starts)
     if not looks_for_cases(plan, starts, k, time):
-        empty_line(state, _ONLY, line, _ONLY)
-    node = next_tested(plan, state, _ONLY, line, _ONLY, starts)
+        empty_line(moves, tables, state, _ONLY, line, _ONLY, time)
+    node = next_tested(moves, tables, state, _ONLY, line, _ONLY, starts, time)
     while node >= 0:
         period = state.period[_ONLY, line]
         if is_positive(plan, line, period, nodes.compartment[node], node, run.seed, run.replicate):
+            if COUNTING:
+                tally(moves, tables, k, POSITIVE, node, time, 1)
             if plan.traced[k, 4] > 0.0:
                 _queue_quarantine(queue, tables, node, k, time + plan.traced[k, 4], run)
             else:
-                put_in_quarantine(
-                    nodes.quarantine, tables.moments, k, node, time, plan.traced[k, 2]
-                )  # fmt: skip
-        node = next_tested(plan, state, _ONLY, line, _ONLY, starts)
+                put_in_quarantine(tables, nodes, k, node, time)
+        node = next_tested(moves, tables, state, _ONLY, line, _ONLY, starts, time)
     await_period(queue, tables, nodes, line, run)

@@ -16,7 +16,12 @@ from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.arcs import arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.options import HAS_IMPORTATIONS, HAS_TRACING, LISTING
+from ergode.epidemics.shared.options import (
+    HAS_IMPORTATIONS,
+    HAS_SCREENING,
+    HAS_TRACING,
+    LISTING,
+)
 from ergode.epidemics.shared.sweep import PointGroup
 from ergode.epidemics.shared.tables import tables_of
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -90,7 +95,11 @@ class EventEnsemble(Ensemble):
         """
         real = self.times.itemsize
         traced = 3 * self._plan_size if self.bindings.get(HAS_TRACING, False) else 0
-        return (10 + (4 + traced) * real + (8 if self._listing else 0)) * self.node_count
+        tested = 0
+        if self.tallies and self.bindings.get(HAS_SCREENING, False):
+            tested = (4 + real) * self._plan_size
+        listed = 8 if self._listing else 0
+        return (10 + (4 + traced) * real + tested + listed) * self.node_count
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""

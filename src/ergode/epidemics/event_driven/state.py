@@ -26,7 +26,8 @@ class Nodes(NamedTuple):
     starts: Any  # of interventions, see `shared.transmission.is_in_force`
     lines: Any  # see `shared.lines`
     decided: Any  # the next moment after whose moves a measure may start or stop, real [1]
-    moves: Any  # by grid time: int32 [time_count + 1, (compartment + cases) x stratum]
+    moves: Any  # by grid time: int32 [time_count + 1, column]; see `shared.ensemble`
+    proposed: Any  # see `shared.tallying`
     case: Any  # case number of each node, int64 [node]
     work: Any  # events, infections: int64 [2]
 

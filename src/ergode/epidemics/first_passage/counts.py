@@ -15,7 +15,7 @@ from ergode.core.compiler.language import cuda
 from ergode.epidemics.first_passage.kernel import starting_compartment, time_of
 from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.counts import grid_index, running_sums
-from ergode.epidemics.shared.options import HAS_STRATA, WIDE
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_STRATA, WIDE
 from ergode.epidemics.shared.progression import (
     LANES,
     advance,
@@ -37,23 +37,30 @@ def _column(compartment, node, stratum, stratum_count):
     return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
 
 
+def _stratum_count(counts, stages):
+    return counts.shape[2] // (stages.order.size * (2 if COUNTING_ENTRIES else 1))
+
+
 class Grid(NamedTuple):
     """Grid and columns of the counts."""
 
     times: Any  # ascending, real [time_count]
     per_step: Any  # grid points per unit of time
     susceptible: int  # compartment of nodes that are not reached
-    at_first: Any  # nodes in each column before any infection, int32 [compartment x stratum]
+    at_first: Any  # nodes in each column before any infection, int32 [column]
     stratum: Any  # of each node, int32 [node_count]
 
 
 def count_on_grid_cpu(start, stop, words, search, grid, counts):
-    """Count replicates `start` to `stop` into `counts` [replicate, time, compartment x stratum]."""
+    """Count replicates `start` to `stop` into `counts` [replicate, time, column].
+
+    Columns are compartments, and then entries if they are counted, each by stratum.
+    """
     rows, seed = search.rows, search.seed
     times, per_step, susceptible = grid.times, grid.per_step, grid.susceptible
     stratum, at_first = grid.stratum, grid.at_first
     node_count = words.shape[1]
-    stratum_count = counts.shape[2] // search.stages.order.size
+    stratum_count = _stratum_count(counts, search.stages)
     horizon = times[times.size - 1]
     moves = np.empty((times.size + 1, counts.shape[2]), np.int64 if WIDE else np.int32)
     lanes = new_lanes()
@@ -82,6 +89,8 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
                 moves[at, column] -= 1
                 column = _column(compartment, np.int64(lanes.node[lane]), stratum, stratum_count)
                 moves[at, column] += 1
+                if COUNTING_ENTRIES:
+                    moves[at, column + stages.order.size * stratum_count] += 1
             for compartment in stages.order:
                 if stages.kind[compartment] < 0:
                     continue
@@ -95,6 +104,8 @@ def count_on_grid_cpu(start, stop, words, search, grid, counts):
                     moves[at, column] -= 1
                     column = _column(lanes.compartment[lane], node_of_lane, stratum, stratum_count)
                     moves[at, column] += 1
+                    if COUNTING_ENTRIES:
+                        moves[at, column + stages.order.size * stratum_count] += 1
         for at in range(times.size):  # a slice would compile an error message for unequal shapes
             for column in range(counts.shape[2]):
                 counts[row, at, column] = moves[at, column]
@@ -108,7 +119,7 @@ def count_type(number):
 
 
 def count_on_grid_cuda(words, search, grid, moves):
-    """Add the moves of every replicate to `moves` [replicate, time, compartment x stratum].
+    """Add the moves of every replicate to `moves` [replicate, time, column].
 
     `moves` must be zero at the start; it is int64 if `WIDE`.  Only the CPU uses `grid.at_first`: it
     sums up the moves.
@@ -121,7 +132,8 @@ def count_on_grid_cuda(words, search, grid, moves):
     node_count = np.int64(words.shape[1])
     time_count = times.size
     column_count = moves.shape[2]
-    stratum_count = column_count // search.stages.order.size
+    stratum_count = _stratum_count(moves, search.stages)
+    to_entries = search.stages.order.size * stratum_count
     entries = time_count * column_count
     fits = entries <= SHARED_ENTRIES
     last = times[time_count - 1]
@@ -146,9 +158,15 @@ def count_on_grid_cuda(words, search, grid, moves):
                     if fits:
                         cuda.atomic.sub(shared, at * column_count + left, np.int32(1))
                         cuda.atomic.add(shared, at * column_count + entered, np.int32(1))
+                        if COUNTING_ENTRIES:
+                            entered += to_entries
+                            cuda.atomic.add(shared, at * column_count + entered, np.int32(1))
                     else:
                         cuda.atomic.sub(moves, (row, at, left), count_type(1))
                         cuda.atomic.add(moves, (row, at, entered), count_type(1))
+                        if COUNTING_ENTRIES:
+                            entered += to_entries
+                            cuda.atomic.add(moves, (row, at, entered), count_type(1))
                     going = stages.kind[compartment] >= 0
                     if going:
                         time = time + holding_time(stages, compartment, seed, replicate, node)

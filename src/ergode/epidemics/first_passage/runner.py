@@ -27,7 +27,7 @@ from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.arcs import arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
-from ergode.epidemics.shared.options import COMPUTED, HAS_STRATA, WEIGHTED, WIDE
+from ergode.epidemics.shared.options import COMPUTED, COUNTING_ENTRIES, HAS_STRATA, WEIGHTED, WIDE
 from ergode.epidemics.shared.resolution import check_range, check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of, rows_from
 from ergode.epidemics.shared.tables import arc_weights
@@ -97,9 +97,10 @@ class FirstPassageEnsemble(Ensemble):
         pairs = (search_cpu, on_cuda), (count_on_grid_cpu, count_on_grid_cuda)
 
         self._bindings |= progression.bindings_of(model)
+        entries = {COUNTING_ENTRIES: True} if self.has_entries else {}
         search, count = kernels.kernels(
             *pairs, precision=precision, registers=_REGISTERS,
-            bindings=self._bindings | {HAS_STRATA: stratum is not None},
+            bindings=self._bindings | {HAS_STRATA: stratum is not None} | entries,
         )  # fmt: skip
         self.bindings = dict(search.bindings)
         self._on = on_device(device, search, count, contacts, self.count_type)
@@ -114,7 +115,8 @@ class FirstPassageEnsemble(Ensemble):
         )  # fmt: skip
         self.search = put_table(device, self._on_host)._replace(seeding=self.seeds.of(0, 0))
         groups = np.zeros(1, np.int32) if stratum is None else stratum
-        at_first = np.zeros((self.compartment_count, self.stratum_count), self.count_type)
+        at_first = np.zeros(self.column_count, self.count_type)
+        at_first = at_first.reshape(-1, self.stratum_count)
         at_first[self.base] = self.stratum_sizes
         self._stratum_on_host = groups
         self.grid = Grid(
@@ -126,11 +128,10 @@ class FirstPassageEnsemble(Ensemble):
     def bytes_per_replicate(self) -> int:
         """Memory per replicate, without the network [bytes]."""
         word = self.word_type.itemsize
-        columns = self.compartment_count * self.stratum_count
         listed = 0
         if self._computed and self.device.is_cuda:
             listed = 8 * listed_at_once(self.node_count)
-        counts = self.count_type.itemsize * self.times.size * columns
+        counts = self.count_type.itemsize * self.times.size * self.column_count
         return word * self.node_count + listed + counts
 
     def chunk_size(self, replicates: int) -> int:
@@ -139,9 +140,14 @@ class FirstPassageEnsemble(Ensemble):
         wanted = self._on.replicates_at_once(self.bytes_per_replicate)
         return max(1, min(replicates, wanted, fits))
 
+    @property
+    def column_count(self) -> int:
+        """Columns of counts: compartments, and entries into them."""
+        return self.compartment_count * self.stratum_count * (2 if self.has_entries else 1)
+
     def prepare(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything."""
-        shape = (self.times.size, self.compartment_count * self.stratum_count)
+        shape = (self.times.size, self.column_count)
         self._on.prepare((self.search, self.width), (self.search, self.grid), shape)
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
@@ -166,13 +172,18 @@ class FirstPassageEnsemble(Ensemble):
         Shape [count, time_count, compartment_count] or [..., compartment_count, stratum_count];
         int32, or int64 for 2^31 nodes or more.
         """
-        columns = self.compartment_count * self.stratum_count
-        shape = (found.shape[0], self.times.size, columns)
+        shape = (found.shape[0], self.times.size, self.column_count)
         search = self.search._replace(rows=self.rows_from(first_replicate))
         counts = self._on.count(found, (search, self.grid), shape)
-        if self.stratum_count == 1:
-            return counts
-        return counts.reshape(*shape[:2], self.compartment_count, self.stratum_count)
+        if self.has_entries:
+            self._entries = self._columns(
+                counts, self.compartment_count, 2 * self.compartment_count
+            )
+        return self._columns(counts, 0, self.compartment_count)
+
+    def entries(self, found: Any, first_replicate: int) -> Any:
+        """Entries into each compartment (and stratum), which `count` has counted just before."""
+        return self._entries
 
     def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
         """Cases up to each time, seeds among them, from what `count` returned."""

@@ -49,7 +49,7 @@ from ergode.epidemics.leap.step import (
 )
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, node_count_of, target_of
-from ergode.epidemics.shared.options import MULTIGRAPH
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, MULTIGRAPH
 from ergode.epidemics.shared.progression import next_compartment_of_stay
 
 LANES = 256
@@ -68,7 +68,8 @@ class NodeState(NamedTuple):
     pressure: Any  # int32 [infection x layer, node]
     factor: Any  # of each layer in this step, real [layer]
     left: Any  # rest of the threshold at tick `since`, int32 [node]; [1] if unused
-    population: Any  # nodes in each compartment, and last all cases: int64 [segment, column]
+    # Nodes in each compartment, all cases, and then entries if counted: int64 [segment, column].
+    population: Any
     largest: Any  # largest hazard, real [segment]
     # Moves of this step; a segment's moves begin at the index of its first node:
     moved_count: Any  # int64 [segment]
@@ -141,6 +142,8 @@ def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, 
         nodes.population[0, column(rules, compartment, node)] += 1
         if seeding.is_case[compartment] != 0:
             nodes.population[0, column(rules, rules.compartment_count, node)] += 1
+        if COUNTING_ENTRIES:
+            nodes.population[0, column(rules, rules.compartment_count + 1 + compartment, node)] += 1
         if mode != GATHER:
             _push(
                 node, rules.susceptible[0], np.int64(compartment), outgoing, rules, nodes, 0,
@@ -154,7 +157,7 @@ def tick(nodes, clock, rules, schedule, factors, counts, work):
     `counts` [time, column] and `work` are the replicate's own.
     """
     if clock[STEP] > 0:
-        for where in range(counts.shape[1] - rules.stratum_count):
+        for where in range(rules.compartment_count * rules.stratum_count):
             compartment = where // rules.stratum_count
             for source in range(rules.mask.size):
                 if (rules.mask[source] >> compartment) & 1:
@@ -324,6 +327,9 @@ def _choose(
             to = np.int64(
                 next_compartment_of_stay(stages, compartment, step + 1, seed, replicate, here)
             )
+        if COUNTING_ENTRIES:
+            entered = column(rules, rules.compartment_count + 1 + to, here)
+            nodes.population[segment, entered] += 1
         nodes.moved[moved] = here
         nodes.moved_from[moved] = compartment
         nodes.moved_to[moved] = to

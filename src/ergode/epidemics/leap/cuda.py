@@ -293,7 +293,7 @@ def _signal(step, largest, changes, threads, shared, signals):
 def _note(row, grid_at, thread, block_moves, moves):
     """Add a block's moves since the previous grid time to the moves of this grid time."""
     cuda.syncthreads()
-    if thread < moves.shape[2]:
+    if thread < min(moves.shape[2], block_moves.size):
         count = block_moves[thread]
         if count != 0:
             cuda.atomic.add(moves, (row, grid_at, np.int64(thread)), count)

@@ -28,6 +28,7 @@ from ergode.epidemics.leap.push import push_seed
 from ergode.epidemics.leap.step import NOBODY, column, seed_tick, threshold
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.arcs import node_count_of
+from ergode.epidemics.shared.options import COUNTING_ENTRIES
 
 TILE = 128
 BARRIER_STRIDE = 32
@@ -239,6 +240,9 @@ def _begin_seeds(threads, sizes, nodes, tables, moves):
         if seeding.is_case[compartment] != 0:
             last = column(rules, rules.compartment_count, node)
             cuda.atomic.add(moves, (row, 0, last), np.int32(1))
+        if COUNTING_ENTRIES:
+            entered = column(rules, rules.compartment_count + 1 + compartment, node)
+            cuda.atomic.add(moves, (row, 0, entered), np.int32(1))
         if PUSHES:
             push_seed(node, compartment, tables.outgoing, rules, padded_count, nodes.delta)
         for source in unroll(range(len(SOURCE_MASK))):

@@ -33,7 +33,7 @@ from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.arcs import arc_bindings, arcs_into, arcs_of
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
-from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_AGES, HAS_STRATA
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.tables import arc_weights, has_node_factors
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -134,7 +134,7 @@ class LeapEnsemble(Ensemble):
             self.runs = CpuRuns(layout)
         else:
             often = self.step > plan.GATHER_STEP * self.time_scale
-            at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int64)
+            at_first = np.zeros(self.column_count, np.int64).reshape(-1, self.stratum_count)
             at_first[self.base] = self.stratum_sizes
             self.runs = CudaRuns(layout, host, at_first.ravel(), switches=often)
 
@@ -165,6 +165,7 @@ class LeapEnsemble(Ensemble):
         ) | modulation | arc_bindings(contacts)  # fmt: skip
         self.bindings[HAS_AGES] = self.seeds.has_ages and self.bindings[SAMPLED]
         self.bindings[HAS_STRATA] = scenario.stratum is not None
+        self.bindings[COUNTING_ENTRIES] = self.has_entries
         if self.bindings[THRESHOLDS] and self.mode == AUTO:
             self.mode = PUSH  # so that inactive tiles are skipped
         schedule = schedule._replace(last_age=max(ages - 1, 0))

@@ -51,7 +51,7 @@ from ergode.epidemics.leap.step import (
     leaving_probability,
     threshold,
 )
-from ergode.epidemics.shared.options import HAS_STRATA
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_STRATA
 from ergode.epidemics.shared.progression import next_compartment_of_stay
 
 _NEVER = 2**31 - 1  # ticks
@@ -368,6 +368,9 @@ def _move(four, hits, pressure, weighed, leaves, step, sizes, nodes, shared, tab
 def _count_move(node, from_, to, cases, step, nodes, shared, rules, moves):
     """Count a move: directly by stratum, or first in the block's shared memory."""
     row, grid_at = nodes.row, step.grid_at
+    if COUNTING_ENTRIES:
+        entered = column(rules, np.int64(rules.compartment_count + 1 + to), node)
+        cuda.atomic.add(moves, (row, grid_at, entered), np.int32(1))
     if HAS_STRATA:
         cuda.atomic.sub(moves, (row, grid_at, column(rules, np.int64(from_), node)), np.int32(1))
         cuda.atomic.add(moves, (row, grid_at, column(rules, to, node)), np.int32(1))
@@ -378,7 +381,7 @@ def _count_move(node, from_, to, cases, step, nodes, shared, rules, moves):
         cuda.atomic.sub(shared.moves, np.int64(from_), np.int32(1))
         cuda.atomic.add(shared.moves, to, np.int32(1))
         if cases > 0:
-            cuda.atomic.add(shared.moves, np.int64(moves.shape[2] - 1), np.int32(1))
+            cuda.atomic.add(shared.moves, np.int64(rules.compartment_count), np.int32(1))
 
 
 def _note_sources(tile, new_word, step, threads, sizes, nodes):

@@ -11,12 +11,13 @@ from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
-from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.seeding import Seeding
 from ergode.epidemics.shared.clock import moments_of
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
+from ergode.epidemics.shared.tallies import listed, shown
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CHUNK_BYTES = 2**23
@@ -28,8 +29,8 @@ class Ensemble(ABC):
     """Replicates of one epidemic on one device, as `simulate` runs them.
 
     A replicate does not depend on the chunk that it is run in.  Most methods count during the run:
-    int32 [replicate, time, column].  Columns are compartments, and last cumulative cases, each by
-    stratum.
+    int32 [replicate, time, column].  Columns are compartments, cumulative cases, and then entries
+    and tallies if they are requested, each by stratum.
     """
 
     work_names: tuple[str, ...]  # names of the work counters that `run` returns
@@ -59,6 +60,9 @@ class Ensemble(ABC):
         if scenario.stratum is not None:
             self.stratum_sizes = np.bincount(scenario.stratum, minlength=self.stratum_count)
         self._group = group
+        self._interventions = scenario.interventions
+        self.has_entries = ENTRIES in scenario.include
+        self.tallies = listed(scenario.interventions) if MEASURES in scenario.include else []
 
     def rows_from(self, first: int, device: Device | None = None) -> Rows:
         """The rows of a launch on a device, this one if not given, from row `first` on."""
@@ -78,7 +82,8 @@ class Ensemble(ABC):
     @property
     def column_count(self) -> int:
         """Columns of counts."""
-        return (self.compartment_count + 1) * self.stratum_count
+        entries = self.compartment_count if self.has_entries else 0
+        return (self.compartment_count + 1 + entries + len(self.tallies)) * self.stratum_count
 
     @property
     def bytes_per_replicate(self) -> int:
@@ -117,10 +122,7 @@ class Ensemble(ABC):
 
     def count(self, found: Any, first_replicate: int) -> np.ndarray:
         """Nodes in each compartment (and stratum) at each time."""
-        counts = found[0]
-        shape = (*counts.shape[:2], self.compartment_count + 1, self.stratum_count)
-        each = counts.reshape(shape)[:, :, :-1]
-        return each if self.stratum_count > 1 else each[..., 0]
+        return self._columns(found[0], 0, self.compartment_count)
 
     def counters(self, work: np.ndarray) -> dict[str, Any]:
         """Attributes of a result about the work done."""
@@ -128,7 +130,28 @@ class Ensemble(ABC):
 
     def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
         """Cases up to each time (by stratum), seeds among them."""
-        each = found[0][:, :, self.compartment_count * self.stratum_count :]
+        at = self.compartment_count
+        each = self._columns(found[0], at, at + 1)
+        return each[:, :, 0]
+
+    def entries(self, found: Any, first_replicate: int) -> Any:
+        """Entries into each compartment (by stratum) up to each time, seeds among them."""
+        at = self.compartment_count + 1
+        return self._columns(found[0], at, at + self.compartment_count)
+
+    def measures(self, found: Any, first_replicate: int) -> Any:
+        """What measures have done up to each time (by stratum), in the order of `tallies`."""
+        counts = found[0]
+        count = self.column_count // self.stratum_count
+        at = count - len(self.tallies)
+        each = counts.reshape(*counts.shape[:2], count, self.stratum_count)[:, :, at:]
+        each = shown(each, self.tallies, self._interventions)
+        return each if self.stratum_count > 1 else each[..., 0]
+
+    def _columns(self, counts: Any, first: int, stop: int) -> Any:
+        """Some columns of counts, by stratum if there are several."""
+        count = self.column_count // self.stratum_count
+        each = counts.reshape(*counts.shape[:2], count, self.stratum_count)[:, :, first:stop]
         return each if self.stratum_count > 1 else each[..., 0]
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:

@@ -55,3 +55,7 @@ WIDE = option(False)
 """Whether numbers of nodes, or counts of them, may exceed 31 bits."""
 LISTING = option(True)
 """Whether line lists are kept."""
+COUNTING = option(False)
+"""Whether what measures do is counted (`shared.tallies`)."""
+COUNTING_ENTRIES = option(False)
+"""Whether entries into compartments are counted."""

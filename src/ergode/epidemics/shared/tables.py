@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics import seeding
-from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission, vaccines
@@ -20,6 +20,8 @@ from ergode.epidemics.shared.importation import factor_of, importations_of, own_
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
 from ergode.epidemics.shared.options import (
+    COUNTING,
+    COUNTING_ENTRIES,
     HAS_AGES,
     HAS_CALENDARS,
     HAS_CAPACITIES,
@@ -41,6 +43,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
+from ergode.epidemics.shared.tallies import check_tallies
 from ergode.epidemics.shared.triggers import has_counter
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -111,8 +114,16 @@ def tables_of(
         infections = infections._replace(susceptibility=into, infectivity=out)
     calendars = transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
     plan = transmission.interventions_of(
-        scenario.interventions, model, contacts, begin, horizon, precision
+        scenario.interventions,
+        model,
+        contacts,
+        begin,
+        horizon,
+        precision,
+        len(model.compartments) * (2 if ENTRIES in scenario.include else 1) + 1,
     )
+    if MEASURES in scenario.include:
+        check_tallies(scenario.interventions, model, contacts.node_count, horizon)
     heaviest = 1.0 if weights is None or not weights.size else float(weights.max())
     fastest = float(infections.peak.max()) * float(calendars.peak.max()) * heaviest
     span = scenario.longest_exposure if scenario.meetings is not None else horizon
@@ -159,6 +170,8 @@ def tables_of(
             if any(isinstance(i, Capacity) for i in scenario.interventions)
             else {}
         ),
+        **({COUNTING: True} if MEASURES in scenario.include else {}),
+        **({COUNTING_ENTRIES: True} if ENTRIES in scenario.include else {}),
         **({HAS_LINES: True} if limited or queues else {}),
         **({HAS_QUEUES: True} if queues else {}),
         HAS_TRIGGERS: limited or bool(pulled),

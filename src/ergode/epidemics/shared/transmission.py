@@ -30,6 +30,7 @@ from ergode.epidemics.shared.options import (
     OWN_FACTORS,
 )
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, numbers_of, point_of, rates_of
+from ergode.epidemics.shared.tallies import tallies_of
 from ergode.epidemics.shared.triggers import triggers_of
 from ergode.epidemics.shared.vaccines import (
     ALL_OR_NOTHING_KIND,
@@ -54,7 +55,7 @@ from ergode.models.epidemic.interventions import (
 from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 
-CLOSURE_KIND, _ISOLATION, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
+CLOSURE_KIND, ISOLATION_KIND, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
 
 
 class Infections(NamedTuple):
@@ -109,6 +110,7 @@ class Interventions(NamedTuple):
     triggers: Any  # see `shared.triggers`
     lines: Any  # see `shared.lines`
     vaccines: Any  # see `shared.vaccines`
+    tallies: Any  # see `shared.tallies`
 
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
@@ -201,8 +203,11 @@ def interventions_of(
     begin: float,
     horizon: float,
     precision: Precision,
+    tally_column: int = 0,
 ) -> Interventions:
     """The table of a plan, on a clock that is zero at `begin` and ends at `horizon`.
+
+    Columns of counts are those of its tallies from `tally_column` on.
 
     Raises a ModelError if an item is not an intervention, or a name is unknown to the model or the
     network.
@@ -241,7 +246,7 @@ def interventions_of(
             kind[row] = LEAKY_KIND if one.leaky else ALL_OR_NOTHING_KIND
         elif isinstance(one, Isolation | ContactTracing):
             compartment[row] = compartment_index(model, one.compartment, where)
-            kind[row] = _ISOLATION
+            kind[row] = ISOLATION_KIND
             if isinstance(one, Isolation) and one.compartment not in model.infectious:
                 raise ModelError(
                     f"{where} isolates nodes in '{one.compartment}', which is not infectious; "
@@ -272,6 +277,7 @@ def interventions_of(
         triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
+        tallies=tallies_of(interventions, model, tally_column),
     )  # fmt: skip
 
 
@@ -417,7 +423,7 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
             left *= reduced_infectivity(
                 interventions, row, starts[row], time, source.node, seed, replicate
             )
-        elif kind == _ISOLATION:
+        elif kind == ISOLATION_KIND:
             group = interventions.group[row]
             if (
                 is_in_force(interventions, starts, row, time)

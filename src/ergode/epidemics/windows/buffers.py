@@ -9,13 +9,16 @@ import numpy as np
 from ergode.core.compiler.source import Precision
 from ergode.epidemics.shared.lines import LineState
 from ergode.epidemics.shared.options import (
+    COUNTING,
     HAS_COUNTERS,
     HAS_LINES,
+    HAS_SCREENING,
     HAS_TRACING,
     HAS_TRIGGERS,
     LISTING,
 )
 from ergode.epidemics.shared.tables import EpidemicTables
+from ergode.epidemics.shared.tallying import ProposedTests
 from ergode.epidemics.windows.moves import Records, Results
 from ergode.epidemics.windows.state import ROOM, Paths, Recent
 from ergode.epidemics.windows.tracing import TracingState
@@ -30,6 +33,8 @@ def new_buffers(
     position_count, plan = count * node_count, tables.interventions.kind.size
     word = np.dtype(f"uint{8 * np.dtype(precision).itemsize}")
     watched = position_count if bindings[HAS_TRACING] else 1
+    held = watched if bindings.get(COUNTING, False) else 1
+    proposed = held if bindings[HAS_SCREENING] else 1
     has_lines = bindings.get(HAS_LINES, False)
     line_count = tables.interventions.lines.measure.size
     queued = position_count if has_lines else 1
@@ -51,6 +56,8 @@ def new_buffers(
     tracing = TracingState(
         empty((plan, watched), word), empty((detection_room, watched), precision),
         empty((detection_room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
+        empty((plan, held), word), empty((plan, held), word),
+        ProposedTests(empty((plan, proposed), precision), empty((plan, proposed), np.int32)),
     )  # fmt: skip
     lines = LineState(
         empty((line_count, queued), precision), empty((line_count, queued), np.int32),

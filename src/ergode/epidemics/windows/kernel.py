@@ -22,14 +22,16 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
 from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
+from ergode.epidemics.shared.atomics import add, claim, exchange, fence, sync, whole_grid
 from ergode.epidemics.shared.options import (
+    COUNTING,
     HAS_LINES,
     HAS_QUEUES,
     HAS_TRACING,
     HAS_TRIGGERS,
 )
 from ergode.epidemics.shared.sweep import replicate_of
-from ergode.epidemics.windows.atomics import add, claim, exchange, fence, sync, whole_grid
+from ergode.epidemics.shared.tallying import tally_doses, tally_starts
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import begin_clock, begin_node, place_seed, settle
 from ergode.epidemics.windows.path import HUBS, work_out
@@ -39,6 +41,7 @@ from ergode.epidemics.windows.state import (
     epidemic_of_row,
     idle,
 )
+from ergode.epidemics.windows.tracing import tally_holds
 from ergode.epidemics.windows.triggers import (
     begin_search,
     count_arrivals,
@@ -99,7 +102,7 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     triggers = epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
     node_count = node_count_of(epidemic.contacts.incoming)
-    _begin_chunk(epidemic, rows, waiting, work, row_count, thread)
+    _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread)
     sync(grid)
     _place_seeds(epidemic, rows, seed_count, results, row_count, thread)
     sync(grid)
@@ -112,6 +115,8 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
         _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread)
         sync(grid)
         odd = windows & 1
+        if COUNTING and HAS_TRACING:
+            _tally_all_holds(epidemic, results, thread)
         if waiting[1, windows % 3] == 0:
             break
         if HAS_TRIGGERS:
@@ -121,11 +126,13 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
                     shift = row * node_count
                     if HAS_LINES:
                         form_lines(epidemic, row, shift)
-                    pull_triggers(epidemic, row, shift, begin)
+                    pull_triggers(epidemic, results.moves[row], row, shift, begin)
                     if HAS_QUEUES:
                         _wake_admitted(epidemic, queue, waiting, round_number, row, shift)
                     if HAS_LINES:
-                        test_lines(epidemic, row, row * node_count, begin, replicate_of(rows, row))
+                        test_lines(
+                            epidemic, results.moves[row], row, shift, begin, replicate_of(rows, row)
+                        )
             sync(grid)
         going = True
         while going:
@@ -154,16 +161,20 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
         windows += 1
         # The next round uses another slot: threads may still have to read that this one is empty.
         round_number += 1
+    if COUNTING:
+        _tally_all_doses(epidemic, rows, results, thread)
     add(work, 0, worked)
     if first == 0:
         work[1] = windows
 
 
-def _begin_chunk(epidemic, rows, waiting, work, row_count, thread):
+def _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread):
     """All replicates at time zero, without their seeds."""
     node_count = node_count_of(epidemic.contacts.incoming)
     for row in range(thread.first, row_count, thread.stride):
         begin_clock(epidemic, row, node_count)
+        if COUNTING:
+            tally_starts(results.moves[row], epidemic.tables, epidemic.tables.interventions.start)
     for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
         row = position // node_count
         begin_node(
@@ -176,6 +187,28 @@ def _begin_chunk(epidemic, rows, waiting, work, row_count, thread):
         work[thread.first] = 0
     if thread.first == 0:
         epidemic.tracing.room[0] = 0
+
+
+def _tally_all_holds(epidemic, results, thread):
+    """Count the quarantines of all nodes that began in the window that is settled."""
+    node_count = node_count_of(epidemic.contacts.incoming)
+    for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
+        row = position // node_count
+        tally_holds(
+            results.moves[row], epidemic.tables, epidemic.tracing, position,
+            position - row * node_count,
+        )  # fmt: skip
+
+
+def _tally_all_doses(epidemic, rows, results, thread):
+    """Count the doses of all nodes, when it is known when programmes began."""
+    node_count = node_count_of(epidemic.contacts.incoming)
+    for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
+        row = position // node_count
+        tally_doses(
+            results.moves[row], epidemic.tables, epidemic.triggers.starts[row],
+            position - row * node_count, epidemic.seed, replicate_of(rows, row),
+        )  # fmt: skip
 
 
 def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):

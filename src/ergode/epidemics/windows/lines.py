@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import real, to_bits
+from ergode.epidemics.shared.atomics import add
+from ergode.epidemics.shared.counts import POSITIVE, TESTS, TURNED_AWAY, tally
 from ergode.epidemics.shared.lines import (
     admitted_to,
     asks_for_test,
@@ -27,18 +29,20 @@ from ergode.epidemics.shared.lines import (
     spent_from,
     take_in,
 )
+from ergode.epidemics.shared.options import COUNTING
 from ergode.epidemics.shared.progression import stay_index
+from ergode.epidemics.shared.tallying import tally_wait
 from ergode.epidemics.shared.transmission import destination_of_stay, looks_for_cases
-from ergode.epidemics.windows.atomics import add
 from ergode.epidemics.windows.state import compartment_of, stay_of
 from ergode.epidemics.windows.tracing import keep_detection
 
 _NEVER = float("inf")
 
 
-def ask_for_test(epidemic, place, stay, compartment, time):
+def ask_for_test(epidemic, moves, place, stay, compartment, time):
     """A node that entered a compartment asks for a test: it is tested, or waits."""
-    plan, state = epidemic.tables.interventions, epidemic.lines
+    tables, state = epidemic.tables, epidemic.lines
+    plan = tables.interventions
     starts, slot, position = epidemic.triggers.starts[place.slot], place.slot, place.position
     for line in range(plan.lines.measure.size):
         k = np.int64(plan.lines.measure[line])
@@ -49,8 +53,14 @@ def ask_for_test(epidemic, place, stay, compartment, time):
         ):
             if time < starts[spent_from(plan, k)]:
                 add(state.left, (np.int64(slot), np.int64(line)), np.int32(-1))
+                if COUNTING:
+                    tally(moves, tables, k, TESTS, place.node, time, 1)
             elif may_join(plan, state, line, position, time):
                 _arrive(state, place, line, time)
+                if COUNTING:
+                    tally_wait(moves, tables, line, place.node, time, 1)
+            elif COUNTING and state.since[line, position] < 0.0:
+                tally(moves, tables, k, TURNED_AWAY, place.node, time, 1)
 
 
 def _arrive(state, place, line, time):
@@ -60,7 +70,7 @@ def _arrive(state, place, line, time):
     state.inbox[line, place.position - place.node + at] = np.int32(place.node)
 
 
-def wait_for_place(epidemic, place, time):
+def wait_for_place(epidemic, moves, place, time):
     """A node waits for a place, in its compartment."""
     tables, paths, position = epidemic.tables, epidemic.paths, place.position
     compartment = compartment_of(paths, position)
@@ -71,13 +81,17 @@ def wait_for_place(epidemic, place, time):
     )  # fmt: skip
     paths.state[position, 1] = to_bits(real(_NEVER))
     _arrive(epidemic.lines, place, -2 - into, time)
+    if COUNTING:
+        tally_wait(moves, tables, -2 - into, place.node, time, 1)
 
 
-def enter_places(epidemic, position):
+def enter_places(epidemic, moves, place, time):
     """A node that has got a place enters it."""
-    line = admitted_to(epidemic.tables.interventions, epidemic.lines, position)
+    line = admitted_to(epidemic.tables.interventions, epidemic.lines, place.position)
     if line >= 0:
-        enter_place(epidemic.lines, line, position)
+        enter_place(epidemic.lines, line, place.position)
+        if COUNTING:
+            tally_wait(moves, epidemic.tables, line, place.node, time, -1)
 
 
 def form_lines(epidemic, row, shift):
@@ -92,7 +106,7 @@ def forget_admitted(state, row):
         state.arrived[row, line] = np.int32(0)
 
 
-def test_lines(epidemic, row, shift, begin, replicate):
+def test_lines(epidemic, moves, row, shift, begin, replicate):
     """Before a window: test the first in the lines if a period begins."""
     tables, state = epidemic.tables, epidemic.lines
     plan, starts = tables.interventions, epidemic.triggers.starts[row]
@@ -103,8 +117,8 @@ def test_lines(epidemic, row, shift, begin, replicate):
         if next_period(plan, state, row, line) <= begin:
             begin_period(plan, state, row, line, starts)
             if not looks_for_cases(plan, starts, k, begin):
-                empty_line(state, row, line, shift)
-            node = next_tested(plan, state, row, line, shift, starts)
+                empty_line(moves, tables, state, row, line, shift, begin)
+            node = next_tested(moves, tables, state, row, line, shift, starts, begin)
             while node >= 0:
                 position = shift + node
                 if is_positive(
@@ -112,4 +126,6 @@ def test_lines(epidemic, row, shift, begin, replicate):
                     node, epidemic.seed, replicate,
                 ):  # fmt: skip
                     keep_detection(epidemic.tracing, position, k, begin)
-                node = next_tested(plan, state, row, line, shift, starts)
+                    if COUNTING:
+                        tally(moves, tables, k, POSITIVE, node, begin, 1)
+                node = next_tested(moves, tables, state, row, line, shift, starts, begin)

@@ -8,19 +8,31 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, real, to_bits
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.atomics import add
 from ergode.epidemics.shared.counts import grid_index
-from ergode.epidemics.shared.lines import begin_line_counts, nobody_waits
+from ergode.epidemics.shared.lines import admitted_to, begin_line_counts, nobody_waits
 from ergode.epidemics.shared.options import (
+    COUNTING,
+    COUNTING_ENTRIES,
     HAS_AGES,
+    HAS_CAPACITIES,
     HAS_COUNTERS,
     HAS_LINES,
     HAS_QUEUES,
+    HAS_SCREENING,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
     LISTING,
 )
-from ergode.epidemics.windows.atomics import add
+from ergode.epidemics.shared.progression import stay_index
+from ergode.epidemics.shared.tallying import (
+    begin_tests,
+    tally_diversions,
+    tally_entry,
+    tally_exit,
+    tally_tests,
+)
 from ergode.epidemics.windows.lines import ask_for_test, enter_places, wait_for_place
 from ergode.epidemics.windows.state import (
     INFECTED,
@@ -38,7 +50,7 @@ from ergode.epidemics.windows.state import (
     stay_of,
     until_of,
 )
-from ergode.epidemics.windows.tracing import await_detection, carry_out
+from ergode.epidemics.windows.tracing import await_detection, begin_holds, carry_out
 from ergode.epidemics.windows.triggers import BINS, count_move, forget_entries
 
 _NEVER = float("inf")
@@ -58,7 +70,7 @@ class Results(NamedTuple):
     """Results of a chunk."""
 
     records: Records
-    moves: Any  # int32 [row, time, (compartment, and last cases) x stratum]; in the end counts
+    moves: Any  # int32 [row, time, column], see `shared.ensemble`; in the end counts
 
 
 class Move(NamedTuple):
@@ -93,9 +105,12 @@ def _enter(epidemic, results, place, move, stay):
         add(moves, (row, at, column_of(tables, old, node)), np.int32(-1))
         add(moves, (row, at, column_of(tables, compartment, node)), np.int32(1))
         if move.infected:
-            last = np.int64(moves.shape[2] - tables.stratum_count)
-            group = np.int64(tables.stratum[node]) if HAS_STRATA else np.int64(0)
-            add(moves, (row, at, last + group), np.int32(1))
+            add(moves, (row, at, column_of(tables, tables.stages.order.size, node)), np.int32(1))
+        if COUNTING_ENTRIES:
+            entered = tables.stages.order.size + 1 + compartment
+            add(moves, (row, at, column_of(tables, entered, node)), np.int32(1))
+    if COUNTING:
+        _tally_leaving(epidemic, results, place, old, time)
     if HAS_TRIGGERS:
         slot = np.int64(place.slot)
         add(triggers.population, (slot, old), np.int32(-1))
@@ -123,7 +138,35 @@ def _enter(epidemic, results, place, move, stay):
             until_of(paths, position), stay + np.int32(1), epidemic.seed, place.replicate,
         )  # fmt: skip
     if HAS_LINES:
-        ask_for_test(epidemic, place, stay + np.int32(1), compartment, real(time - move.age))
+        ask_for_test(
+            epidemic, results.moves[row], place, stay + np.int32(1), compartment,
+            real(time - move.age),
+        )  # fmt: skip
+    if COUNTING:
+        tally_entry(
+            results.moves[row], tables, triggers.starts[place.slot], node, stay + np.int32(1),
+            compartment, real(time - move.age), time, epidemic.seed, place.replicate,
+        )  # fmt: skip
+
+
+def _tally_leaving(epidemic, results, place, compartment, time):
+    """A node is about to leave its compartment."""
+    moves, position = results.moves[place.row], place.position
+    tally_tests_before(epidemic, moves, place, compartment, time)
+    tally_exit(
+        moves, epidemic.tables, place.node, stay_of(epidemic.paths, position), compartment,
+        since_of(epidemic.paths, position), time, epidemic.seed, place.replicate,
+    )  # fmt: skip
+
+
+def tally_tests_before(epidemic, moves, place, compartment, time):
+    """Count a node's negative tests at a rate before a time."""
+    if HAS_SCREENING:
+        tally_tests(
+            moves, epidemic.tracing.proposed, epidemic.tables,
+            epidemic.triggers.starts[place.slot], place.position, place.node, compartment, time,
+            epidemic.seed, place.replicate,
+        )  # fmt: skip
 
 
 def begin_node(epidemic, position, node, replicate):
@@ -137,7 +180,9 @@ def begin_node(epidemic, position, node, replicate):
     if HAS_TRACING:
         tracing.count[position] = 0
         for k in range(tracing.until.shape[0]):
-            tracing.until[k, position] = bits(0)
+            begin_holds(tracing, k, position)
+        if COUNTING and HAS_SCREENING:
+            begin_tests(tracing.proposed, tables, position, node, seed, replicate)
         if tables.stages.kind[tables.base] >= 0:
             await_detection(
                 tables, tracing, position, node, np.int64(tables.base), real(0.0),
@@ -191,6 +236,21 @@ def place_seed(epidemic, results, row, slot, index, node_count, replicate):
     _enter(epidemic, results, place, move, np.int32(0))
 
 
+def _tally_diversions(epidemic, results, place, k, time):
+    """Count the places that a node does not find, if the k-th move of its path is by itself."""
+    paths, position = epidemic.paths, place.position
+    if is_infection(paths, k, position):
+        return
+    if HAS_QUEUES and admitted_to(epidemic.tables.interventions, epidemic.lines, position) >= 0:
+        return
+    here = compartment_of(paths, position)
+    index = stay_index(here, stay_of(paths, position) - np.int32(1))
+    tally_diversions(
+        results.moves[place.row], epidemic.tables, epidemic.triggers.starts[place.slot], here,
+        index, time, epidemic.seed, place.replicate, place.node,
+    )  # fmt: skip
+
+
 def settle(epidemic, results, place, end):
     """Make the moves of a path before `end` final."""
     paths, position = epidemic.paths, place.position
@@ -200,11 +260,13 @@ def settle(epidemic, results, place, end):
     for k in range(count):
         time = paths.time[k, position]
         if time < end:
+            if COUNTING and HAS_CAPACITIES:
+                _tally_diversions(epidemic, results, place, k, time)
             if HAS_QUEUES:
                 if is_wait(paths, k, position, compartment_of(paths, position)):
-                    wait_for_place(epidemic, place, time)
+                    wait_for_place(epidemic, results.moves[place.row], place, time)
                     continue
-                enter_places(epidemic, position)
+                enter_places(epidemic, results.moves[place.row], place, time)
             infector = np.int64(-1)
             if LISTING:
                 infector = np.int64(paths.infector[k, position])
@@ -213,11 +275,15 @@ def settle(epidemic, results, place, end):
                 destination(paths, k, position), infected, infected, infector, time, real(0.0)
             )
             _enter(epidemic, results, place, move, stay_of(paths, position))
+    if COUNTING:
+        tally_tests_before(
+            epidemic, results.moves[place.row], place, compartment_of(paths, position), end
+        )
     if HAS_COUNTERS:
         forget_entries(epidemic, place, end)
     if HAS_TRACING and epidemic.tracing.count[position] > 0:
         carry_out(
-            epidemic.contacts.outgoing, epidemic.tables, epidemic.tracing,
+            results.moves[place.row], epidemic.contacts.outgoing, epidemic.tables, epidemic.tracing,
             epidemic.triggers.starts[place.slot], position, place.node, end, epidemic.seed,
             place.replicate,
         )  # fmt: skip

@@ -22,7 +22,14 @@ from ergode.epidemics.shared.arcs import arcs_into, arcs_of
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
-from ergode.epidemics.shared.options import HAS_COUNTERS, HAS_LINES, HAS_TRACING, LISTING, TEMPORAL
+from ergode.epidemics.shared.options import (
+    HAS_COUNTERS,
+    HAS_LINES,
+    HAS_SCREENING,
+    HAS_TRACING,
+    LISTING,
+    TEMPORAL,
+)
 from ergode.epidemics.shared.sweep import PointGroup, Rows
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, has_node_factors, tables_of
 from ergode.epidemics.windows.buffers import new_buffers
@@ -88,7 +95,11 @@ class WindowEnsemble(Ensemble):
             registers=_REGISTERS,
         )  # fmt: skip
         models = [model] if group is None else group.models
-        self.width = real(width if width is not None else _width(models, scenario.contacts, tables))
+        span = width if width is not None else _width(models, scenario.contacts, tables)
+        if self.tallies:  # `windows.tracing.tally_holds`
+            lasting = tables.interventions.traced[:, 2]
+            span = min(span, 0.9 * float(min(lasting[lasting > 0.0], default=np.inf)))
+        self.width = real(span)
         self.contacts = put_table(device, contacts)
         self._importations = tables.importations
         self.tables = self.tables_on_device(tables, self._seeds.of(0, 0))
@@ -98,7 +109,7 @@ class WindowEnsemble(Ensemble):
         self._line_count = tables.interventions.lines.measure.size
         self._record_room = 2 * self.node_count if listing else 1
         self._detection_room = _DETECTIONS
-        at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int32)
+        at_first = np.zeros((self.column_count // self.stratum_count, self.stratum_count), np.int32)
         at_first[self.base] = self.stratum_sizes
         self._at_first: Any = at_first.ravel()
         self._buffers: tuple[Any, ...] = ()
@@ -112,6 +123,8 @@ class WindowEnsemble(Ensemble):
         each = 16 + (9 if self._listing else 5) * ROOM + 4 + 16
         if self.bindings[HAS_TRACING]:
             each += 4 * self._plan_size + 8 * self._detection_room + 4
+            if self.tallies:
+                each += (16 if self.bindings[HAS_SCREENING] else 8) * self._plan_size
         if self.bindings.get(HAS_LINES, False):
             each += 12 * self._line_count
         if self.bindings.get(HAS_COUNTERS, False):

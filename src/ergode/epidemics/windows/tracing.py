@@ -25,13 +25,15 @@ from ergode.epidemics.shared.arcs import (
     node_count_of,
     target_of,
 )
+from ergode.epidemics.shared.atomics import lower_to, raise_to
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity
+from ergode.epidemics.shared.counts import tally_hold
 from ergode.epidemics.shared.detection import is_traced, next_detection
-from ergode.epidemics.shared.options import HAS_QUEUES, HAS_SCREENING
+from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
+from ergode.epidemics.shared.tallying import tally_positive
 from ergode.epidemics.shared.transmission import TRACING_KIND, detects
-from ergode.epidemics.windows.atomics import raise_to
 from ergode.epidemics.windows.state import (
     compartment_of,
     contact_into,
@@ -57,6 +59,11 @@ class TracingState(NamedTuple):
     mark: Any
     count: Any  # int32 [place]
     room: Any  # room that is needed, int32 [1]
+    # Where isolated nodes are counted, bits [intervention, place]:
+    begun: Any  # the first begin of a quarantine in the window; infinite without one
+    held: Any  # the end of a quarantine that is counted
+    # The next proposed test (`shared.tallying`), [intervention, place]:
+    proposed: Any
 
 
 def may_trace_before(tables, compartment, entered, stop):
@@ -248,13 +255,40 @@ def keep_detection(tracing, position, k, moment):
     _keep(tracing, position, moment, np.int32(k) | _DETECTED)
 
 
-def _hold(tracing, k, position, until):
+def _hold(tracing, k, position, begin, until):
     """Put a node in quarantine, at least until some time."""
     word = to_bits(real(max(until, real(0.0))))
     raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
+    if COUNTING and until > 0.0:
+        word = to_bits(real(max(begin, real(0.0))))
+        lower_to(tracing.begun, (np.int64(k), np.int64(position)), word)
 
 
-def carry_out(outgoing, tables, tracing, starts, position, node, end, seed, replicate):
+def begin_holds(tracing, k, position):
+    """A node at time zero is in no quarantine."""
+    tracing.until[k, position] = bits(0)
+    if COUNTING:
+        tracing.held[k, position] = bits(0)
+        tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
+
+
+def tally_holds(moves, tables, tracing, position, node):
+    """Count the quarantines of a node that began in a window: they overlap, so they are one.
+
+    A window is shorter than any quarantine.
+    """
+    for k in range(tables.interventions.kind.size):
+        begin = from_bits(bits(tracing.begun[k, position]))
+        if begin < _NEVER:
+            until = from_bits(bits(tracing.until[k, position]))
+            tally_hold(
+                moves, tables, k, node, begin, until, from_bits(bits(tracing.held[k, position]))
+            )
+            tracing.held[k, position] = bits(to_bits(until))
+            tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
+
+
+def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, seed, replicate):
     """Carry out the quarantines before `end` that follow from a node's detections.
 
     Detections without further consequences are dropped.
@@ -271,10 +305,13 @@ def carry_out(outgoing, tables, tracing, starts, position, node, end, seed, repl
         if moment < end:
             if not forced:
                 continue
+            if COUNTING and (mark & _DETECTED) == 0:
+                tally_positive(moves, tables, k, node, moment)
             mark = np.int32(mark | _DETECTED)
         own = at_moment(tables.moments, moment + plan.traced[k, 4])
         if own < end:
-            _hold(tracing, k, position, at_moment(tables.moments, own + plan.traced[k, 2]))
+            until = at_moment(tables.moments, own + plan.traced[k, 2])
+            _hold(tracing, k, position, own, until)
         if begin < end and plan.traced[k, 0] > 0.0:
             for arc in range(first_arc(outgoing, node), end_arc(outgoing, node)):
                 target = np.int64(target_of(outgoing, node, arc))
@@ -289,7 +326,7 @@ def carry_out(outgoing, tables, tracing, starts, position, node, end, seed, repl
                     seed, replicate,
                 ):  # fmt: skip
                     until = at_moment(tables.moments, begin + plan.traced[k, 2])
-                    _hold(tracing, k, position - node + target, until)
+                    _hold(tracing, k, position - node + target, begin, until)
         if max(begin, own) >= end:
             tracing.moment[kept, position] = moment
             tracing.mark[kept, position] = mark

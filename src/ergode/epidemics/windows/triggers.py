@@ -17,19 +17,25 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
+from ergode.epidemics.shared.atomics import add, lower_to, raise_to
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.lines import admit, asks_for_test, next_period, spent_from
-from ergode.epidemics.shared.options import HAS_COUNTERS, HAS_LINES, HAS_QUEUES, HAS_TRIGGERS
+from ergode.epidemics.shared.options import (
+    COUNTING,
+    HAS_COUNTERS,
+    HAS_LINES,
+    HAS_QUEUES,
+    HAS_TRIGGERS,
+)
+from ergode.epidemics.shared.tallying import decide_and_tally
 from ergode.epidemics.shared.transmission import looks_for_cases
 from ergode.epidemics.shared.triggers import (
     awaited,
-    decide,
     gain_of,
     is_met,
     places_for_line,
     short_of_level,
 )
-from ergode.epidemics.windows.atomics import add, lower_to, raise_to
 from ergode.epidemics.windows.state import destination, is_infection, is_wait, moves_of, stay_of
 
 BIN_BITS = 6
@@ -61,9 +67,10 @@ def cut_window(triggers, odd, row, time):
 def window_stop(begin, width, end):
     """End of a window that is not cut short; `end` is the end of the simulation.
 
-    The first window holds only the initial moment, if a measure may begin just after it.
+    The first window holds only the initial moment, if a measure may begin just after it, or
+    quarantines that began before are counted.
     """
-    if HAS_TRIGGERS and begin <= 0.0:
+    if (HAS_TRIGGERS or COUNTING) and begin <= 0.0:
         return min(next_up(begin), end)
     return min(max(begin + width, next_up(begin)), end)
 
@@ -75,7 +82,7 @@ def window_end(triggers, odd, row, width, end):
     return max(min(window_stop(begin, width, end), cut), next_up(begin))
 
 
-def pull_triggers(epidemic, row, shift, begin):
+def pull_triggers(epidemic, moves, row, shift, begin):
     """Start and stop the measures whose triggers say so when a window begins.
 
     Nodes that waited for places get those that are free; the inboxes of the lines name them.
@@ -84,7 +91,10 @@ def pull_triggers(epidemic, row, shift, begin):
     for k in range(plan.kind.size):
         if HAS_QUEUES and _admit_waiting(epidemic, row, shift, k, begin):
             continue
-        decide(plan, triggers.starts[row], k, triggers.population[row], next_down(begin))
+        decide_and_tally(
+            moves, epidemic.tables, triggers.starts[row], k, triggers.population[row],
+            next_down(begin),
+        )  # fmt: skip
 
 
 def _admit_waiting(epidemic, row, shift, k, begin):

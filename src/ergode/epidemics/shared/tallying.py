@@ -1,0 +1,248 @@
+"""Device functions that count what measures do (`shared.tallies`), for both exact kernels.
+
+Tests at a rate that are negative change nothing in an epidemic, so the kernels do not have them as
+events.  Here each node has proposed tests: a Poisson process with the rate of the measure, keyed by
+the node.  A proposed test is made, and is negative, with the probability that a test in the node's
+compartment is negative.  With the positive tests, which are a Poisson process too, all tests have
+the rate of the measure.  Proposed tests are read when the node moves or the measure changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import fma, real
+from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
+from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.counts import (
+    DOSE,
+    HELD,
+    IN_FORCE,
+    POSITIVE,
+    TESTS,
+    TURNED_AWAY,
+    WAITING,
+    tally,
+    tally_in_all,
+)
+from ergode.epidemics.shared.options import COUNTING, HAS_DOSES, HAS_LINES, HAS_QUEUES
+from ergode.epidemics.shared.transmission import (
+    CAPACITY_KIND,
+    ISOLATION_KIND,
+    detects,
+    is_in_force,
+    looks_for_cases,
+)
+from ergode.epidemics.shared.triggers import decide
+from ergode.epidemics.shared.vaccines import (
+    ALL_OR_NOTHING_KIND,
+    LEAKY_KIND,
+    draws,
+    rank_in_queue,
+    unaverted,
+)
+
+_NEVER = float("inf")
+_NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of the test
+
+
+class ProposedTests(NamedTuple):
+    """The next proposed test of each node by each measure, [intervention, position]."""
+
+    time: Any  # real
+    number: Any  # int32
+
+
+# ---- measures in force
+
+
+def tally_starts(moves, tables, starts):
+    """The measures that start at a known time."""
+    for k in range(tables.interventions.kind.size):
+        _tally_start(moves, tables, starts, k)
+
+
+def _tally_start(moves, tables, starts, k):
+    plan = tables.interventions
+    begin, stop = starts[k], starts[k + plan.kind.size]
+    over = real(min(real(begin + plan.duration[k]), stop))
+    if begin < over:
+        tally_in_all(moves, tables, k, IN_FORCE, begin, 1)
+        tally_in_all(moves, tables, k, IN_FORCE, over, -1)
+
+
+def decide_and_tally(moves, tables, starts, k, population, moment):
+    """`decide`, and count the measures in force."""
+    stops = np.int64(k) + tables.interventions.kind.size
+    start, stop = starts[k], starts[stops]
+    following = decide(tables.interventions, starts, k, population, moment)
+    if COUNTING:
+        if starts[k] != start:
+            _tally_start(moves, tables, starts, k)
+        elif starts[stops] != stop:
+            tally_in_all(moves, tables, k, IN_FORCE, starts[stops], -1)
+    return following
+
+
+# ---- stays of nodes
+
+
+def tally_entry(moves, tables, starts, node, stay, compartment, entered, time, seed, replicate):
+    """A node enters a compartment: negative tests at entry, and isolation during this stay."""
+    plan = tables.interventions
+    for k in range(plan.kind.size):
+        if plan.tallies.tested[k, compartment] != 0:
+            group = plan.group[k]
+            index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
+            w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)
+            # The draw that also says whether the test is positive (`next_detection`).
+            u = uniform(w0, w1)
+            moment = real(at_moment(tables.moments, real(entered)))
+            if (
+                u <= plan.fraction[k] and u > plan.positive[k, compartment]
+                and (group < 0 or plan.members[group, node] != 0)
+                and detects(plan, starts, k, moment)
+            ):  # fmt: skip
+                tally(moves, tables, k, TESTS, node, moment, 1)
+    _tally_isolation(moves, tables, node, stay, compartment, entered, time, 1, seed, replicate)
+
+
+def tally_exit(moves, tables, node, stay, compartment, entered, time, seed, replicate):
+    """A node leaves a compartment."""
+    _tally_isolation(moves, tables, node, stay, compartment, entered, time, -1, seed, replicate)
+
+
+def _tally_isolation(
+    moves, tables, node, stay, compartment, entered, time, amount, seed, replicate
+):  # fmt: skip
+    """A node enters or leaves a stay; it may be isolated from some time after its entry on."""
+    plan = tables.interventions
+    for k in range(plan.kind.size):
+        if plan.kind[k] == ISOLATION_KIND and plan.compartment[k] == compartment:
+            group = plan.group[k]
+            w0, w1, w2, w3 = draws(k, node, stay, seed, replicate)
+            if uniform(w0, w1) <= plan.fraction[k] and (
+                group < 0 or plan.members[group, node] != 0
+            ):
+                at = real(max(real(time), real(entered + plan.delay[k])))
+                tally(moves, tables, k, HELD, node, at, amount)
+
+
+def tally_wait(moves, tables, line, node, time, amount):
+    """A node begins to wait in a line, or its wait ends."""
+    k = tables.interventions.lines.measure[line]
+    tally(moves, tables, k, WAITING, node, time, amount)
+
+
+def tally_positive(moves, tables, k, node, time):
+    """A measure detects a node: by a test, which is counted already if tests are limited."""
+    plan = tables.interventions
+    tally(moves, tables, k, POSITIVE, node, time, 1)
+    if not HAS_LINES or plan.lines.of[k] < 0:
+        tally(moves, tables, k, TESTS, node, time, 1)
+
+
+def tally_diversions(moves, tables, starts, compartment, index, time, seed, replicate, node):
+    """A node leaves a compartment by itself: the places that it does not find."""
+    plan = tables.interventions
+    into = np.int64(unaverted(tables, starts, compartment, index, time, seed, replicate, node))
+    for k in range(plan.kind.size):
+        if (
+            plan.kind[k] == CAPACITY_KIND
+            and plan.compartment[k] == into
+            and is_in_force(plan, starts, k, time)
+        ):
+            if HAS_QUEUES and plan.lines.of[k] >= 0:
+                return
+            tally(moves, tables, k, TURNED_AWAY, node, time, 1)
+            into = np.int64(plan.instead[k])
+
+
+# ---- negative tests at a rate
+
+
+def _proposed(k, node, number, seed, replicate):
+    """Words for the time from one proposed test to the next, and for the one before."""
+    entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
+    return draw_words(seed, replicate, entity, TESTING, np.uint32(k))
+
+
+def begin_tests(proposed, tables, position, node, seed, replicate):
+    """The first proposed test of a node by each measure."""
+    plan = tables.interventions
+    for k in range(plan.kind.size):
+        proposed.time[k, position] = _NEVER
+        proposed.number[k, position] = np.int32(0)
+        group = plan.group[k]
+        if plan.rate[k] > 0.0 and (group < 0 or plan.members[group, node] != 0):
+            w0, w1, w2, w3 = _proposed(k, node, 0, seed, replicate)
+            proposed.time[k, position] = exponential(w0, w1) / plan.rate[k]
+
+
+def tally_tests(
+    moves, proposed, tables, starts, position, node, compartment, before, seed, replicate
+):  # fmt: skip
+    """Count a node's negative tests before a time, until when it is in a compartment."""
+    for k in range(tables.interventions.kind.size):
+        if tables.interventions.rate[k] > 0.0:
+            tally_tests_of(
+                moves, proposed, tables, starts, np.int64(k), position, node, compartment, before,
+                seed, replicate,
+            )  # fmt: skip
+
+
+def tally_tests_of(
+    moves, proposed, tables, starts, k, position, node, compartment, before, seed, replicate
+):  # fmt: skip
+    """`tally_tests` for one measure."""
+    plan = tables.interventions
+    while proposed.time[k, position] < before:
+        moment = real(proposed.time[k, position])
+        number = np.int32(proposed.number[k, position] + np.int32(1))
+        w0, w1, w2, w3 = _proposed(k, node, number, seed, replicate)
+        if uniform(w2, w3) > plan.positive[k, compartment] and looks_for_cases(
+            plan, starts, k, moment
+        ):
+            tally(moves, tables, k, TESTS, node, moment, 1)
+        proposed.time[k, position] = moment + exponential(w0, w1) / plan.rate[k]
+        proposed.number[k, position] = number
+
+
+# ---- doses
+
+
+def tally_doses(moves, tables, starts, node, seed, replicate):
+    """Count the doses of a node; when they are given does not depend on the epidemic."""
+    plan = tables.interventions
+    for k in range(plan.kind.size):
+        start = starts[k]
+        group = plan.group[k]
+        if (plan.kind[k] == LEAKY_KIND or plan.kind[k] == ALL_OR_NOTHING_KIND) and (
+            start < _NEVER and (group < 0 or plan.members[group, node] != 0)
+        ):
+            _tally_doses_of(moves, tables, start, k, node, seed, replicate)
+
+
+def _tally_doses_of(moves, tables, start, k, node, seed, replicate):
+    plan = tables.interventions
+    vaccines = plan.vaccines
+    w0, w1, w2, w3 = draws(k, node, 0, seed, replicate)
+    chosen = uniform(w0, w1) <= plan.fraction[k]
+    first = real(fma(plan.rollout[k], uniform(w2, w3), start))
+    programme = np.int64(-1)
+    rank = np.int64(0)
+    if HAS_DOSES:
+        programme = np.int64(vaccines.programme[k])
+        if programme >= 0:
+            rank = np.int64(rank_in_queue(vaccines.programmes, programme, k, node, seed, replicate))
+            chosen = rank >= 0
+    if chosen:
+        for d in range(np.int64(vaccines.count[k])):
+            time = real(first + vaccines.after[k, d])
+            if HAS_DOSES and programme >= 0:
+                programmes = vaccines.programmes
+                at = programmes.begin[programme] + d * programmes.ranks[programme] + rank
+                time = real(start + programmes.time[at])
+            tally(moves, tables, k, DOSE + d, node, time, 1)

@@ -1,0 +1,301 @@
+"""Counts of entries and of what measures do: against what is known, and on both devices."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core import devices, kernels
+from ergode.epidemics import flows, simulate
+from ergode.epidemics.event_driven.runner import EventEnsemble
+from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.shared.importation import ImportedCases
+from ergode.epidemics.shared.sweep import rows_from
+from ergode.epidemics.windows.buffers import new_buffers
+from ergode.epidemics.windows.kernel import windows_cuda
+from ergode.epidemics.windows.path import HUBS
+from ergode.epidemics.windows.runner import WindowEnsemble
+from ergode.epidemics.windows.state import Epidemic
+
+SIGMAS = 5.6  # a family-wise 1e-6
+N = 300
+WEEK = ergode.Gamma(mean=7, sd=3)
+HOSPITAL = ergode.CompartmentModel(
+    ["S", "E", "I", "H", "N", "R", "D"],
+    [ergode.Infection("S", "E", {"I": 0.3})],
+    [
+        ergode.Progression("E", "I", ergode.Gamma(mean=3, sd=2)),
+        ergode.Progression("I", {"H": 0.3, "N": 0.0, "R": 0.7}, ergode.Gamma(mean=6, sd=3)),
+        ergode.Progression("H", {"R": 0.9, "D": 0.1}, WEEK),
+        ergode.Progression("N", "R", WEEK),
+        ergode.Progression("R", "S", ergode.Gamma(mean=30, sd=5)),
+    ],
+)
+NETWORK = ergode.ContactNetwork.erdos_renyi(N, mean_degree=8, seed=1).with_attributes(
+    third=np.arange(N) % 3
+)
+MEMORYLESS = ergode.CompartmentModel.seir(
+    transmission_rate=0.25, latent=ergode.Exponential(mean=3),
+    infectious=ergode.Exponential(mean=6),
+)  # fmt: skip
+
+
+def everything():
+    """All measures, begun and stopped at times and by counts."""
+    return [
+        ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10),
+        ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8),
+        ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, isolation=10,
+                       start=ergode.Trigger("I", 20), stop=ergode.Trigger("I", 10, below=True)),
+        ergode.Testing({"I": 0.8}, capacity=2, wait=False, isolation=10),
+        ergode.ContactTracing("I", detection=0.5, detection_delay=1, tracing=0.4,
+                              tracing_delay=0.5, quarantine=10, reduction=0.5),
+        ergode.Isolation("I", fraction=0.5, delay=1, start=ergode.Trigger("I", 15),
+                         stop=ergode.Trigger("I", 5, below=True)),
+        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20, rollout=10, start=5),
+        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20, dose_rate=5,
+                           start=ergode.Trigger("I", 30)),
+        ergode.LayerClosure(reduction=0.1, start=ergode.Trigger("I", 30),
+                            stop=ergode.Trigger("I", 20, below=True)),
+        ergode.LayerClosure(reduction=0.1, start=20, duration=10),
+        ergode.Capacity("H", 4, instead="N"),
+        ergode.Testing({"I": 0.7}, rate=0.2, isolation=3, start=ergode.Trigger("I", 25),
+                       stop=ergode.Trigger("I", 15, below=True)),
+    ]  # fmt: skip
+
+
+def run(interventions=None, model=HOSPITAL, include="measures", **options):
+    given = {
+        "initial": {"I": 20}, "times": np.arange(61.0), "replicates": 20, "seed": 3,
+        "device": "cpu", "interventions": interventions, **options,
+    }  # fmt: skip
+    return simulate(model, NETWORK, include=include, **given)
+
+
+def of(found, label):
+    return found["measures"].sel(tally=f"interventions[{label}").values
+
+
+def test_doses_of_a_programme_are_given_at_its_rate():
+    """3 doses a day: floor(3 t) by day t, until all have two."""
+    programme = ergode.Vaccination(dose_rate=3, efficacy=[0.0, 0.0], interval=1000)
+    found = run([programme], replicates=3)
+    np.testing.assert_array_equal(of(found, "0] dose 1"), np.tile(np.arange(61) * 3, (3, 1)))
+    assert not of(found, "0] dose 2").any()
+
+
+@pytest.mark.slow
+def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
+    """Whatever the compartments: N r t tests by time t, whose variance is their mean."""
+    found = run([ergode.Testing({"I": 0.9, "E": 0.4}, rate=0.2, reduction=0.0)], replicates=400)
+    tests = of(found, "0] tests")
+    for t in (10, 60):
+        mean = N * 0.2 * t
+        assert abs(tests[:, t].mean() - mean) < SIGMAS * np.sqrt(mean / 400)
+        assert abs(tests[:, t].var(ddof=1) / mean - 1) < SIGMAS * np.sqrt(2 / 399)
+    assert (of(found, "0] positive") <= tests).all()
+
+
+@pytest.mark.slow
+def test_isolations_of_a_fixed_length():
+    """All who fall ill are tested, and isolated for four days: who fell ill in the last four."""
+    clinics = ergode.Testing({"I": 1.0}, isolation=4, reduction=0.0)
+    found = run([clinics], include=("entries", "measures"))
+    ill = found["entries"].sel(compartment="I").values
+    np.testing.assert_array_equal(of(found, "0] tests"), ill)
+    np.testing.assert_array_equal(of(found, "0] positive"), ill)
+    np.testing.assert_array_equal(of(found, "0] isolations"), ill)
+    before = np.concatenate([np.zeros((20, 4)), ill[:, :-4]], axis=1)
+    np.testing.assert_array_equal(of(found, "0] isolated"), ill - before)
+
+
+def test_a_closure_between_times_is_in_force_between_them():
+    found = run([ergode.LayerClosure(start=10, duration=5), ergode.LayerClosure(start=-3, stop=4)])
+    time = found["time"].values
+    assert (of(found, "0] in force") == ((time >= 10) & (time < 15))).all()
+    assert (of(found, "1] in force") == (time < 4)).all()
+
+
+@pytest.mark.slow
+def test_who_finds_no_bed_is_turned_away():
+    """Everybody who would enter H enters it or N, and is counted once."""
+    found = run([ergode.Capacity("H", 4, instead="N")], include=("entries", "measures"))
+    np.testing.assert_array_equal(
+        of(found, "0] turned away"), found["entries"].sel(compartment="N")
+    )
+    full = found["count"].sel(compartment="H").values >= 4
+    assert (of(found, "0] in force") == full)[:, 1:].all()
+
+
+@pytest.mark.slow
+def test_who_waits_is_tested_or_still_waits():
+    """Requests are those who fall ill; each is tested, or waits, or is away."""
+    for wait in (True, False):
+        limited = ergode.Testing({"I": 0.0}, capacity=2, wait=wait, reduction=0.0)
+        found = run([limited], include=("entries", "measures"), model=MEMORYLESS)
+        ill = found["entries"].sel(compartment="I").values
+        together = of(found, "0] tests") + of(found, "0] waiting") + of(found, "0] turned away")
+        np.testing.assert_array_equal(together, ill)
+        assert of(found, "0] waiting" if wait else "0] turned away").max() > 5
+
+
+@pytest.mark.slow
+def test_isolation_holds_whom_it_isolates():
+    """All in I, from one day after entry on; with a fixed stay of three days."""
+    model = ergode.CompartmentModel.sir(transmission_rate=0.4, infectious=ergode.Deterministic(3.0))
+    measure = ergode.Isolation("I", delay=1, reduction=0.0, start=5, duration=20)
+    found = run([measure], model=model, include=("entries", "measures"), times=np.arange(61) * 0.5)
+    entries = found["entries"].sel(compartment="I").values
+    lag = [np.concatenate([np.zeros((20, k)), entries[:, :-k]], axis=1) for k in (2, 6)]
+    time = found["time"].values
+    expected = (lag[0] - lag[1]) * ((time >= 5) & (time < 25))
+    np.testing.assert_array_equal(of(found, "0] isolated"), expected)
+
+
+def few():
+    """Measures that share a small kernel."""
+    return [
+        ergode.Vaccination(fraction=0.5, efficacy=0.3, rollout=10, start=5),
+        ergode.Isolation("I", fraction=0.5, delay=1, start=ergode.Trigger("I", 30),
+                         stop=ergode.Trigger("I", 15, below=True)),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_strata_add_up_and_nothing_else_changes():
+    both = "entries", "measures"
+    plain, found = (run(few(), include=include) for include in ((), both))
+    apart = run(few(), include=both, strata="third")
+    np.testing.assert_array_equal(plain["count"], found["count"])
+    np.testing.assert_array_equal(plain["cases"], found["cases"])
+    assert "measures" not in plain and "entries" not in plain
+    np.testing.assert_array_equal(apart["entries"].sum("stratum"), found["entries"])
+    whole = apart["measures"].sum("stratum").values
+    force = [label.endswith("in force") for label in found["tally"].values]
+    whole[:, :, force] //= 3  # a measure is in force in every stratum
+    np.testing.assert_array_equal(whole, found["measures"])
+    statistics = run(few(), include=both, output="statistics")
+    for name in both:
+        np.testing.assert_allclose(statistics[f"{name}_mean"], found[name].mean("replicate"))
+        np.testing.assert_allclose(
+            statistics[f"{name}_quantile"].sel(level=0.5), found[name].median("replicate")
+        )
+
+
+@pytest.mark.slow
+def test_parts_have_the_same_counts():
+    both = "entries", "measures"
+    for output, name in (("counts", "measures"), ("statistics", "measures_variance")):
+        whole = run(few(), output=output, include=both)
+        with ThreadPoolExecutor(1) as pool:
+            parts = run(few(), output=output, include=both, executor=pool, chunk=7)
+        np.testing.assert_array_equal(whole[name], parts[name])
+
+
+@pytest.mark.parametrize("method", ["first-passage", "sellke", "gillespie", "renewal-leap"])
+def test_entries_of_a_chain_follow_from_counts(method):
+    """In S -> E -> I -> R, all who are in a compartment or beyond it have entered it."""
+    found = run(model=MEMORYLESS, include="entries", method=method, strata="third")
+    entered = found["entries"].transpose("compartment", ...).values
+    count = found["count"].transpose("compartment", ...).values
+    beyond = count[::-1].cumsum(axis=0)[::-1]
+    beyond[1] -= (
+        count[:, :, :1].sum(axis=0)[:, :1] * 0
+        + found["count"].sel(compartment="I").isel(time=0).values[:, None]
+    )  # seeds began in I
+    np.testing.assert_array_equal(entered[1:], beyond[1:])
+    assert not entered[0].any()
+
+
+@pytest.mark.slow
+def test_flows_are_admissions_and_discharges():
+    found = run(include="entries")
+    made = flows(found)
+    stock = made["entries"] - made["exits"]
+    np.testing.assert_array_equal(stock, found["count"].diff("time"))
+    assert (made >= 0).all().to_array().all()
+    cases = simulate(
+        HOSPITAL, NETWORK, initial={"I": 20}, times=np.arange(61.0), replicates=20, seed=3,
+        device="cpu", output="line_list", method="sellke",
+    )  # fmt: skip
+    entered = cases["entered"].sel(compartment="H").values
+    last = made["entries"].sel(compartment="H").sum("interval")
+    np.testing.assert_array_equal(
+        last, np.bincount(cases["replicate"].values[~np.isnan(entered)], minlength=20)
+    )
+
+
+def test_refusals():
+    with pytest.raises(ergode.PlanError, match="there are none"):
+        run(None)
+    with pytest.raises(ergode.PlanError, match="does not count what measures do"):
+        run([ergode.LayerClosure(duration=3)], method="renewal-leap")
+    with pytest.raises(ergode.PlanError, match="include"):
+        run(few(), output="line_list")
+    with pytest.raises(ergode.PlanError, match="includ"):
+        run(few(), include="measure")
+    with pytest.raises(ergode.ModelError, match="include='entries'"):
+        flows(run(few(), include=()))
+
+
+def ensembles(include, model=HOSPITAL, **options):
+    scenario = scenario_of(NETWORK, everything(), include=include, strata="third")
+    common = {
+        "times": np.arange(61.0), "seed": 3, "device": devices.resolve("cpu:1"),
+        "precision": "float64", **options,
+    }  # fmt: skip
+    initial = {"I": ergode.Seeds(20, age=2.0)}
+    return [kind(model, scenario, initial, **common) for kind in (EventEnsemble, WindowEnsemble)]
+
+
+@pytest.mark.slow
+def test_windows_count_the_same():
+    """The plan of a GPU, on a CPU: bit for bit, and whatever the width of a window."""
+    queue, windows = ensembles(("entries", "measures"))
+    counts = queue.run(0, 20)[0][0]
+    np.testing.assert_array_equal(counts, windows.run(0, 20)[0][0])
+    windows.width = windows.width * 0.3
+    np.testing.assert_array_equal(counts, windows.run(0, 20)[0][0])
+    assert (counts.reshape(20 * 61, -1).max(axis=0) > 0).mean() > 0.8  # nearly all happens
+
+
+@pytest.mark.slow
+def test_the_kernel_compiles_to_ptx():
+    pytest.importorskip("numba.cuda")
+    from ergode.core import cuda
+
+    ensemble = ensembles(("entries", "measures"))[1]
+    bindings = ensemble.bindings | {HUBS: True}
+    kernel = kernels.cuda_kernel(windows_cuda, precision="float64", bindings=bindings)
+    none = ImportedCases(
+        *(np.zeros(1, kind) for kind in (np.int64, np.int32, "float64", np.int32, "float64"))
+    )
+    paths, triggers, tracing, lines, recent, queue, waiting, results, work = new_buffers(
+        ensemble.node_count, 2, ensemble.tables, ensemble.bindings, "float64",
+        (61, ensemble.column_count), 5, 4, np.zeros,
+    )  # fmt: skip
+    epidemic = Epidemic(
+        ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,
+        ensemble.seed,
+    )  # fmt: skip
+    arguments = epidemic, rows_from(0, None), 20, ensemble.width, queue, waiting, results, work
+    assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_cuda_counts_the_same(precision):
+    given = {"precision": precision, "include": ("entries", "measures"), "strata": "third"}
+    host = run(everything(), **given)
+    other = run(everything(), device="cuda", **given)
+    for name in ("count", "cases", "entries", "measures"):
+        np.testing.assert_array_equal(host[name], other[name])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["first-passage", "renewal-leap", "markov-leap"])
+@pytest.mark.parametrize("strata", [None, "third"])
+def test_cuda_counts_the_same_entries(method, strata):
+    given = {"model": MEMORYLESS, "include": "entries", "method": method, "strata": strata}
+    np.testing.assert_array_equal(run(**given)["entries"], run(device="cuda", **given)["entries"])

@@ -1,0 +1,201 @@
+"""What measures did, in the plain queue of events: written from what a user is told.
+
+It shares no code with the library.  What happens at once is noted when it happens; who is held, and
+which measures are in force, follows from intervals that are listed, and doses from their times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from epidemics_laws import dose_count, of_dose
+from epidemics_world import World, tidy
+
+
+def names_of(one: dict[str, Any]) -> list[str]:
+    """What is counted of a measure, as results name it."""
+    if one["kind"] == "vaccination":
+        return [f"dose {d + 1}" for d in range(dose_count(one))]
+    limited = one["kind"] == "testing" and "period" in one
+    found = {
+        "testing": ["tests", "positive", "isolations", "isolated"],
+        "tracing": ["detected", "quarantines", "quarantined"],
+        "isolation": ["isolated"],
+    }.get(one["kind"], [])
+    if limited or one.get("wait") is True:
+        found = [*found, "waiting"]
+    if limited or "instead" in one:
+        found = [*found, "turned away"]
+    return [*found, "in force"]
+
+
+class Tallies:
+    """Counts of what measures did, [replicate, time, tally, group]; and entries."""
+
+    def __init__(self, run: Any, count: int) -> None:
+        self.run, world = run, run.world
+        self.names = [(k, name) for k, one in enumerate(world.measures) for name in names_of(one)]
+        self.column = {key: at for at, key in enumerate(self.names)}
+        shape = count, len(self.names), world.groups.size
+        self.now = np.zeros(shape, int)
+        self.found = np.zeros((count, world.times.size, *shape[1:]), int)
+        self.entered = np.zeros((count, len(world.compartments), world.groups.size), int)
+        self.entries = np.zeros((count, world.times.size, *self.entered.shape[1:]), int)
+        self.holds: list[tuple[np.ndarray, ...]] = []
+        self.changes: list[tuple[np.ndarray, ...]] = []
+        for k in range(len(world.measures)):
+            self.starts(np.arange(count), k)
+
+    def enter(self, rows: np.ndarray, node: np.ndarray, to: np.ndarray) -> None:
+        """Nodes enter compartments."""
+        np.add.at(self.entered, (rows, to), self.run.inside[node])
+
+    def note(self, rows: np.ndarray, k: int, name: str, node: np.ndarray) -> None:
+        """Something happens to nodes."""
+        at = self.column[k, name]
+        np.add.at(self.now, (rows, np.full(rows.size, at)), self.run.inside[node])
+
+    def hold(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any, until: Any) -> None:
+        """Nodes are isolated or in quarantine in an interval."""
+        self.holds.append((rows, np.full(rows.size, k), node, time, until))
+
+    def starts(self, rows: np.ndarray, k: int) -> None:
+        """A measure is known to start."""
+        begin, one = self.run.starts[rows, k], self.run.world.measures[k]
+        over = np.minimum(tidy(begin + one.get("duration", np.inf)), self.run.stops[rows, k])
+        some = begin < over
+        self._change(rows[some], k, begin[some], 1)
+        self._change(rows[some], k, over[some], -1)
+
+    def stops(self, rows: np.ndarray, k: int) -> None:
+        """A measure is known to stop."""
+        self._change(rows, k, self.run.stops[rows, k], -1)
+
+    def _change(self, rows: np.ndarray, k: int, time: np.ndarray, by: int) -> None:
+        each = np.full(rows.size, k), np.full(rows.size, by)
+        self.changes.append((rows, each[0], time.copy(), each[1]))
+
+    def record(self, rows: np.ndarray, g: int) -> None:
+        """A time of the grid is over."""
+        run = self.run
+        self.entries[rows, g] = self.entered[rows]
+        self.found[rows, g] = self.now[rows]
+        for k, one in enumerate(run.world.measures):
+            if one["kind"] == "isolation":
+                here = run.at[rows] == run.index[one["compartment"]]
+                here &= run.world.times[g] >= tidy(run.since[rows] + one["delay"])
+                here &= run.isolated[rows, k] & run._among(one)
+                self.found[rows, g, self.column[k, "isolated"]] = here @ run.inside
+            if one["kind"] == "capacity" and g:  # it is in force just after it is full
+                full = run.full[rows, k].astype(int)
+                self.found[rows, g, self.column[k, "in force"]] = full[:, None]
+            if (k, "waiting") in self.column:
+                lines = run.lines.asked if one["kind"] == "testing" else run.places.since
+                waits = np.isfinite(lines[rows, k])
+                if k in run.places.waited:
+                    waits |= np.isfinite(run.places.enters[rows, run.places.waited.index(k)])
+                self.found[rows, g, self.column[k, "waiting"]] = waits @ run.inside
+
+    def finish(self) -> np.ndarray:
+        """All counts."""
+        world, times = self.run.world, self.run.world.times
+        rows, k, time, by = _joined(self.changes, 4)
+        for g, when in enumerate(times):
+            for number in range(len(world.measures)):
+                kind = world.measures[number]["kind"]
+                if kind in ("vaccination", "capacity"):
+                    continue
+                here = (k == number) & ((tidy(time) if g else time) <= when)
+                force = np.zeros(len(self.now), int)
+                np.add.at(force, rows[here], by[here])
+                self.found[:, g, self.column[number, "in force"]] = force[:, None]
+                if kind == "isolation":
+                    self.found[:, g, self.column[number, "isolated"]] *= force[:, None]
+        self._finish_holds()
+        for number in range(len(world.measures)):
+            if world.measures[number]["kind"] == "vaccination":
+                self._finish_doses(number)
+        self._assert_conservation()
+        return self.found
+
+    def _finish_holds(self) -> None:
+        """Intervals of one person that overlap are one."""
+        rows, k, node, begin, until = _joined(self.holds, 5)
+        some = until > self.run.begin
+        rows, k, node, begin, until = (each[some] for each in (rows, k, node, begin, until))
+        order = np.lexsort((begin, node, k, rows))
+        last: tuple[int, int, int] | None = None
+        end = -np.inf
+        for at in order:
+            who = int(rows[at]), int(k[at]), int(node[at])
+            if who != last:
+                last, end = who, -np.inf
+            if begin[at] > end:
+                self._count_hold(who, begin[at], "quarantines", "isolations", 1)
+                self._count_hold(who, begin[at], "quarantined", "isolated", 1)
+                self._count_hold(who, until[at], "quarantined", "isolated", -1)
+                end = until[at]
+            elif until[at] > end:
+                self._count_hold(who, end, "quarantined", "isolated", 1)
+                self._count_hold(who, until[at], "quarantined", "isolated", -1)
+                end = until[at]
+
+    def _count_hold(
+        self, who: tuple[int, int, int], time: float, traced: str, tested: str, by: int
+    ) -> None:
+        row, k, node = who
+        name = traced if self.run.world.measures[k]["kind"] == "tracing" else tested
+        on = self.run.world.times >= tidy(time)
+        self.found[row, :, self.column[k, name]] += by * on[:, None] * self.run.inside[node]
+
+    def _finish_doses(self, k: int) -> None:
+        run, one, (u, v, _) = self.run, self.run.world.measures[k], self.run.chosen
+        after = 0.0
+        for d in range(dose_count(one)):
+            if k in run.doses:
+                given = run.starts[:, k, None] + run.doses[k][:, :, d]
+            else:
+                after += of_dose(one["interval"], d - 1) if d else 0.0
+                given = run.starts[:, k, None] + one["rollout"] * v[:, k] + after
+                chosen = (u[:, k] < one["fraction"]) & run._among(one)
+                given = np.where(chosen, given, np.inf)
+            for g, when in enumerate(run.world.times):
+                got = tidy(given) <= when
+                self.found[:, g, self.column[k, f"dose {d + 1}"]] = got @ run.inside
+
+    def _assert_conservation(self) -> None:
+        """What has to hold in every run."""
+        world: World = self.run.world
+        for k, one in enumerate(world.measures):
+            found = {name: self.found[:, :, at] for (m, name), at in self.column.items() if m == k}
+            assert_conserved(found, self.run._among(one) @ self.run.inside)
+
+
+def assert_conserved(found: dict[str, np.ndarray], eligible: np.ndarray) -> None:
+    """Counts of one measure [..., time, group] by name, of `eligible` people in each group."""
+    for name, count in found.items():
+        assert (count >= 0).all(), name
+        if name not in ("isolated", "quarantined", "waiting", "in force"):
+            assert (np.diff(count, axis=-2) >= 0).all(), name
+    if "in force" in found:
+        assert (found["in force"] <= 1).all()
+    if "tests" in found:
+        assert (found["positive"] <= found["tests"]).all()
+    doses = [count for name, count in found.items() if name.startswith("dose")]
+    for first, second in zip([eligible, *doses], doses, strict=False):
+        assert (second <= first).all()
+    begun = found.get("isolations", found.get("quarantines"))
+    now = found.get("isolated", found.get("quarantined"))
+    if begun is not None:
+        assert (begun >= now).all()
+        ended = begun - now
+        assert (np.diff(ended, axis=-2) >= 0).all()
+    if "isolations" in found:
+        assert (found["isolations"] <= found["positive"]).all()
+
+
+def _joined(parts: list[tuple[np.ndarray, ...]], count: int) -> list[np.ndarray]:
+    if not parts:
+        return [np.zeros(0, int) for _ in range(count)]
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
