@@ -327,7 +327,7 @@ def _check_any_sittings(number, tmp_path):
 @given(number=st.integers(0, 2**32))
 @settings(
     max_examples=2, deadline=None, derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 def test_any_order_any_loss_any_sittings(number, tmp_path):
     _check_any_sittings(number, tmp_path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ergode import (
@@ -190,7 +190,7 @@ NUMBERS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(NUMBERS, min_size=3, max_size=3), st.booleans(), st.floats(1e-300, 1e300))
 def test_any_formula_comes_back(tmp_path_factory, formulas, amount, number):
     formulas = [f"A + {formula}" for formula in formulas]  # a number would be one at once

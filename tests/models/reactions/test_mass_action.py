@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ergode import Compartment, ModelError, Reaction, ReactionNetwork, Species
@@ -173,7 +173,7 @@ def test_what_has_no_formula_is_refused():
         law_of(Reaction({"P": 1.5}, {}, rate_constant=1.0), SPECIES)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(st.sampled_from(sorted(SPECIES)), st.integers(1, 4), max_size=3),
     st.sampled_from(["stochastic_rate_constant", "rate_constant"]),
