@@ -60,7 +60,7 @@ def _groups(root: Path) -> tuple[tuple[str, str, str, str], ...]:
         # Inside a container the name may be the host's, whose folders are not visible here.
         for one in (folder, *folder.parents):
             if one == top or top in one.parents:
-                files = (str(one / file) for file in (largest, used, "memory.stat"))
+                files = str(one / largest), str(one / used), str(one / "memory.stat")
                 found.append((*files, dropped))
     return tuple(found)
 
