@@ -42,7 +42,8 @@ def compare(
         A result with replicates, such as that of `ergode.epidemics.simulate` with ``"counts"``; or
         what an analysis makes of it, such as `ergode.epidemics.summary`.
     scenarios : mapping of str to Dataset or DataArray, or one of these
-        The same for each scenario; or the result of a sweep, of which each point is a scenario.
+        A result for each scenario, by its name; or the result of a sweep, whose points are the
+        scenarios.
     quantiles : sequence of float
         Levels of the bands over replicates.
 

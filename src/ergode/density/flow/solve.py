@@ -311,7 +311,7 @@ _IMPOSSIBLE = (
 _POINTS_AT_ONCE = 1 << 24
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
-_FAINT = 1e-6  # of all weight: what is left out after a measurement
+_FAINT = 1e-6  # points with at most this share of the weight are left out after a measurement
 _FEWER = 0.7  # of the points: if more are left, none is left out
 
 

@@ -112,7 +112,7 @@ def tallies_of(
 def check_tallies(
     interventions: Sequence[Intervention], model: CompartmentModel, node_count: int, span: float
 ) -> None:
-    """Refuse plans of which a tally may exceed its type, or is not counted."""
+    """Refuse measures whose tallies may overflow, or that have no tally."""
     for k, one in enumerate(interventions):
         if isinstance(one, Isolation) and one.compartment == model.infections[0].susceptible:
             raise ModelError(
