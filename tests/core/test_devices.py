@@ -104,7 +104,7 @@ def test_cuda_is_what_auto_picks():
     assert device.core_count > 0
     assert 0 < device.available_bytes() <= device.memory_bytes
     assert device.name in [found.name for found in devices.present()]
-    with pytest.raises(PlanError, match="'cuda:99' was asked for, but"):
+    with pytest.raises(PlanError, match="'cuda:99' does not exist: the number of CUDA devices is"):
         devices.resolve("cuda:99")
 
 

@@ -285,6 +285,7 @@ def test_cuda_reactors_agree_with_cpu(heating):
         ergode.kinetics.integrate(
             burning(), times=[0, 1e-7, 1e-3], temperature=np.linspace(1200.0, 2000.0, 5),
             pressure=1e6, initial={"H": 0.2, "OH": 0.3, "H2": 0.5}, heating=heating, device=device,
+            method="rodas4",
         )
         for device in ("cpu", "cuda")
     )  # fmt: skip

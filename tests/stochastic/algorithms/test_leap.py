@@ -127,6 +127,21 @@ def test_what_is_reported_does_not_change_the_path(method):
     assert (apart.std(axis=0) > 20).all()
 
 
+def test_single_firings_after_leaps_do_not_depend_on_the_times():
+    """At times of which several are between two firings: nothing of an earlier leap is in them."""
+    network = ReactionNetwork({"X": 10_000}, [Reaction("X -> 0", rate_constant=1)])
+    common = {"seed": 3, "replicates": 50, "method": "tau-leap"}
+    few = ergode.stochastic.simulate(network, times=[0, 6, 7, 8, 9, 10], **common)
+    many = ergode.stochastic.simulate(network, times=np.linspace(0, 10, 501), **common)
+    assert many.attrs["steps"] > 0
+    amounts = many["amount"].values[:, :, 0]
+    assert (np.diff(amounts, axis=1) <= 0).all()
+    late = few["amount"].values[:, 1:, 0]
+    single = late < 30  # no leap is this short
+    assert single.sum() > 200
+    np.testing.assert_array_equal(amounts[:, 300::50][single], late[single])
+
+
 def test_covariances_of_times_within_a_step():
     """A step of a third of a relaxation time: births alone, whose increments are independent."""
     births = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=500.0)])

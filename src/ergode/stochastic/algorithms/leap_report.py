@@ -97,4 +97,4 @@ def between(k, time, w, plan, replicate, net, work, state):
             state.clock[w, 0] = upto
     if bent or (time > middle and state.clock[w, 0] < ends_at):
         _move(k, time, False, state.b, state.second, w, plan, replicate, net, work, state)
-    state.clock[w, 0] = time
+        state.clock[w, 0] = time
