@@ -107,11 +107,11 @@ def epidemic_meetings(device: str) -> Call:
 
 
 def _reactions(
-    method: str, network: Any, end: float, on_core: int, on_gpu: int, **how: Any
+    method: str, network: Call, end: float, on_core: int, on_gpu: int, **how: Any
 ) -> None:
     def make(device: str) -> Call:
         return partial(
-            ergode.stochastic.simulate, network, times=np.linspace(0, end, 11), seed=1,
+            ergode.stochastic.simulate, network(), times=np.linspace(0, end, 11), seed=1,
             replicates=sized(device, on_core, on_gpu), output="statistics", device=device,
             method=method, **how,
         )  # fmt: skip
@@ -119,8 +119,8 @@ def _reactions(
     CASES[f"stochastic {method}"] = make
 
 
-_BIRTH_DEATH = reaction_networks.birth_death()
-_CHAIN = reaction_networks.cyclic_chain(200)
+_BIRTH_DEATH = reaction_networks.birth_death
+_CHAIN = partial(reaction_networks.cyclic_chain, 200)
 _reactions("direct", _BIRTH_DEATH, 10.0, 1_000, 500_000)
 _reactions("partial-propensity", _CHAIN, 0.2, 10, 2_000)
 _reactions("composition-rejection", _CHAIN, 0.2, 10, 2_000)
@@ -128,13 +128,13 @@ _reactions("rejection-bounds", _CHAIN, 0.2, 10, 2_000)
 _reactions("next-reaction", _CHAIN, 0.2, 10, 2_000)
 _reactions("tau-leap", _BIRTH_DEATH, 10.0, 1_000, 500_000)
 _reactions("langevin", _BIRTH_DEATH, 10.0, 1_000, 500_000)
-_reactions("hybrid", reaction_networks.growing_cell(), 10.0, 50, 20_000)
+_reactions("hybrid", reaction_networks.growing_cell, 10.0, 50, 20_000)
 
 
 @case("stochastic warp-direct")
 def thread_groups(device: str) -> Call:
     """A realization for each group of threads; on a core the clock of Vilar by `auto`."""
-    network = _CHAIN if device.startswith("cuda") else reaction_networks.vilar()
+    network = _CHAIN() if device.startswith("cuda") else reaction_networks.vilar()
     return partial(
         ergode.stochastic.simulate, network, times=np.linspace(0, 1, 11), seed=1,
         replicates=sized(device, 10, 2_000), output="statistics", device=device,
