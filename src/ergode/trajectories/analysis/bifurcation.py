@@ -206,7 +206,7 @@ def bifurcation_diagram(
     if not isinstance(parameter, str) or parameter not in field.parameters or parameter in others:
         what = "given twice" if parameter in list(others) else "not of the field"
         raise ModelError(f"parameter '{parameter}' is {what}; it has {', '.join(field.parameters)}")
-    if not (frequency is None or isinstance(frequency, str) and frequency in field.parameters):
+    if not (frequency is None or (isinstance(frequency, str) and frequency in field.parameters)):
         raise ModelError(
             f"frequency {frequency!r} is not a parameter of the field; it has "
             f"{', '.join(field.parameters)}"
