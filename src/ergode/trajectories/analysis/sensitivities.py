@@ -233,12 +233,19 @@ def _derivatives(
         ) from None
 
 
-def _sum(parts: Sequence[str]) -> str:
+def not_zero(expressions: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+    """The expressions that are not zero, at least one; and their places by their numbers."""
+    kept = [k for k, one in enumerate(expressions) if one != 0]
+    at = {k: place for place, k in enumerate(kept)}
+    return [expressions[k] for k in kept] or list(expressions[:1]), at
+
+
+def sum_of(parts: Sequence[str]) -> str:
     """A sum, in groups: an expression of hundreds of terms one after the other is too deep."""
     if len(parts) <= _TERMS:
         return " + ".join(parts)
     groups = [parts[k : k + _TERMS] for k in range(0, len(parts), _TERMS)]
-    return _sum([f"({' + '.join(one)})" for one in groups])
+    return sum_of([f"({' + '.join(one)})" for one in groups])
 
 
 _TERMS = 32
@@ -254,12 +261,9 @@ def with_sensitivities(field: VectorField, names: Sequence[str]) -> VectorField:
     def by(symbols: Symbols) -> list[Any]:
         places = [symbols.p[field.parameters.index(name)] for name in own]
         forcing = [slope.diff(p) for p in places for slope in symbols.slopes]
-        every = [*symbols.jacobian(), *symbols.delayed_jacobian(), *forcing]
-        at.clear()
-        at.update(
-            (k, place) for place, k in enumerate(k for k, one in enumerate(every) if one != 0)
-        )
-        return [every[k] for k in at] or every[:1]
+        kept, places_of = not_zero([*symbols.jacobian(), *symbols.delayed_jacobian(), *forcing])
+        at.update(places_of)
+        return kept
 
     functions = {
         "field": field.function,
@@ -283,7 +287,7 @@ def with_sensitivities(field: VectorField, names: Sequence[str]) -> VectorField:
             if name in own:
                 place = size * (size + delay_count + own.index(name)) + i
                 parts += [f"d[{at[place]}]"] if place in at else []
-            terms.append(_sum(parts or [f"0.0 * y[{own_rows + i}]"]))
+            terms.append(sum_of(parts or [f"0.0 * y[{own_rows + i}]"]))
     text = (
         f"def with_sensitivities({arguments}):\n    f = field(t, {here}, {middle}p)\n"
         f"    d = derivatives(t, {here}, {there}, p)\n"
