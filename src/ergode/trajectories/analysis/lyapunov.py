@@ -431,9 +431,9 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
                 terms.append(sum_of(parts or [f"0.0 * y[{own_rows + i}]"]))
     except Exception:  # no symbolic Jacobian: central differences along each tangent vector
         for k in range(count):
-            at = size * (k + 1)
+            first = size * (k + 1)
             for side, sign in (("up", "+"), ("down", "-")):
-                moved = "".join(f"y[{q}] {sign} 1e-6 * y[{at + q}], " for q in range(size))
+                moved = "".join(f"y[{q}] {sign} 1e-6 * y[{first + q}], " for q in range(size))
                 past = "".join(
                     f"yd[{d}] {sign} 1e-6 * yd[{delay_count * (k + 1) + d}], "
                     for d in range(delay_count)
