@@ -308,10 +308,10 @@ def stale() -> int:
         count += 1
         if not row["commit"]:
             old += 1
-            print(f"{section}: {row['case']} ({row['machine']}): no commit")
+            print(f"{section}: {cells[0]} ({row['machine']}): no commit")
             continue
         rules = KERNELS[section]
-        below = next(paths for words, paths in rules.items() if re.search(words, row["case"]))
+        below = next(paths for words, paths in rules.items() if re.search(words, cells[0]))
         key = row["commit"], below
         if key not in known:
             paths = [f"src/ergode/{path}" for path in below.split()]
@@ -320,7 +320,7 @@ def stale() -> int:
             old += 1
             short = {name.removeprefix("src/ergode/") for name in known[key]}
             print(
-                f"{section}: {row['case']} ({row['machine']}, {row['commit']}): {len(short)} files,"
+                f"{section}: {cells[0]} ({row['machine']}, {row['commit']}): {len(short)} files,"
                 f" such as {min(short)}"
             )
     print(f"{old} of {count} figures are older than the code that they measure")

@@ -10,20 +10,35 @@ import pytest
 import ergode
 
 CALL = """
+import numpy as np
 import ergode
+from ergode.core import cuda, devices, kernel_cache, kernels
+from test_damaged_cache import doubled
 
 network = ergode.ReactionNetwork({"X": 9}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
 result = ergode.stochastic.simulate(
     network, times=[0, 1], seed=3, replicates=4, method="direct", device="cpu"
 )
 print(result["amount"].values.ravel().tolist())
+
+kernel, values = kernels.for_each(doubled), np.ones(1)
+devices.resolve("cpu:1").run(kernel, 1, values)
+print(values, cuda.ptx(kernel.compiled("cuda"), (0, 1, values), optimized=False))
+print(kernel_cache.array_of("ergode_table", (2, 50), lambda: np.arange(100.0).reshape(2, 50)))
 """
+
+
+def doubled(index, values):
+    values[index] = 2 * values[index]
+
+
+ENDINGS = {"py", "nbi", "nbc", "open", "ptx", "npy"}
 
 
 def started(text, folder):
     """A process of its own with this cache, at its end."""
     source = str(Path(ergode.__file__).parents[1])
-    path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([source, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "PYTHONPATH": path, "ERGODE_CACHE_DIR": str(folder)},
@@ -44,24 +59,39 @@ def filled(tmp_path_factory):
     return folder, called(folder)
 
 
+@pytest.mark.parametrize("ending", sorted(ENDINGS))
 @pytest.mark.parametrize(
-    ("ending", "part"), [("py", 0.5), ("nbc", 0.0), ("nbc", 0.99), ("open", 0.5)]
-)
-def test_files_that_were_cut_are_made_again(filled, ending, part):
+    "cut",
+    ["half", *(pytest.param(cut, marks=pytest.mark.exhaustive)
+     for cut in ("empty", "one byte", "one byte less"))],
+)  # fmt: skip
+def test_files_that_were_cut_are_made_again(filled, ending, cut):
     folder, usual = filled
-    files = list(folder.rglob(f"ergode_cpu_*.{ending}"))
+    files = [file for file in folder.rglob(f"*.{ending}") if file.is_file()]
     if ending == "open":  # it is read where no linked kernel is
         files += folder.rglob("ergode_cpu_*.nbc")
     sizes = {file: file.stat().st_size for file in files}
+    parts = {
+        file: {"empty": 0, "one byte": 1, "half": size // 2, "one byte less": size - 1}[cut]
+        for file, size in sizes.items()
+    }
     assert files
-    for file, size in sizes.items():
-        os.truncate(file, int(part * size))
+    for file, part in parts.items():
+        os.truncate(file, part)
+    damaged = {file: file.read_bytes() for file in files}
     assert called(folder) == usual
     # It is whole again: the next process has nothing to mend.
-    times = {file: file.stat().st_mtime_ns for file in folder.rglob(f"ergode_cpu_*.{ending}")}
-    assert all(file.stat().st_size > part * size for file, size in sizes.items() if file.exists())
+    times = {file: file.stat().st_mtime_ns for file in folder.rglob(f"*.{ending}")}
+    assert all(file.read_bytes() != damaged[file] for file in files if file.exists())
     assert called(folder) == usual
     assert times == {file: file.stat().st_mtime_ns for file in times}
+
+
+def test_every_kind_of_file_is_cut_above(filled):
+    """What else is there is no file that is read: the lock of writers."""
+    folder, _ = filled
+    found = {file.name.rpartition(".")[2] for file in folder.rglob("*") if file.is_file()}
+    assert found == {*ENDINGS, "lock"}
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path):

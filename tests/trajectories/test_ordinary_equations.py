@@ -351,3 +351,34 @@ def test_very_many_named_variables():
     assert float(found["observed"][0, 0]) == pytest.approx(mean, abs=1e-5)
     rises = int(((x[0, 1:] >= 4.0) & (x[0, :-1] < 4.0)).sum())
     assert int(found["event_count"][0, 0]) == rises
+
+
+@pytest.mark.parametrize("method", ["auto", "euler-maruyama", "sra1", "milstein"])
+def test_noise_of_very_many_named_variables_is_refused(method):
+    """Their code took more than minutes to compile."""
+    names = [f"x{i}" for i in range(200)]
+    field = ergode.field_from_equations(
+        {name: f"-{name}" for name in names}, diffusion=dict.fromkeys(names, "0.1")
+    )
+    with pytest.raises(ergode.PlanError, match="up to 128 named variables, and the field has 200"):
+        solve(field, times=[0, 1], initial=dict.fromkeys(names, 1.0), step=0.1, method=method)
+
+
+@pytest.mark.parametrize("method", ["auto", "rk4", "tsit5", "rodas5p", "kvaerno5"])
+def test_delays_of_very_many_named_variables_are_refused(method):
+    names = [f"x{i}" for i in range(200)]
+    field = ergode.field_from_equations({name: f"-{name}(t - 1)" for name in names})
+    with pytest.raises(ergode.PlanError, match="named variables, and the field has 200"):
+        solve(
+            field, times=[0, 1], initial=dict.fromkeys(names, 1.0), method=method,
+            step=0.1 if method == "rk4" else None,
+        )  # fmt: skip
+
+
+def test_exponents_of_very_many_named_variables_are_refused():
+    names = [f"x{i}" for i in range(200)]
+    field = ergode.field_from_equations({name: f"-{name}" for name in names})
+    with pytest.raises(ergode.PlanError, match="200 Lyapunov exponents of 200 named variables"):
+        ergode.trajectories.lyapunov_spectrum(
+            field, initial=dict.fromkeys(names, 1.0), duration=1.0, device="cpu"
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.core.inputs import recorded
 from ergode.core.parts import REPLICATE
 from ergode.core.status import has_failed
 
@@ -24,6 +25,7 @@ _SHARED = {
 }
 
 
+@recorded({})
 def compare(
     baseline: xarray.Dataset | xarray.DataArray,
     scenarios: Mapping[str, Any] | xarray.Dataset | xarray.DataArray,

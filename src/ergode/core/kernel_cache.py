@@ -10,6 +10,7 @@ to a temporary folder.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import pickle
 import shutil
@@ -163,20 +164,29 @@ def _copied(name: str, source: Path, target: Path) -> bool:
 
 
 def text_of(name: str, ending: str, make: Callable[[], str]) -> str:
-    """A text that is made of a kernel: read from beside its file, or made and written there."""
+    """A text that is made of a kernel: read from beside its file, or made and written there.
+
+    The first line of the file is a comment with the digest of the rest.
+    """
     folder = folders().own
     if not (folder / f"{name}.py").exists():  # not a generated kernel
         return make()
     path = folder / "__pycache__" / f"{name}.{ending}"
     with suppress(OSError):
-        return path.read_text(encoding="utf-8")
+        mark, _, found = path.read_bytes().partition(b"\n")
+        if mark == _mark(found):
+            return found.decode()
     text = make()
     with suppress(OSError):  # without room on the disk it is made again
         path.parent.mkdir(exist_ok=True)
         written = path.with_name(f"{path.name}.{os.getpid()}")
-        written.write_text(text, encoding="utf-8")
+        written.write_bytes(_mark(text.encode()) + b"\n" + text.encode())
         os.replace(written, path)
     return text
+
+
+def _mark(text: bytes) -> bytes:
+    return b"// " + hashlib.sha256(text).hexdigest().encode()
 
 
 def array_of(name: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:

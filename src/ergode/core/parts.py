@@ -203,6 +203,8 @@ def _has_rows(part: xarray.Dataset, dim: str) -> inputs.IsRow:
     def is_row(argument: str, path: tuple[Any, ...], entry: Any, in_grid: bool) -> bool:
         if argument not in dims or in_grid:
             return in_grid and path == (dim,)
+        if isinstance(entry, dict) and "sizes" in entry:  # a result of the members
+            return dims[argument] == dim and entry["sizes"].get(dim) == part.sizes.get(dim)
         name = path[-1] if path else argument
         usual = {name: _USUAL_DEPTHS.get(name, 0)}
         depth = _DEPTHS.get(argument, usual).get(name)

@@ -101,8 +101,9 @@ def propagate(
         include the measurement.
     measurements : sequence of Measurement
         In any order; several may have the same time. A value with an axis in front gives one value
-        to each density. The likelihood is taken at the centres of cells: if it has a jump, errors
-        fall in proportion to the width, and otherwise with its square.
+        to each density. The likelihood is taken at the centres of cells: if it has a jump, the jump
+        is up to half a cell off, and errors fall in proportion to the width. Otherwise they fall
+        with its square.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
         before a measurement, and before results are reported. Its change moves the whole grid, and
@@ -176,7 +177,7 @@ def propagate(
     region : function, optional
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
         No probability leaves the region. Its edge is along faces of cells: a cell is inside if its
-        centre is, so that errors at the edge fall in proportion to the width.
+        centre is. So the edge is up to half a cell off, and errors fall in proportion to the width.
     keep : {"all", "last", "none"}, optional
         Times at which the density itself is part of the result. The default is ``"all"`` for a
         single density, and ``"none"`` for many.

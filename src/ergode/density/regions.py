@@ -9,12 +9,14 @@ import numpy as np
 
 from ergode.core.arguments import number
 from ergode.core.errors import PlanError
+from ergode.core.inputs import recorded
 from ergode.density.views import cells_at, highest_density, marginal, widths_along
 
 if TYPE_CHECKING:
     import xarray
 
 
+@recorded({})
 def quantiles(dataset: xarray.Dataset, probability: float | Sequence[float]) -> xarray.DataArray:
     """Quantiles of every variable's marginal over time.
 
@@ -66,6 +68,7 @@ def quantiles(dataset: xarray.Dataset, probability: float | Sequence[float]) -> 
     )  # fmt: skip
 
 
+@recorded({})
 def credible_region(cells: xarray.Dataset, probability: float) -> xarray.Dataset:
     """The cells of the highest-density region of a given probability.
 

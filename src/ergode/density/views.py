@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import integer, names_in
 from ergode.core.errors import AccuracyWarning, PlanError
+from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.density.grid.lattice import Lattice
@@ -21,6 +22,7 @@ _BENT = 0.22
 _TOLD = 1e-3  # probability in such cells, above which it is told
 
 
+@recorded({})
 def cells_at(
     dataset: xarray.Dataset, time: float | None = None, *, index: int | None = None
 ) -> xarray.Dataset:
@@ -78,6 +80,7 @@ def cells_at(
     )
 
 
+@recorded({})
 def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.DataArray:
     """Probability density of one, two or more variables, on a regular grid.
 

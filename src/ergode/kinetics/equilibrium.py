@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core import results
 from ergode.core.arguments import choice
 from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
@@ -39,6 +40,7 @@ results.register(
 )
 
 
+@recorded(dict.fromkeys(("initial", "temperature", "pressure", "density"), "zone"))
 def equilibrium(
     network: ReactionNetwork,
     *,

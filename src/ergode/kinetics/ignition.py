@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core.arguments import by_name, check_switch, choice, did_you_mean, number
 from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
@@ -49,6 +50,7 @@ results.register(
 )  # fmt: skip
 
 
+@recorded({name: name for name in _DIMS})
 def ignition_delay(
     network: ReactionNetwork,
     *,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.errors import ModelError
+from ergode.core.inputs import recorded
 from ergode.core.results import Variable
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
@@ -44,6 +45,7 @@ results.register(
 )  # fmt: skip
 
 
+@recorded(dict.fromkeys(("velocity", "temperature", "pressure", "initial", "rtol", "atol"), "zone"))
 def plug_flow(
     network: ReactionNetwork,
     *,

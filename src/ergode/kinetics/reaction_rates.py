@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core import devices, kernels, results
 from ergode.core.errors import ModelError
+from ergode.core.inputs import recorded
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.conditions import Zones, zones_of
@@ -46,6 +47,11 @@ results.register(
 )  # fmt: skip
 
 
+@recorded(
+    dict.fromkeys(
+        ("initial", "temperature", "density", "pressure", "sunlight", "parameters"), "zone"
+    )
+)
 def reaction_rates(
     network: ReactionNetwork,
     *,

@@ -29,6 +29,7 @@ from ergode import density
 from ergode.core import devices, results
 from ergode.core.arguments import did_you_mean, integer
 from ergode.core.errors import PlanError
+from ergode.core.inputs import recorded
 from ergode.core.resident import KEEP
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
@@ -85,6 +86,7 @@ results.register(
 _TAIL = 1e-4  # fraction of the particles that may lie outside of the bins, on each side
 
 
+@recorded({})
 def compare(
     field: VectorField,
     prior: Prior,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ergode.core import checkpoint as checkpoints
 from ergode.core import devices, launch, resident, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import check_switch, choice, integer, refuse_idle
+from ergode.core.arguments import check_switch, choice, integer, is_finite_number, refuse_idle
 from ergode.core.divide import StorePath, alone, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
@@ -367,6 +367,10 @@ def gather(
         why = "a step is given" if step is not None else "there is noise"
         raise PlanError(f"rtol is for adaptive steps, but {why}; expected step or rtol")
     at_rest = not asked.measurements
+    if resample_below is not None and not (
+        is_finite_number(resample_below) and 0 <= resample_below <= 1
+    ):
+        raise PlanError(f"resample_below is {resample_below!r}; expected a fraction, 0 to 1")
     refuse_idle(
         regularise=(regularise and at_rest, "there are no measurements"),
         resample_below=(bool(resample_below) and at_rest, "there are no measurements"),
@@ -377,8 +381,6 @@ def gather(
     fine = rtol_of(rtol, *given, _RTOL)
     if resample_below is None:
         resample_below = 0.5 if noisy.is_noisy or regularise else 0.0
-    if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
-        raise PlanError(f"resample_below is {resample_below!r}; expected a fraction, 0 to 1")
     return Cloud.of(
         asked.priors[0], integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
         pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),

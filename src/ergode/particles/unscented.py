@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
 from ergode.core import progress as progress_bar
+from ergode.core.inputs import recorded
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -43,6 +44,7 @@ results.register(
 )  # fmt: skip
 
 
+@recorded({})
 def unscented_kalman(
     field: VectorField,
     prior: Prior,

@@ -10,9 +10,11 @@ import numpy as np
 from ergode.core import results
 from ergode.core.arguments import names_in, number
 from ergode.core.errors import PlanError
+from ergode.core.inputs import recorded
 from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
 from ergode.core.words import counted
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
@@ -29,6 +31,7 @@ results.register(
 )
 
 
+@recorded({"dataset": POINT})
 def autocorrelation(
     dataset: xarray.Dataset,
     *,

@@ -18,11 +18,13 @@ from ergode.core.arguments import (
     sequence,
 )
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.sweep import POINT
 from ergode.stochastic.simulate import Output, simulate
 from ergode.stochastic.to_tables import initial_amount
 
@@ -43,6 +45,7 @@ results.register(
 )
 
 
+@recorded({"initial": POINT})
 def sensitivities(
     network: ReactionNetwork,
     *,

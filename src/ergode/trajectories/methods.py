@@ -44,6 +44,8 @@ _HISTORY_ORDER = 6
 _STIFF_VARIABLES = 16
 # Explicit methods have code for each of this many named variables; more are taken as one array.
 _UNROLLED_VARIABLES = 100
+# With noise or delays there is code for each of the named variables; 100 compile in 100 s.
+_NOISY_VARIABLES = 128
 MOST = 256
 """Unknowns of a trajectory whose matrix a kernel has."""
 
@@ -122,6 +124,12 @@ class Method(methods.Method):
             return "does not support delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
             return limits
+        has_more = field.diffusion is not None or bool(field.delays)
+        if field.arrays is None and has_more and len(field.variables) > _NOISY_VARIABLES:
+            return (
+                f"supports noise and delays of up to {_NOISY_VARIABLES} named variables, and the "
+                f"field has {len(field.variables)}; declare them as an array"
+            )
         if field.arrays is not None:
             if not self.for_arrays:
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"

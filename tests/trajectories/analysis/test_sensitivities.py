@@ -161,3 +161,24 @@ def test_noise_and_branches_are_refused():
     ):
         with pytest.raises(ergode.PlanError, match=message):
             sensitivities(field, **given, with_respect_to=["a"])
+
+
+@pytest.mark.slow
+def test_many_variables_and_a_slope_of_all_of_them():
+    """200 variables were a RecursionError: derivatives that are zero were written out."""
+    count = 120
+    equations = {f"x{i}": f"-a * x{i} + 0.1 * x{(i + 1) % count}" for i in range(count)}
+    equations["x7"] = " + ".join(f"0.01 * x{i}" for i in range(count))
+    matrix = 0.1 * np.roll(np.eye(count), 1, axis=1) - 0.5 * np.eye(count)
+    matrix[7] = 0.01
+    start = np.linspace(1.0, 2.0, count)
+    found = sensitivities(
+        ergode.field_from_equations(equations), times=[0, 0.5], parameters={"a": 0.5},
+        initial={f"x{i}": value for i, value in enumerate(start)}, rtol=1e-9, atol=1e-9,
+        with_respect_to=["x3", "a"], device="cpu",
+    )["sensitivity"]  # fmt: skip
+    np.testing.assert_allclose(found.values[1, :, 0], expm(0.5 * matrix)[:, 3], atol=1e-7)
+    unlike = -np.diag(np.arange(count) != 7).astype(float)
+    double = np.block([[matrix, np.zeros_like(matrix)], [unlike, matrix]])
+    exact = (expm(0.5 * double) @ np.concatenate([start, 0 * start]))[count:]
+    np.testing.assert_allclose(found.values[1, :, 1], exact, atol=1e-7)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
+from llvmlite import binding
 from llvmlite.binding import Linkage
 from numba import types
 from numba.core import codegen, cpu
@@ -92,8 +94,21 @@ _WRAPPER = "_ZN7cpython"
 
 def leave_as_it_is(wrapper: Any) -> None:
     """Do not optimise the function that Python calls: it is long, and only unpacks arguments."""
-    for attribute in ("noinline", "optnone"):
-        wrapper.add_function_attribute(attribute)
+    if _takes_attributes():
+        for attribute in ("noinline", "optnone"):
+            wrapper.add_function_attribute(attribute)
+
+
+@cache
+def _takes_attributes() -> bool:
+    """Whether llvmlite gives attributes to functions; older ones give them to what is returned."""
+    module = binding.parse_assembly("define i64 @one() {\n  ret i64 1\n}")
+    module.get_function("one").add_function_attribute("noinline")
+    try:
+        module.verify()
+    except RuntimeError:
+        return False
+    return True
 
 
 class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]

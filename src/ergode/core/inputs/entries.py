@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ergode.core.digests import digest_of, text_of_function
+from ergode.core.inputs.datasets import digest_of_result, is_result, text_of_result
 
 _LISTED = 32  # numbers of an array that are written as such
 SMALL = 1 << 14  # bytes of an array that is recorded by value
@@ -87,6 +88,8 @@ class Writer:
             return self._array(value)
         if kind is float or value is None or kind is bool:
             return _JSON.get(text := repr(value), text)
+        if is_result(value):
+            return text_of_result(value, know(digest_of_result(value), value))
         if isinstance(value, Mapping):
             return self._mapping(value, exact)
         if kind is range:

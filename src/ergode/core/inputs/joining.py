@@ -52,6 +52,8 @@ def _whole(entries: Sequence[Any], name: str = "") -> Any:
             pairs = zip(first["mapping"], parts.values(), strict=True)
             return first | {"mapping": [[key, part] for (key, _), part in pairs]}
         return first | {"with": parts}
+    if isinstance(first, dict) and "sizes" in first:
+        return first | {"digest": digest_of_entry(list(entries)), "inputs": None}
     try:
         values = [np.atleast_1d(value_of(one)) for one in entries]
     except AbsentError:

@@ -84,6 +84,25 @@ class Inputs(Mapping[str, Any]):
             )
         return found
 
+    def of(self, name: str) -> Inputs:
+        """The inputs of a Dataset that was an argument, such as the run that an analysis read.
+
+        Parameters
+        ----------
+        name : str
+            Name of the argument.
+
+        Raises
+        ------
+        PlanError
+            The argument is not a Dataset that has inputs.
+        """
+        entry = self._entries[name]
+        own = entry.get("inputs") if isinstance(entry, dict) and "sizes" in entry else None
+        if own is None:
+            raise PlanError(f"{name} is {shown(entry)}; expected a Dataset with inputs")
+        return Inputs(json.dumps(own), {})
+
     def again(self, **changes: Any) -> xarray.Dataset:
         """Make the call again.
 
@@ -117,18 +136,20 @@ class Inputs(Mapping[str, Any]):
         return "\n".join([*lines, f"    defaults: {', '.join(others)}"])
 
 
-def inputs(dataset: xarray.Dataset, **given: Any) -> Inputs:
+def inputs(dataset: xarray.Dataset | xarray.DataArray, /, **given: Any) -> Inputs:
     """What a result was computed from: the arguments of its call.
 
     Every result has them in its attribute ``inputs``, and so has a file of it. ``again()`` makes
     the call again. From a file, numbers, arrays of up to 16 kB, and models of numbers, names and
     equations are made again; so are random networks of contacts, and fields of `ergode.fields`. Of
-    larger arrays and of functions there is the digest. They are found in the process that made the
+    larger arrays, of functions and of Datasets there is the digest; `of` shows the inputs of a
+    Dataset. The digest of a Dataset counts its inputs, its sizes, and the values of variables of up
+    to 1 MB. Functions and Datasets are found in the process that made the
     call, as long as they are in use; elsewhere pass them.
 
     Parameters
     ----------
-    dataset : xarray.Dataset or DeviceResult
+    dataset : xarray.Dataset, xarray.DataArray or DeviceResult
         A result.
     **given
         Arguments that the file does not contain. Their digests are compared with those of the

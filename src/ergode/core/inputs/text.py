@@ -31,6 +31,8 @@ def _shown(entry: Any) -> str:
         return str(entry["function"])
     if "object" in entry:
         name = str(entry.get("made", entry["object"])).partition(":")[2]
+        if entry.get("inputs"):
+            name += f" of {entry['inputs']['call'].replace(':', '.')}"
         if "with" in entry:
             return f"{name}({', '.join(f'{k}={_shown(v)}' for k, v in entry['with'].items())})"
         return f"{name} with digest {str(entry['digest'])[:12]}"

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.inputs import recorded
 from ergode.models.epidemic.dates import dates_since, origin_of
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import networkx
@@ -55,6 +57,7 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
     return flat
 
 
+@recorded({"cases": POINT})
 def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
     """Generation interval: time from the infector's infection to the case's infection.
 
@@ -72,6 +75,7 @@ def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
     return _interval(cases, cases["infected_at"], "time from the infector's infection")
 
 
+@recorded({"cases": POINT})
 def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray:
     """Serial interval: time from the infector's onset to the case's onset.
 
@@ -98,6 +102,7 @@ def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray
     return _interval(cases, moment, "time from the infector's onset")
 
 
+@recorded({"cases": POINT})
 def next_generation(
     cases: xarray.Dataset, groups: ArrayLike, until: float | None = None
 ) -> xarray.Dataset:

@@ -9,15 +9,18 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import as_numbers, integer, is_finite_number
 from ergode.core.errors import ModelError
+from ergode.core.inputs import recorded
 from ergode.epidemics.analysis.contact import discounted_survival
 from ergode.epidemics.analysis.summary import incidence
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.holding_times.families import HoldingTime
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
 
 
+@recorded({"counts": POINT})
 def observe(
     counts: xarray.Dataset,
     *,

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.inputs import recorded
 from ergode.epidemics.analysis.line_list import infector_case
 from ergode.epidemics.analysis.summary import by_interval
 from ergode.models.epidemic.dates import dates_since, origin_of
 from ergode.models.holding_times.families import HoldingTime
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
@@ -22,6 +24,7 @@ _CASE, _INSTANTANEOUS = "case_reproduction_number", "instantaneous_reproduction_
 _FINE = 64  # points of an integral in each interval
 
 
+@recorded({"cases": POINT})
 def reproduction_number(
     cases: xarray.Dataset, *, by_replicate: bool = False, quantiles: Sequence[float] = _LEVELS
 ) -> xarray.Dataset:
@@ -110,6 +113,7 @@ def reproduction_number(
     return _with_bands(found, quantiles) if by_replicate else found
 
 
+@recorded({"counts": POINT})
 def reproduction_over_time(
     counts: xarray.Dataset, generation: HoldingTime, *, quantiles: Sequence[float] = _LEVELS
 ) -> xarray.Dataset:

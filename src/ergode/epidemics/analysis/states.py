@@ -11,17 +11,20 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import time_grid
 from ergode.core.errors import ModelError
+from ergode.core.inputs import recorded
 from ergode.core.launch import check_room
 from ergode.epidemics.analysis.line_list import check_cases
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of
 from ergode.models.epidemic.seeds import Seeds
 from ergode.models.networks.checks import names_of_nodes
 from ergode.models.networks.node_names import Positions, positions_of
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
 
 
+@recorded({"cases": POINT})
 def states(
     cases: xarray.Dataset,
     times: ArrayLike,

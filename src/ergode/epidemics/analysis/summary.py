@@ -10,11 +10,14 @@ import numpy as np
 
 from ergode.core.arguments import check_once, did_you_mean
 from ergode.core.errors import ModelError
+from ergode.core.inputs import recorded
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
 
 
+@recorded({"counts": POINT})
 def summary(
     counts: xarray.Dataset, compartment: str | Sequence[str] | None = None
 ) -> xarray.Dataset:
@@ -133,6 +136,7 @@ def _infected(counts: xarray.Dataset) -> list[str]:
     return _names(counts, "infected")
 
 
+@recorded({"counts": POINT})
 def fatality_ratio(counts: xarray.Dataset, compartment: str | Sequence[str]) -> xarray.DataArray:
     """Share of the cases that ended in a compartment, such as the dead; of several, in any of them.
 
@@ -183,6 +187,7 @@ def fatality_ratio(counts: xarray.Dataset, compartment: str | Sequence[str]) -> 
     return found.assign_attrs(units="1", long_name=f"share of cases that end in {_text(names)}")
 
 
+@recorded({"counts": POINT})
 def person_time(counts: xarray.Dataset, compartment: str | Sequence[str]) -> xarray.DataArray:
     """Time that all nodes together spend in a compartment, such as bed days in a hospital.
 
@@ -242,6 +247,7 @@ def _text(names: list[str]) -> str:
     return " or ".join(names)
 
 
+@recorded({"counts": POINT})
 def incidence(counts: xarray.Dataset) -> xarray.DataArray:
     """New infections in each interval of the time grid, dims (replicate, interval[, stratum]).
 
@@ -278,6 +284,7 @@ def by_interval(counts: xarray.Dataset, name: str, meaning: str) -> xarray.DataA
     return found
 
 
+@recorded({"counts": POINT})
 def flows(counts: xarray.Dataset) -> xarray.Dataset:
     """Entries into and exits from every compartment in each interval of the time grid.
 

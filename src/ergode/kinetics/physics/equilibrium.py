@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import results
 from ergode.core.errors import ModelError
+from ergode.core.inputs import recorded
 from ergode.core.results import Variable
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.models.constants import GAS_CONSTANT
@@ -48,6 +49,7 @@ results.register(
 )
 
 
+@recorded(dict.fromkeys(("temperature", "density", "electron_fraction"), "zone"))
 def nuclear_equilibrium(
     network: ReactionNetwork,
     *,

@@ -241,7 +241,7 @@ class ReactionNetwork:
             if place is not None and self.species[place].constant:
                 raise ModelError(f"rate_rules has '{name}', a species that is constant")
         for name in self.continuous:
-            if name not in self.index:
+            if not isinstance(name, str) or name not in self.index:
                 hint = did_you_mean(name, self.index)
                 raise ModelError(
                     f"continuous has {name!r}, which is not a species of the network{hint}"

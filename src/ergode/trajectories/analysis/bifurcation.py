@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import results
-from ergode.core.arguments import by_name, choice, integer, number, refuse_idle
+from ergode.core.arguments import by_name, choice, integer, number, refuse_idle, sequence
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.inputs import recorded
@@ -206,9 +206,9 @@ def bifurcation_diagram(
     if not isinstance(parameter, str) or parameter not in field.parameters or parameter in others:
         what = "given twice" if parameter in list(others) else "not of the field"
         raise ModelError(f"parameter '{parameter}' is {what}; it has {', '.join(field.parameters)}")
-    if frequency is not None and frequency not in field.parameters:
+    if not (frequency is None or (isinstance(frequency, str) and frequency in field.parameters)):
         raise ModelError(
-            f"frequency '{frequency}' is not a parameter of the field; it has "
+            f"frequency {frequency!r} is not a parameter of the field; it has "
             f"{', '.join(field.parameters)}"
         )
     if continuation is None:
@@ -312,6 +312,7 @@ def basins(
     duration = number("duration", duration, above=0)
     transient = number("transient", transient, least=0)
     begin = number("start_time", start_time)
+    observables = tuple(sequence("observables", observables, "observables"))
     refuse_idle(transient=(transient != 0 and not observables, "there are no observables"))
     found = integrate(
         field, times=[begin, begin + duration], initial=initial, parameters=parameters,

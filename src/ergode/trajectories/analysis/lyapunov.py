@@ -29,6 +29,7 @@ from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import TRAJECTORY, Layout, lay_out, lay_out_arrays
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.analysis.sensitivities import not_zero, sum_of
 from ergode.trajectories.analysis.tangent_arrays import (
     GROWN,
     check_tangents,
@@ -50,6 +51,7 @@ from ergode.trajectories.tolerances import check_tolerances
 if TYPE_CHECKING:
     import xarray
 
+_UNROLLED = 5_000  # slopes of named variables and their tangents; 1,640 compile in a minute
 _MOST = 64  # most exponents of a delay equation, which has infinitely many
 _RTOL, _ATOL = 1e-8, 1e-10
 _MAX_STEPS = 1_000_000
@@ -168,6 +170,12 @@ def lyapunov_spectrum(
             field.arrays.by_name, initial, field.parameters, parameters, reserved=reserved
         )
     else:
+        if field.size * (1 + wanted) > _UNROLLED:
+            raise PlanError(
+                f"{wanted} Lyapunov exponents of {field.size} named variables need code for "
+                f"{field.size * (1 + wanted):,} slopes; expected up to {_UNROLLED:,}: give a "
+                "smaller count, or declare the variables as an array"
+            )
         extended = with_tangents(field, wanted)
         layout = lay_out(
             {"initial": field.variables, "parameters": field.parameters},
@@ -402,25 +410,30 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
     terms = []
     try:
         symbols = Symbols(field)
-        names["jacobian"] = function_of("jacobian", "t, y, yd, p", symbols.jacobian())
+        jacobian, at = not_zero(symbols.jacobian())
+        names["jacobian"] = function_of("jacobian", "t, y, yd, p", jacobian)
         lines.append(f"    j = jacobian(t, ({here}), ({there}), p)\n")
         if field.delays:
-            names["coupling"] = function_of("coupling", "t, y, yd, p", symbols.delayed_jacobian())
+            coupling, late = not_zero(symbols.delayed_jacobian())
+            names["coupling"] = function_of("coupling", "t, y, yd, p", coupling)
             lines.append(f"    c = coupling(t, ({here}), ({there}), p)\n")
         for k in range(count):
-            at = size * (k + 1)
+            own_rows, own_delays = size * (k + 1), delay_count * (k + 1)
             for i in range(size):
-                parts = [f"j[{i * size + q}] * y[{at + q}]" for q in range(size)]
+                parts = [
+                    f"j[{at[i * size + q]}] * y[{own_rows + q}]"
+                    for q in range(size) if i * size + q in at
+                ]  # fmt: skip
                 parts += [
-                    f"c[{i * delay_count + d}] * yd[{delay_count * (k + 1) + d}]"
-                    for d in range(delay_count)
-                ]
-                terms.append(" + ".join(parts))
+                    f"c[{late[i * delay_count + d]}] * yd[{own_delays + d}]"
+                    for d in range(delay_count) if i * delay_count + d in late
+                ]  # fmt: skip
+                terms.append(sum_of(parts or [f"0.0 * y[{own_rows + i}]"]))
     except Exception:  # no symbolic Jacobian: central differences along each tangent vector
         for k in range(count):
-            at = size * (k + 1)
+            first = size * (k + 1)
             for side, sign in (("up", "+"), ("down", "-")):
-                moved = "".join(f"y[{q}] {sign} 1e-6 * y[{at + q}], " for q in range(size))
+                moved = "".join(f"y[{q}] {sign} 1e-6 * y[{first + q}], " for q in range(size))
                 past = "".join(
                     f"yd[{d}] {sign} 1e-6 * yd[{delay_count * (k + 1) + d}], "
                     for d in range(delay_count)

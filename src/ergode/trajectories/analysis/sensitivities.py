@@ -233,39 +233,66 @@ def _derivatives(
         ) from None
 
 
+def not_zero(expressions: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+    """The expressions that are not zero, at least one; and their places by their numbers."""
+    kept = [k for k, one in enumerate(expressions) if one != 0]
+    at = {k: place for place, k in enumerate(kept)}
+    return [expressions[k] for k in kept] or list(expressions[:1]), at
+
+
+def sum_of(parts: Sequence[str]) -> str:
+    """A sum, in groups: an expression of hundreds of terms one after the other is too deep."""
+    if len(parts) <= _TERMS:
+        return " + ".join(parts)
+    groups = [parts[k : k + _TERMS] for k in range(0, len(parts), _TERMS)]
+    return sum_of([f"({' + '.join(one)})" for one in groups])
+
+
+_TERMS = 32
+
+
 def with_sensitivities(field: VectorField, names: Sequence[str]) -> VectorField:
     """The field with sensitivities by each name as further variables."""
     size, delay_count = len(field.variables), len(field.delays)
     own = [name for name in names if name in field.parameters]
 
+    at: dict[int, int] = {}  # places of the derivatives that are not zero
+
     def by(symbols: Symbols) -> list[Any]:
         places = [symbols.p[field.parameters.index(name)] for name in own]
         forcing = [slope.diff(p) for p in places for slope in symbols.slopes]
-        return [*symbols.jacobian(), *symbols.delayed_jacobian(), *forcing]
+        kept, places_of = not_zero([*symbols.jacobian(), *symbols.delayed_jacobian(), *forcing])
+        at.update(places_of)
+        return kept
 
+    functions = {
+        "field": field.function,
+        "derivatives": _derivatives("the field", field.function, field, by),
+    }
     here, there = _tuple("y", size), _tuple("yd", delay_count)
     arguments, middle = ("t, y, yd, p", f"{there}, ") if field.delays else ("t, y, p", "")
     terms = []
     for k, name in enumerate(names):
-        at = size * (k + 1)
+        own_rows = size * (k + 1)
         for i in range(size):
-            parts = [f"d[{i * size + q}] * y[{at + q}]" for q in range(size)]
+            parts = [
+                f"d[{at[i * size + q]}] * y[{own_rows + q}]"
+                for q in range(size) if i * size + q in at
+            ]  # fmt: skip
+            first = size * size + i * delay_count
             parts += [
-                f"d[{size * size + i * delay_count + e}] * yd[{delay_count * (k + 1) + e}]"
-                for e in range(delay_count)
-            ]
+                f"d[{at[first + e]}] * yd[{delay_count * (k + 1) + e}]"
+                for e in range(delay_count) if first + e in at
+            ]  # fmt: skip
             if name in own:
-                parts.append(f"d[{size * (size + delay_count + own.index(name)) + i}]")
-            terms.append(" + ".join(parts))
+                place = size * (size + delay_count + own.index(name)) + i
+                parts += [f"d[{at[place]}]"] if place in at else []
+            terms.append(sum_of(parts or [f"0.0 * y[{own_rows + i}]"]))
     text = (
         f"def with_sensitivities({arguments}):\n    f = field(t, {here}, {middle}p)\n"
         f"    d = derivatives(t, {here}, {there}, p)\n"
         f"    return ({''.join(f'f[{i}], ' for i in range(size))}{', '.join(terms)},)\n"
     )
-    functions = {
-        "field": field.function,
-        "derivatives": _derivatives("the field", field.function, field, by),
-    }
     return VectorField(
         function_from_text(text, functions),
         [*field.variables, *(f"{one} by {name}" for name in names for one in field.variables)],
