@@ -75,13 +75,15 @@ def next_start(
 def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
     """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
-    For a posterior that is not alike a Gaussian, such as a filament.
+    For a posterior that is not alike a Gaussian, such as a filament. Along axes where the posterior
+    changes little from cell to cell, cells stay whole.
     """
     size = start.points.shape[1]
     known = np.isfinite(log_weights)
     base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
     # A filament that passes between the centres of cells shows in a tempered density.
     power = _power(base[known], gain[known], FEWEST * start.ideal)
+    full = log_weights
     log_weights = base + (power * gain if power > 0 else 0.0)
     weight = np.exp(log_weights - log_weights.max())
     order = np.argsort(weight)
@@ -92,17 +94,20 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
     for d in range(size):
         steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
     cells = distinct(np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)]))
-    corners = np.indices((parts,) * size).reshape(size, -1).T
+    along = _divisions(start, full, order[below >= _OUTER], parts)
+    corners = np.indices(tuple(along)).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()
-    index[:, 1:] = parts * parents[:, 1:] + np.tile(corners, (len(cells), 1))
-    spacing = start.spacing / parts
+    index[:, 1:] = along * parents[:, 1:] + np.tile(corners, (len(cells), 1))
+    finer = float(np.prod(along)) ** (1.0 / size)  # edges keep their volume
+    spacing = start.spacing / finer
     points = np.empty((len(index), size))
     log = np.empty(len(index))
     frames = []
     for component, (origin, edges) in enumerate(start.frames):
         # The first part of a cell lies before its centre.
-        first = origin - 0.5 * (parts - 1) * spacing * edges.sum(axis=1)
+        edges = edges * (finer / along)
+        first = origin - 0.5 * spacing * edges @ (along - 1.0)
         own = index[:, 0] == component
         points[own] = first + spacing * index[own, 1:] @ edges.T
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
@@ -115,6 +120,32 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
         is_edge=np.asarray(lacks, np.int8),
         index=index, spacing=spacing, frames=tuple(frames),
     )  # fmt: skip
+
+
+def _divisions(
+    start: Start, log_weights: np.ndarray, chosen: np.ndarray, parts: int
+) -> np.ndarray:  # fmt: skip
+    """Number of parts of a cell along each axis, `parts` or one.
+
+    Cells are divided along the axis where the posterior changes most from one of the `chosen`
+    points to its neighbours, and along axes where it changes at least about a third as much.
+    """
+    if parts == 1:
+        return np.ones(start.points.shape[1], np.int64)
+    up, down = beside(start.index, chosen).swapaxes(0, 1)
+    with np.errstate(invalid="ignore"):
+        change = np.where((up < 0) | (down < 0), np.nan, log_weights[up] - log_weights[down])
+    known = np.isfinite(change)
+    weight = np.where(known, np.exp(log_weights[chosen] - log_weights.max()), 0.0)
+    square = (weight * np.where(known, change, 0.0) ** 2).sum(axis=1)
+    total = weight.sum(axis=1)
+    if not np.all(total > 0):
+        return np.full(len(total), parts)
+    square /= total
+    return np.where(square >= _ALIKE**2 * square.max(), parts, 1)
+
+
+_ALIKE = 0.35  # of the largest change: along axes with at least as much, cells are divided
 
 
 def _beyond(
