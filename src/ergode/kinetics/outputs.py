@@ -150,10 +150,12 @@ def dataset_of(
     swept = () if layout is None else layout.dims
     shape = (zones.count,) if layout is None else (*layout.shape, zones.count // layout.count)
     count = len(network.species)
-    # Values that a zone did not reach keep their initial NaN.
-    finite = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2)
-    rows = on_host(finite).cumprod(axis=1).sum(axis=1)
-    rows[outcome.status == Status.NOT_RUN] = 0
+    rows = np.full(zones.count, grid.size)
+    if not (outcome.status == Status.DONE).all():
+        # Values that a zone did not reach keep their initial NaN.
+        finite = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2)
+        rows = on_host(finite).cumprod(axis=1).sum(axis=1)
+        rows[outcome.status == Status.NOT_RUN] = 0
     temperature = _temperatures(zones, grid, outcome, count)
     values: dict[str, Any] = {
         "temperature": temperature,

@@ -26,7 +26,7 @@ from ergode.models.fields.vector_field import VectorField
 
 _COUNT = 10_000
 _FINE = 1e-3  # error of a step, in deviations
-_FEWEST, _MOST = 32, 1000  # steps of noise
+_FEWEST, _MOST = 8, 1000  # steps of noise
 
 
 class Drawn(Carrier):
