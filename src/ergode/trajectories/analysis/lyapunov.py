@@ -410,11 +410,17 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
     terms = []
     try:
         symbols = Symbols(field)
-        jacobian, at = not_zero(symbols.jacobian())
+        found = [not_zero(symbols.jacobian())]
+        if field.delays:
+            found.append(not_zero(symbols.delayed_jacobian()))
+    except Exception:  # SymPy is not installed, or the function cannot be called with symbols
+        found = []
+    if found:
+        jacobian, at = found[0]
         names["jacobian"] = function_of("jacobian", "t, y, yd, p", jacobian)
         lines.append(f"    j = jacobian(t, ({here}), ({there}), p)\n")
         if field.delays:
-            coupling, late = not_zero(symbols.delayed_jacobian())
+            coupling, late = found[1]
             names["coupling"] = function_of("coupling", "t, y, yd, p", coupling)
             lines.append(f"    c = coupling(t, ({here}), ({there}), p)\n")
         for k in range(count):
@@ -429,7 +435,7 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
                     for d in range(delay_count) if i * delay_count + d in late
                 ]  # fmt: skip
                 terms.append(sum_of(parts or [f"0.0 * y[{own_rows + i}]"]))
-    except Exception:  # no symbolic Jacobian: central differences along each tangent vector
+    else:  # central differences along each tangent vector
         for k in range(count):
             first = size * (k + 1)
             for side, sign in (("up", "+"), ("down", "-")):
