@@ -14,7 +14,7 @@ INPUTS = "inputs"
 
 
 def is_result(value: Any) -> bool:
-    """Whether an argument is a Dataset, or a DataArray that says what it was computed from."""
+    """Whether a value is a Dataset, or a DataArray with inputs."""
     attrs = getattr(value, "attrs", None)
     return isinstance(attrs, dict) and (hasattr(value, "data_vars") or INPUTS in attrs)
 

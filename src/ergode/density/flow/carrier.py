@@ -24,7 +24,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
-_FEW_TERMS = 50_000  # a sum of so many takes less time than to start a thread
+_FEW_TERMS = 50_000  # starting a thread takes longer than adding these
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 

@@ -233,6 +233,9 @@ def _derivatives(
         ) from None
 
 
+_TERMS = 32  # of a sum without brackets
+
+
 def not_zero(expressions: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
     """The expressions that are not zero, at least one; and their places by their numbers."""
     kept = [k for k, one in enumerate(expressions) if one != 0]
@@ -246,9 +249,6 @@ def sum_of(parts: Sequence[str]) -> str:
         return " + ".join(parts)
     groups = [parts[k : k + _TERMS] for k in range(0, len(parts), _TERMS)]
     return sum_of([f"({' + '.join(one)})" for one in groups])
-
-
-_TERMS = 32
 
 
 def with_sensitivities(field: VectorField, names: Sequence[str]) -> VectorField:
