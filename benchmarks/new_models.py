@@ -125,7 +125,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
 def main() -> None:
     """Entry point."""
     options = arguments("new_models", [*CASES])
-    rows = Rows("calls", options.device)
+    rows = Rows("new_models", options.device)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ERGODE_CACHE_DIR"] = cache
         for name in options.case:

@@ -39,31 +39,33 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 0.95
 SHORTEST = 0.1  # seconds of one measurement: short calls are repeated
 
+_CALLS = "core/divide.py core/launch.py core/kernels.py core/compiler core/results.py"
 KERNELS = {
     "Epidemics": {
-        "leap|GNUPS": "epidemics/leap epidemics/shared",
+        "leap": "epidemics/leap epidemics/shared",
         "gillespie": "epidemics/gillespie.py epidemics/shared",
-        "sellke|trac": "epidemics/event_driven epidemics/windows epidemics/shared",
-        "population`": "models/networks",
+        "windows|sellke": "epidemics/event_driven epidemics/windows epidemics/shared",
         "": "epidemics/first_passage epidemics/event_driven epidemics/shared epidemics/seeding.py",
     },
     "Stochastic": {
-        "space": "stochastic/space",
-        "warp|4,096": "stochastic/thread_group",
+        "voxels": "stochastic/space",
+        "warp": "stochastic/thread_group",
         "": "stochastic/kernel stochastic/algorithms",
     },
     "Kinetics": {
         "asymptotic": "kinetics/explicit kinetics/network",
-        "bdf": "kinetics/multistep kinetics/network kinetics/physics",
+        "bdf|ignition": "kinetics/multistep kinetics/network kinetics/physics",
         "": "kinetics/implicit kinetics/block kinetics/network kinetics/physics",
     },
     "Trajectories": {
-        "'96|heat|Gray": "trajectories/arrays",
-        "Tsit5|error below": "trajectories/adaptive trajectories/steppers trajectories/delays",
+        "96|heat|gray": "trajectories/arrays",
+        "tsit5|error": "trajectories/adaptive trajectories/steppers trajectories/delays",
         "": "trajectories/fixed trajectories/steppers trajectories/delays",
     },
-    "Densities": {"": "density"},
-    "Calls": {"": "core/divide.py core/launch.py core/kernels.py core/compiler core/results.py"},
+    "Densities": {"particles": "particles", "": "density"},
+    "Calls": {"": _CALLS},
+    "New models": {"": _CALLS},
+    "Kept on a device": {"": _CALLS},
 }
 """Code below `src/ergode` that a figure measures, by section and by words of its case."""
 
