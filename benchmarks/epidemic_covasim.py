@@ -133,6 +133,10 @@ def covasim(options, rows):
     from harness import Seconds, installed, timed
 
     def of_covasim():
+        import covasim
+
+        if int(covasim.__version__.partition(".")[0]) > 3:
+            raise ImportError("people of Covasim 4 cannot be given contacts; use covasim<4")
         people()
         return lambda: simulation_of(1)
 

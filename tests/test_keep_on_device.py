@@ -334,6 +334,10 @@ def elsewhere(monkeypatch):
     monkeypatch.setattr(
         devices.CPU, "to_library", lambda _, array, **__: Elsewhere.to_library(array)
     )
+    view = devices.CPU.view
+    monkeypatch.setattr(
+        devices.CPU, "view", lambda device, array: view(device, getattr(array, "here", array))
+    )
     wrapped(Histogram, "_empty", Elsewhere.to_library)
     wrapped(resident, "fetch", Elsewhere.to_library)  # of densities; others have imported it
     wrapped(Moved, "of", lambda f: f._replace(**{

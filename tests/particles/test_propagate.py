@@ -190,23 +190,20 @@ def test_bad_settings(error, message, settings):
         ergode.particles.propagate(FIELD, PRIOR, device="cpu", **(options | settings))
 
 
-@pytest.mark.parametrize("told", ["of angles", "any"])
-def test_likelihoods_compile_for_cuda(told):
-    """Of particles; what they share with the grid is all there is to it."""
+def test_draws_compile_for_cuda():
+    """Likelihoods and moments are those of densities that follow the flow."""
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda, kernels
-    from ergode.models.estimation import likelihood
-    from ergode.particles.cloud import at_particle
+    from ergode.particles.draw import scatter, take
 
-    one = ergode.Measurement(0.0, angle, [0.1, 2.0], [0.1, 0.1], angles=[1])
-    if told == "any":
-        one = ergode.Measurement(0.0, likelihood=first)
-    (value,), (precision,), _ = likelihood.numbers_of(one, np.zeros(1, int))
-    bindings = likelihood.bindings_of(one) | {"VARIABLES": 2, "PARAMETERS": 1}
-    kernel = kernels.for_each(at_particle, bindings=bindings).compiled("cuda")
-    points, out = np.zeros((4, 2)), np.zeros(4)
-    arguments = (0, 4, points, 0.0, np.zeros(1), value, precision, out)
-    assert "__local_depot" not in cuda.ptx(kernel, arguments)
+    points, one = np.zeros((2, 1, 4)), np.ones((1, 2))
+    number = np.uint64(1), np.uint32(2)
+    for body, rest in (
+        (scatter, (*number, np.ones(1), one, np.ones((1, 2, 2)), 0.5, points)),
+        (take, (np.zeros(4, np.int64), points, points)),
+    ):
+        kernel = kernels.for_each(body, bindings={"DIMENSION": 2}).compiled("cuda")
+        assert "__local_depot" not in cuda.ptx(kernel, (0, 4, *rest))
 
 
 def test_expected_measurements_compile_for_cuda():

@@ -114,6 +114,11 @@ class Device(ABC):
     def like(self, sample: Any, array: Any) -> Any:
         """Wrap a numba array as an array of `sample`'s library; the memory is shared."""
 
+    @property
+    def has_library(self) -> bool:
+        """Whether `to_library` and `full` work: on a CUDA device they need CuPy."""
+        return not self.is_cuda or find_spec("cupy") is not None
+
     @abstractmethod
     def libraries(self) -> AbstractContextManager[object]:
         """Within this block `to_library` and `full`, and what uses their arrays, work here.

@@ -1,93 +1,80 @@
-"""A weighted ensemble of particles, propagated in time, moved by maneuvers, and measured."""
+"""Particles: drawn from a prior, followed along the field, moved by maneuvers, and measured."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from ergode import trajectories
-from ergode.core import kernels
-from ergode.core.compiler.language import option
 from ergode.core.devices import Device
 from ergode.core.errors import InterruptionWarning, PlanError
-from ergode.models.estimation import likelihood
-from ergode.models.estimation.covariances import root_of
+from ergode.core.foreign import on_host
+from ergode.core.resident import beside
+from ergode.density.flow.weighted import Moments, Weighted
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
-from ergode.particles.draw import draw, resampled, smoothed
+from ergode.particles.draw import bandwidth, draw, resampled, scattered, taken
 from ergode.particles.noise import Pushed
 
-VARIABLES = option()
-"""Number of variables."""
-
-PARAMETERS = option()
-"""Number of parameters."""
-
 _BYTES_AT_ONCE = 1 << 28
+_ONE = np.zeros(1, np.int64)  # the only density
 
 
-def at_particle(index, points, t, parameters, value, precision, out):  # type: ignore[no-untyped-def]
-    """Logarithm of the likelihood of one particle, up to a constant.
+class Cloud(Weighted):
+    """Particles, their weights, and the options of their integration.
 
-    Model: `points` [particle, variable], `parameters` [parameter], `value` [component],
-    `precision` [component, component]. Out: `out` [particle].
+    Arrays of particles and of weights are replaced and not written to, so that who has one keeps
+    what it was.
     """
-    y = tuple(points[index, j] for j in range(VARIABLES))
-    p = tuple(parameters[j] for j in range(PARAMETERS))
-    out[index] = likelihood.log_likelihood(y, t, p, value, precision)
 
+    def __init__(
+        self, prior: Prior, count: int, seed: int, *, pushed: Pushed, parameters: dict[str, float],
+        device: Device,
+        step: float | None,  # step of methods with a fixed step [time]
+        resample_below: float,  # least effective sample size, as a fraction, without resampling
+        regularise: bool,  # whether resampling draws from a smooth density
+        options: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.pushed, self.parameters, self.device, self.seed = pushed, parameters, device, seed
+        self.step, self.resample_below, self.regularise = step, resample_below, regularise
+        self.options = options
+        self.count, self.point_count = 1, count
+        self.points, log_weights = draw(prior, count, seed, device)
+        self.size = self.points.shape[0]
+        values = [parameters[name] for name in pushed.field.parameters]
+        self._parameters = np.array([values], np.float64)
+        self._exact, none = device.put_together([self._parameters, np.zeros(count)])
+        self._signs = self._edge = none  # halves are not compared
+        self._home = np.array(prior.mean, np.float64)[None]
+        self.log_evidence: list[float] = []
+        self.before: list[tuple[np.ndarray, np.ndarray]] = []
+        # Effective sample size at each measurement, before resampling.
+        self.effective: list[float] = []
+        self.resampled_count = 0
+        # [particle]: particles whose integration failed; their weight is zero.
+        self.lost: np.ndarray | None = None
+        self._flights = self._kicks = 0
+        # Original of each copy, until noise separates them.
+        self._origin: np.ndarray | None = None
+        self._reported = 0  # measurements up to the previous row
+        self._known: Moments | None = None
+        self._set_log_weights(log_weights)
 
-def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [variable] and covariance [variable, variable]."""
-    # Relative to a particle: the sum of many numbers far from zero would be rounded.
-    shift = weights @ (points - points[0])
-    away = points - points[0] - shift
-    return points[0] + shift, (away * weights[:, None]).T @ away
+    def states(self, points: Any = None) -> np.ndarray:
+        """The present particles, or earlier ones, [particle, variable] on the host."""
+        points = self.points if points is None else points
+        return np.asarray(self.device.get(points))[:, 0].T
 
-
-@dataclass
-class Cloud:
-    """Particles, their weights, and the options of their integration."""
-
-    pushed: Pushed
-    parameters: dict[str, float]
-    points: np.ndarray  # [particle, variable]
-    log_weights: np.ndarray  # [particle]
-    device: Device
-    seed: int
-    step: float | None  # step of methods with a fixed step [time]
-    # Resample when the effective sample size falls below this fraction of the particles.
-    resample_below: float
-    regularise: bool  # whether resampling draws from a smooth density instead of copying particles
-    options: dict[str, Any]
-    log_evidence: list[float] = field(default_factory=list)
-    before: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-    # Effective sample size at each measurement, before resampling.
-    effective: list[float] = field(default_factory=list)
-    resampled_count: int = 0
-    # [particle]: particles whose integration failed; their weight is zero.
-    lost: np.ndarray | None = None
-    _flights: int = 0
-    _origin: np.ndarray | None = None  # original of each copy, until noise separates them
-    _reported: int = 0  # measurements up to the previous row
-
-    @classmethod
-    def of(cls, prior: Prior, count: int, seed: int, **rest: Any) -> Cloud:
-        """Particles drawn from a prior."""
-        rng = np.random.Generator(np.random.Philox([seed, 0]))
-        points, log_weights = draw(prior, count, rng)
-        return cls(points=points, log_weights=log_weights, seed=seed, **rest)
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Normalised weight of each particle."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
+    def weights(self, log_weights: Any = None) -> np.ndarray:
+        """Normalised weight of each present particle, or of earlier ones, on the host."""
+        log = self._host(self.log_weights if log_weights is None else log_weights)
+        weights = np.exp(log - log.max())
         return np.asarray(weights / weights.sum())
 
     @property
@@ -96,10 +83,17 @@ class Cloud:
 
         Copies of one particle count as one, until noise separates them.
         """
-        weights = self.weights
-        if self._origin is not None:
-            weights = np.bincount(self._origin, weights)
+        if self._origin is None:
+            return float(self.moments().effective[0])
+        weights = np.bincount(self._origin, self.weights())
         return float(1.0 / (weights**2).sum())
+
+    def moments(self) -> Moments:
+        """Moments of the particles (see `Weighted`)."""
+        if self._known is None:
+            self._shift = self._home.copy()  # the same bits whatever was asked for before
+            self._known = super().moments()
+        return self._known
 
     def least_effective_count(self) -> float:
         """Smallest effective sample size since the last call, before any resampling."""
@@ -119,21 +113,22 @@ class Cloud:
         events = np.union1d(times, [m.time for m in measurements] + [m.time for m in maneuvers])
         since = events[at - 1] if at else -math.inf
         pending = [one for one in measurements if one.time > since]
-        jumps = [one for one in enumerate(maneuvers, 1) if one[1].time > since]
+        jumps = [one for one in maneuvers if one.time > since]
         while at < events.size:
             # One integration covers all times up to the next of these, if memory suffices.
             seen = min(
-                pending[0].time if pending else math.inf, jumps[0][1].time if jumps else math.inf
+                pending[0].time if pending else math.inf, jumps[0].time if jumps else math.inf
             )
-            room = max(1, _BYTES_AT_ONCE // (8 * self.points.size))
+            room = max(1, _BYTES_AT_ONCE // (8 * self.size * self.point_count))
             stop = min(int(np.searchsorted(events, seen)) + 1, events.size, at + room)
             states = self._fly(events[max(at - 1, 0) : stop])
             for number, time in enumerate(events[at:stop]):
-                self.points = states[:, number + (at > 0)]
-                while jumps and jumps[0][1].time == time:
-                    self._jump(*jumps.pop(0))
+                if states is not None:
+                    self._land(states, number + (at > 0))
+                while jumps and jumps[0].time == time:
+                    self._jump(jumps.pop(0))
                 while pending and pending[0].time == time:
-                    self._weigh(pending.pop(0))
+                    self._measure(pending.pop(0))
                 if time in times:
                     yield float(time)
             at = stop
@@ -141,24 +136,27 @@ class Cloud:
 
     def state(self) -> dict[str, Any]:
         """What `restore` takes."""
-        size = self.points.shape[1]
+        size = self.size
         none = np.empty(0)
+        log_weights = self._host(self.log_weights)
         return {
-            "points": self.points,
-            "log_weights": self.log_weights if self.log_weights.any() else none,
+            "points": self.device.get(self.points),
+            "log_weights": log_weights if log_weights.any() else none,
             "log_evidence": np.array(self.log_evidence), "effective": np.array(self.effective),
             "prior_mean": np.array([mean for mean, _ in self.before]).reshape(-1, size),
             "prior_covariance": np.array([one for _, one in self.before]).reshape(-1, size, size),
             "lost": none if self.lost is None else self.lost,
             "origin": none if self._origin is None else self._origin,
-            "counts": np.array([self.resampled_count, self._flights, self._reported]),
+            "counts": np.array(
+                [self.resampled_count, self._flights, self._kicks, self._reported]
+            ),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state."""
-        self.points, self.log_weights = state["points"], state["log_weights"]
-        if not self.log_weights.size:
-            self.log_weights = np.zeros(len(self.points))
+        self._land(state["points"][None])
+        log_weights = state["log_weights"]
+        self._set_log_weights(log_weights if log_weights.size else np.zeros(self.point_count))
         self.log_evidence, self.effective = (
             state[name].tolist() for name in ("log_evidence", "effective")
         )
@@ -166,87 +164,121 @@ class Cloud:
         self.lost, self._origin = (
             state[name] if state[name].size else None for name in ("lost", "origin")
         )
-        self.resampled_count, self._flights, self._reported = state["counts"].tolist()
+        self.resampled_count, self._flights, self._kicks, self._reported = state["counts"].tolist()
 
-    def _fly(self, times: np.ndarray) -> np.ndarray:
-        """States [particle, time, variable]; the first are the current states."""
+    # ---- implementation
+
+    def _host(self, log_weights: Any) -> np.ndarray:
+        return np.asarray(self.device.get(log_weights))[0]
+
+    def _set_log_weights(self, log_weights: np.ndarray) -> None:
+        self.log_weights = self.device.empty((1, self.point_count), np.float64)
+        self.device.copy(np.ascontiguousarray(log_weights[None]), self.log_weights)
+        self._known = None
+
+    def _land(self, states: Any, number: int = 0) -> None:
+        """Take states [number, variable, particle] of the host, or of a library of the device."""
+        self.points = self.device.empty((self.size, 1, self.point_count), np.float64)
+        with self._library():
+            rows = states[number].reshape(self.points.shape).astype(np.float64, copy=False)
+            on_device = not isinstance(rows, np.ndarray)
+            self.device.copy(self.device.view(rows) if on_device else rows, self.points)
+        self._known = None
+
+    def _fly(self, times: np.ndarray) -> Any:
+        """States [time, variable, particle] from the current ones on; None if there is one time."""
         if times.size == 1:
-            return self.points[:, None]
-        field = self.pushed.field
+            return None
+        pushed = self.pushed
         self._flights += 1
-        if self.pushed.is_noisy:
+        if pushed.is_noisy:
             self._origin = None
         seed = np.random.SeedSequence([self.seed, self._flights]).generate_state(1, np.uint64)[0]
-        start = self.points @ self.pushed.axes
+        start = np.asarray(self.device.get(self.points))[:, 0]
+        if pushed.is_turned:
+            start = pushed.axes.T @ start
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InterruptionWarning)
-            result = trajectories.integrate(
-                field, times=times, parameters=self.parameters,
-                initial=dict(zip(field.variables, start.T, strict=True)),
-                method=self.pushed.method, step=self.step, device=self.device,
-                seed=int(seed), **self.options,
+            result: Any = trajectories.integrate(
+                pushed.field, times=times, parameters=self.parameters,
+                initial=dict(zip(pushed.field.variables, start, strict=True)),
+                method=pushed.method, step=self.step, device=self.device, seed=int(seed),
+                keep_on_device=self.device.has_library, **self.options,
             )  # fmt: skip
         if result.attrs["interrupted"]:  # a subset of the particles does not represent the density
             raise KeyboardInterrupt
-        states = result["state"].values.astype(np.float64) @ self.pushed.axes.T
-        lost = ~np.isfinite(states).all(axis=(1, 2))
-        if lost.all():
-            raise PlanError(f"no particle arrives at time {times[-1]:g}")
-        if lost.any():
-            self.log_weights = np.where(lost, -np.inf, self.log_weights)
-            states[lost] = states[~lost][0]
-            self.lost = lost if self.lost is None else self.lost | lost
-        return np.asarray(states)
+        with self._library():
+            states = result.transpose("time", "variable", ...)["state"]
+            states = getattr(states, "values", states)
+            if pushed.is_turned:
+                states = beside(states, pushed.axes) @ states
+            lost = on_host(~np.isfinite(states).all(axis=(0, 1)))
+            if lost.all():
+                raise PlanError(f"no particle arrives at time {times[-1]:g}")
+            if lost.any():
+                good = int(np.argmin(lost))
+                states = np.where(beside(states, lost), states[..., good : good + 1], states)
+                self._set_log_weights(np.where(lost, -np.inf, self._host(self.log_weights)))
+                self.lost = lost if self.lost is None else self.lost | lost
+        return states
 
-    def _jump(self, number: int, maneuver: Maneuver) -> None:
-        """Apply the maneuver of this number, counted from one."""
-        (change,) = maneuver.changes(np.zeros(1, np.int64))
-        self.points = self.points + change
-        if maneuver.covariance is not None:
-            # A third word separates these keys from those of flights.
-            key = np.random.SeedSequence([self.seed, 0, number])
-            rng = np.random.Generator(np.random.Philox(key))
-            root = root_of(maneuver.covariance)
-            self.points = self.points + rng.standard_normal(self.points.shape) @ root.T
+    def _jump(self, maneuver: Maneuver) -> None:
+        """Apply a maneuver."""
+        change, covariance = maneuver.changes(_ONE), maneuver.covariance
+        if covariance is None:
+            covariance = np.zeros((self.size, self.size))
+        else:
             self._origin = None
+        self._scatter(change, covariance, 1.0)
 
-    def _weigh(self, measurement: Measurement) -> None:
-        before = self.weights
-        self.before.append(moments(self.points, before))
-        ((value,), (precision,), (constant,)) = likelihood.numbers_of(measurement, np.zeros(1, int))
-        bindings = likelihood.bindings_of(measurement) | {
-            VARIABLES: self.points.shape[1],
-            PARAMETERS: len(self.parameters),
-        }
-        names = self.pushed.field.parameters
-        device, out = self.device, self.device.empty(len(self.points), np.float64)
-        with kernels.readable_errors():
-            device.run(
-                kernels.for_each(at_particle, bindings=bindings), len(self.points),
-                device.put(self.points), measurement.time,
-                device.put(np.array([self.parameters[name] for name in names], np.float64)),
-                device.put(value), device.put(precision), out,
-            )  # fmt: skip
-        log = device.get(out) + constant
-        log = np.where(np.isnan(log), -np.inf, log)
-        top = float(log[before > 0].max())
-        if not math.isfinite(top):
+    def _scatter(self, shift: np.ndarray, covariance: np.ndarray, keep: float) -> None:
+        """Multiply all states, shift them [1, variable], and add Gaussian draws."""
+        points = self.points
+        self.points = self.device.empty(points.shape, np.float64)
+        self.device.copy(points, self.points)
+        self._kicks += 1
+        scattered(
+            self.device, self.points, self.seed, self._kicks, shifts=shift,
+            covariances=[covariance], keep=keep,
+        )  # fmt: skip
+        self._known = None
+
+    def _measure(self, measurement: Measurement) -> None:
+        """Weigh by a measurement, and resample if few particles count."""
+        before = self.moments()
+        self.before.append((before.mean[0], before.covariance[0]))
+        log_weights = self.log_weights
+        self.log_weights = self.device.empty(log_weights.shape, np.float64)
+        self.device.copy(log_weights, self.log_weights)
+        constant = float(self.weigh(measurement, _ONE)[0])
+        self._known = None
+        gained = float(self.moments().log_mass[0] - before.log_mass[0])
+        if not math.isfinite(gained):
             raise PlanError(
                 f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
                 "zero for every particle"
             )
-        self.log_evidence.append(top + math.log(float(before @ np.exp(log - top))))
-        self.log_weights = self.log_weights + log
-        count = len(self.points)
+        self.log_evidence.append(constant + gained)
         self.effective.append(self.effective_count)
-        if self.effective[-1] < self.resample_below * count:
-            rng = np.random.Generator(np.random.Philox([self.seed, len(self.before)]))
-            drawn = resampled(self.weights, count, rng)
-            if self.regularise:
-                self.points = smoothed(self.points[drawn], *moments(self.points, self.weights), rng)
-                self._origin = None
-            else:
-                self.points = self.points[drawn]
-                self._origin = drawn if self._origin is None else self._origin[drawn]
-            self.log_weights = np.zeros(count)
-            self.resampled_count += 1
+        if self.effective[-1] < self.resample_below * self.point_count:
+            self._resample()
+
+    def _resample(self) -> None:
+        after, weights = self.moments(), self.weights()
+        rng = np.random.Generator(np.random.Philox([self.seed, len(self.before)]))
+        chosen = resampled(weights, self.point_count, rng)
+        self.points = taken(self.device, self.points, chosen)
+        self._set_log_weights(np.zeros(self.point_count))
+        self.resampled_count += 1
+        if self.regularise:
+            # Drawn to the mean, so that the covariance stays: M. West, "Mixture models, Monte
+            # Carlo, Bayesian updating and dynamic models" (1993).
+            width = bandwidth(self.point_count, self.size)
+            keep = math.sqrt(1.0 - width**2)
+            self._scatter((1.0 - keep) * after.mean, width**2 * after.covariance[0], keep)
+            self._origin = None
+        else:
+            self._origin = chosen if self._origin is None else self._origin[chosen]
+
+    def _library(self) -> AbstractContextManager[object]:
+        return self.device.libraries() if self.device.has_library else nullcontext()

@@ -38,7 +38,6 @@ from ergode.models.estimation.estimation import Estimation, estimation
 from ergode.models.estimation.maneuver import noted
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
-from ergode.particles.cloud import moments
 from ergode.particles.kalman import bank_of
 from ergode.particles.propagate import gather, propagate, unreliable_from, warn_of_few
 from ergode.particles.unscented import unscented_kalman
@@ -175,7 +174,7 @@ def compare(
     effective = []
     for number, _ in enumerate(cloud.visit(times, found, jumps)):
         cells = views.cells_at(on_grid, index=number)
-        rows.append(_both(cells, cloud.points, cloud.weights, bins))
+        rows.append(_both(cells, cloud.states(), cloud.weights(), bins))
         effective.append(cloud.least_effective_count())
     warn_of_few(cloud, found)
     later = clock.perf_counter()
@@ -271,6 +270,14 @@ def _append_gaussian(row: dict[str, np.ndarray], mean: np.ndarray, deviation: np
     marginal = np.diff(below, axis=1) / width
     for name, value in (("mean", mean), ("deviation", deviation), ("marginal", marginal)):
         row[name] = np.concatenate([row[name], value[None]])
+
+
+def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [variable] and covariance [variable, variable]."""
+    # Relative to a particle: the sum of many numbers far from zero would be rounded.
+    shift = weights @ (points - points[0])
+    away = points - points[0] - shift
+    return points[0] + shift, (away * weights[:, None]).T @ away
 
 
 def _both(

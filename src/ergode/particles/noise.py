@@ -26,6 +26,11 @@ class Pushed:
     method: MethodName  # method of `ergode.trajectories` that integrates it
 
     @property
+    def is_turned(self) -> bool:
+        """Whether the coordinates are not the field's variables."""
+        return not np.array_equal(self.axes, np.eye(len(self.axes)))
+
+    @property
     def is_noisy(self) -> bool:
         """Whether the field is stochastic."""
         return self.field.diffusion is not None

@@ -23,7 +23,7 @@ from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField
-from ergode.particles.cloud import Cloud, moments
+from ergode.particles.cloud import Cloud
 from ergode.particles.noise import pushed
 from ergode.particles.tolerances import atol_of, rtol_of
 
@@ -124,7 +124,7 @@ def propagate(
     keep_on_device : bool
         Whether the particles that are kept and their weights are on the device: the call returns a
         `DeviceResult` of NumPy arrays (CPU) or CuPy arrays (CUDA), which PyTorch and JAX read
-        without a copy. They are weighed and resampled on the host. Not with `store`.
+        without a copy. Not with `store`.
     keep : {"all", "last", "none"}
         Times at which the particles themselves are part of the result.
     checkpoint : float, optional
@@ -234,6 +234,7 @@ class Moved(NamedTuple):
     particle: Any  # [kept, particle, variable], on the device if results stay there
     weight: Any  # [kept, particle]
     times: list[float]  # of the particles that are kept
+    latest: list[Any]  # points and log-weights of the last of these, not yet brought here
 
     @classmethod
     def of(cls, time_count: int, count: int, size: int, keep: str) -> Moved:
@@ -250,6 +251,7 @@ class Moved(NamedTuple):
             resident.full((kept, count, size), np.nan, np.float64),
             resident.full((kept, count), np.nan, np.float64),
             [],
+            [],
         )
 
     def visit(self, cloud: Cloud, asked: Estimation, report: Callable[[int], None]) -> int:
@@ -262,33 +264,46 @@ class Moved(NamedTuple):
                 report(number)
 
             def paused(at: int, share: float) -> None:
-                single.boundary(lambda: cloud.state() | self._state(number, at), share)
+                single.boundary(lambda: cloud.state() | self._state(number, at, cloud), share)
 
             try:
                 events = asked.times, asked.measurements, asked.maneuvers
                 for time in cloud.visit(*events, at, paused):
-                    weights = cloud.weights
-                    self.mean[number], self.covariance[number] = moments(cloud.points, weights)
+                    found = cloud.moments()
+                    self.mean[number], self.covariance[number] = found.mean[0], found.covariance[0]
                     self.effective[number] = cloud.least_effective_count()
-                    self._keep(time, cloud.points, weights)
+                    self._keep(time, cloud)
                     number += 1
                     report(1)
             except KeyboardInterrupt:
                 if number == 0:
                     raise
+            self._bring(cloud)
         return number
 
-    def _keep(self, time: float, points: np.ndarray, weights: np.ndarray) -> None:
+    def _keep(self, time: float, cloud: Cloud) -> None:
         """Keep particles, in the place of earlier ones if there is no other."""
-        if len(self.particle):
-            del self.times[len(self.particle) - 1 :]
-            row = len(self.times)
-            self.particle[row] = resident.beside(self.particle, points)
-            self.weight[row] = resident.beside(self.weight, weights)
-            self.times.append(time)
+        if not len(self.particle):
+            return
+        if len(self.times) < len(self.particle):
+            self._bring(cloud)
+        else:
+            self.times.pop()
+        self.times.append(time)
+        self.latest[:] = cloud.points, cloud.log_weights
 
-    def _state(self, number: int, at: int) -> dict[str, Any]:
+    def _bring(self, cloud: Cloud) -> None:
+        """Bring the latest particles here, if they are not."""
+        if self.latest:
+            points, log_weights = self.latest
+            row = len(self.times) - 1
+            self.particle[row] = resident.beside(self.particle, cloud.states(points))
+            self.weight[row] = resident.beside(self.weight, cloud.weights(log_weights))
+            self.latest.clear()
+
+    def _state(self, number: int, at: int, cloud: Cloud) -> dict[str, Any]:
         """What `_restore` takes."""
+        self._bring(cloud)
         return {
             "number": number, "at": at, "mean": self.mean, "covariance": self.covariance,
             "effective_count": self.effective, "kept_times": np.array(self.times),
@@ -326,7 +341,7 @@ def _filled(rows: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _fewest(cloud: Cloud) -> float:
-    return min(_FEWEST, 0.5 * len(cloud.points))
+    return min(_FEWEST, 0.5 * cloud.point_count)
 
 
 def unreliable_from(cloud: Cloud, measurements: Sequence[Measurement]) -> float:
@@ -345,7 +360,7 @@ def warn_of_few(cloud: Cloud, measurements: Sequence[Measurement]) -> None:
         time = unreliable_from(cloud, measurements)
         when = "" if math.isnan(time) else f" from time {time:g} on"
         launch.warn(
-            f"the effective sample size is only {least:.3g} of {len(cloud.points)} particles: the "
+            f"the effective sample size is only {least:.3g} of {cloud.point_count} particles: the "
             f"measurements lie far from them; results{when} are degenerate, the evidence too - use "
             "more particles, or ergode.density",
             AccuracyWarning,
@@ -381,7 +396,7 @@ def gather(
     fine = rtol_of(rtol, *given, _RTOL)
     if resample_below is None:
         resample_below = 0.5 if noisy.is_noisy or regularise else 0.0
-    return Cloud.of(
+    return Cloud(
         asked.priors[0], integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
         pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),
         device=device, step=step, resample_below=float(resample_below),

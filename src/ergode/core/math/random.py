@@ -44,6 +44,7 @@ TESTING = np.uint32(32)
 DOSES = np.uint32(33)
 EVENT_ORDER = np.uint32(34)
 WIENER = np.uint32(40)
+PARTICLE = np.uint32(41)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)

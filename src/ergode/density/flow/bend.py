@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.density.flow.carrier import Carrier, Moments
+from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.drawn import Drawn
 from ergode.density.flow.points import CUT, WIDE_BY_DEFAULT, wide_start_of
 from ergode.density.flow.solve import Row, actions, scales_of
+from ergode.density.flow.weighted import Moments
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement

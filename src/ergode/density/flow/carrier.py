@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +10,9 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, stepper, sums
+from ergode.density.flow import gaussians, stepper
 from ergode.density.flow.points import Start
+from ergode.density.flow.weighted import Weighted
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
@@ -24,25 +23,10 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
-_FEW_TERMS = 50_000  # starting a thread takes longer than adding these
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Moments of several densities, and how far those of each half of their points are away."""
-
-    log_mass: np.ndarray  # [density]: logarithm of the sum of weights
-    mean: np.ndarray  # [density, variable]
-    covariance: np.ndarray  # [density, variable, variable]
-    effective: np.ndarray  # [density]: effective number of points
-    mean_error: np.ndarray  # [density], in deviations: the largest of all variables
-    deviation_error: np.ndarray  # [density], relative: the largest of all variables
-    log_mass_error: np.ndarray  # [density]
-    edge: np.ndarray  # [density]: fraction of the weight at the edge of the points
-
-
-class Carrier:
+class Carrier(Weighted):
     """Points of densities of one field, which have equally many."""
 
     def __init__(
@@ -64,7 +48,6 @@ class Carrier:
         self.count, self.size = len(starts), len(field.variables)
         self.point_count = len(starts[0].points)
         self._parameters = parameters
-        self._groups = sums.groups_of(self.point_count)
         self._is_wide = starts[0].roots is not None
         self._manner = _MANNERS["linear" if is_linear else "curved"]
         points = np.stack([_states(one).T for one in starts], axis=1)
@@ -126,51 +109,7 @@ class Carrier:
         if self._is_wide:
             self._update(measurement, places)
             return np.zeros(self.count)
-        kernel = kernels.for_each(
-            sums.weigh,
-            bindings=likelihood.bindings_of(measurement)
-            | {lattice.DIMENSION: self.size, lattice.PARAMETERS: self._parameters.shape[1]},
-        )
-        values, precisions, constants = likelihood.numbers_of(measurement, places)
-        with kernels.readable_errors():
-            self.device.run(
-                kernel, self.count * self.point_count, self.point_count, measurement.time,
-                self._exact, *self.device.put_together([values, precisions]), self.points,
-                self.log_weights,
-            )  # fmt: skip
-        return constants
-
-    def moments(self) -> Moments:
-        """Moments of all densities; NaN where no weight is left."""
-        tops = self._tops()
-        safe = np.where(np.isfinite(tops), tops, 0.0)
-        none, n = -1, self.size
-        first = [(none, none), (-2, none)] + [(d, none) for d in range(n)]
-        found, at_edge = self._sums(first, safe, self._edge)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mass = found[:, 0]
-            mean = found[:, 2:] / mass[:, None]
-            centre = self._shift + mean
-        pairs = [(d, e) for d in range(n) for e in range(d + 1)]
-        self._shift = np.where(np.isfinite(centre), centre, self._shift)
-        wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
-        with np.errstate(invalid="ignore", divide="ignore"):
-            second, with_signs = self._sums(wanted, safe, self._signs)
-            halves = [second + with_signs, second - with_signs]
-            covariance = self._covariance(second, pairs)
-            deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-            off, wide, masses = [], [], []
-            for half in halves:
-                away = half[:, 1 : 1 + n] / half[:, :1]
-                off.append(np.abs(away / deviation).max(axis=1))
-                own = np.diagonal(self._covariance(half, pairs), axis1=1, axis2=2)
-                wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
-                masses.append(np.abs(np.log(half[:, 0] / second[:, 0])))
-            return Moments(
-                np.log(mass) + tops, centre, covariance, mass**2 / found[:, 1],
-                np.max(off, axis=0), np.max(wide, axis=0), np.max(masses, axis=0),
-                at_edge[:, 0] / mass,
-            )  # fmt: skip
+        return super().weigh(measurement, places)
 
     def host(self, which: int) -> tuple[np.ndarray, np.ndarray]:
         """States [point, ...] and log-weights [point] of a density, on the host."""
@@ -187,7 +126,6 @@ class Carrier:
             device.copy(kept, getattr(self, name))
         (self._edge,) = device.put_together([is_edge])
         self.point_count = len(chosen)
-        self._groups = sums.groups_of(self.point_count)
 
     # ---- implementation
 
@@ -255,53 +193,6 @@ class Carrier:
         self.device.copy(states, self.points)
         self.device.copy(log, self.log_weights)
         self._steps = self.device.zeros((self.count, self.point_count), np.float64)
-
-    def _covariance(self, found: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
-        n = self.size
-        mean = found[:, 1 : 1 + n] / found[:, :1]
-        covariance = np.empty((self.count, n, n))
-        for number, (d, e) in enumerate(pairs):
-            one = found[:, 1 + n + number] / found[:, 0] - mean[:, d] * mean[:, e]
-            covariance[:, d, e] = covariance[:, e, d] = one
-        return covariance
-
-    def _brief(self, total: int) -> dict[str, Any]:
-        """Options of a sum, which a CPU runs without a thread if it takes less than to start one.
-
-        `total` is the number of groups of all sums.
-        """
-        if total // self._groups * self.point_count > _FEW_TERMS:
-            return {}
-        return {"grain": total, "is_brief": True}
-
-    def _tops(self) -> np.ndarray:
-        out = self.device.empty((self.count, self._groups), np.float64)
-        kernel = kernels.for_each(sums.largest)
-        total = self.count * self._groups
-        self.device.run(
-            kernel, total, self.point_count, self._groups, self.log_weights, out,
-            **self._brief(total),
-        )  # fmt: skip
-        return np.asarray(self.device.get(out)).max(axis=1)
-
-    def _sums(
-        self, wanted: list[tuple[int, int]], tops: np.ndarray, signs: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums [density, sum] over all points, and with factors `signs` [point]."""
-        rows, columns = np.array(wanted, np.int64).T
-        out = self.device.empty((self.count, len(wanted), 2, self._groups), np.float64)
-        wide = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
-        kernel = kernels.for_each(sums.add_up, bindings=wide)
-        there = self.device.put_together(
-            [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
-        )
-        total = self.count * len(wanted) * self._groups
-        self.device.run(
-            kernel, total, self.point_count, self._groups, *there, signs, self.points,
-            self.log_weights, out, **self._brief(total),
-        )  # fmt: skip
-        found = np.asarray(self.device.get(out)).sum(axis=-1)
-        return found[:, :, 0], found[:, :, 1]
 
 
 _MANNERS = {"curved": (math.sqrt(3.0), 1.0), "linear": (0.3, 0.0)}

@@ -13,9 +13,10 @@ from ergode.core.errors import FailureWarning, InterruptionWarning, PlanError
 from ergode.core.launch import room_on
 from ergode.core.status import Status
 from ergode.density.flow import images
-from ergode.density.flow.carrier import Carrier, Moments
+from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import Start, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, ROUNDS, next_start
+from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
 from ergode.density.record import Record

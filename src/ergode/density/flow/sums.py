@@ -1,7 +1,8 @@
 """Weights of points by likelihoods, and sums over points.
 
-The points of a density are divided into groups, whose number follows from the number of points.
-Each group is added by itself, and the host adds the groups: sums do not depend on threads.
+The points of a density are divided into groups of neighbours, whose number follows from the number
+of points. Each group is added by itself, and the host adds the groups: sums do not depend on the
+threads.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import math
 
 import numpy as np
 
+from ergode.core.compiler.language import unroll
 from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
+
+TOGETHER = 8
+"""Number of sums for which the weight of a point is worked out once."""
 
 
 def groups_of(count: int) -> int:
@@ -42,43 +47,61 @@ def largest(index, count, groups, log_weights, out):
     which = index // groups
     group = index - which * groups
     best = np.float64(-math.inf)
-    for i in range(group, count, groups):
+    for i in range(group * count // groups, (group + 1) * count // groups):
         best = max(best, log_weights[which, i])
     out[which, group] = best
 
 
+def _own(d, e, which, i, points):
+    """What a Gaussian cell adds to the product of two distances: its own covariance."""
+    total = np.float64(0.0)
+    if d >= 0 and e >= 0:
+        for k in range(1, DIMENSION + 1):
+            one = np.float64(points[k * DIMENSION + d, which, i])
+            total += one * np.float64(points[k * DIMENSION + e, which, i])
+    return total
+
+
+def _distance(d, weight, which, i, shifts, points):
+    """What one factor of a term is; see `add_up`."""
+    if d >= 0:
+        return np.float64(points[d, which, i]) - shifts[which, d]
+    return weight if d == -2 else np.float64(1.0)
+
+
 def add_up(index, count, groups, rows, columns, tops, shifts, signs, points, log_weights, out):
-    """One sum over one group of points of one density: a kernel body.
+    """`TOGETHER` sums over one group of points of one density: a kernel body.
 
     The term of a point is its weight times the distances from `shifts` [density, dimension] along
     `rows` and `columns` [sum]; minus one stands for no distance, and minus two for the weight once
     more. A Gaussian cell adds its own covariance.
     Weights are relative to `tops` [density]. Out: `out` [density, sum, 2, groups]: of all
-    points, and with the `signs` [count] of points.
+    points, and with the `signs` [count] of points. The number of sums is a multiple of `TOGETHER`.
     """
-    sum_count = rows.size
-    which = index // (sum_count * groups)
-    left = index - which * (sum_count * groups)
-    number = left // groups
-    group = left - number * groups
-    d, e = rows[number], columns[number]
+    parts = rows.size // TOGETHER
+    which = index // (parts * groups)
+    left = index - which * (parts * groups)
+    first = left // groups * TOGETHER
+    group = left % groups
     top = tops[which]
-    total = np.float64(0.0)
-    signed = np.float64(0.0)
-    for i in range(group, count, groups):
+    totals = tuple(np.float64(0.0) for k in range(TOGETHER))
+    signed = tuple(np.float64(0.0) for k in range(TOGETHER))
+    for i in range(group * count // groups, (group + 1) * count // groups):
         weight = math.exp(log_weights[which, i] - top)
-        term = weight
-        if d >= 0:
-            term *= np.float64(points[d, which, i]) - shifts[which, d]
-        elif d == -2:
-            term *= weight
-        if e >= 0:
-            term *= np.float64(points[e, which, i]) - shifts[which, e]
-        if WIDE and d >= 0 and e >= 0:
-            for k in range(1, DIMENSION + 1):
-                own = np.float64(points[k * DIMENSION + d, which, i])
-                term += weight * own * np.float64(points[k * DIMENSION + e, which, i])
-        total += term
-        signed += term * np.float64(signs[i])
-    out[which, number, 0, group] = total
-    out[which, number, 1, group] = signed
+        sign = np.float64(signs[i])
+        terms = tuple(
+            weight
+            * _distance(rows[first + k], weight, which, i, shifts, points)
+            * _distance(columns[first + k], weight, which, i, shifts, points)
+            for k in range(TOGETHER)
+        )
+        if WIDE:
+            terms = tuple(
+                terms[k] + weight * _own(rows[first + k], columns[first + k], which, i, points)
+                for k in range(TOGETHER)
+            )
+        totals = tuple(totals[k] + terms[k] for k in range(TOGETHER))
+        signed = tuple(signed[k] + terms[k] * sign for k in range(TOGETHER))
+    for k in unroll(range(TOGETHER)):
+        out[which, first + k, 0, group] = totals[k]
+        out[which, first + k, 1, group] = signed[k]

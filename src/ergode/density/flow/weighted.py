@@ -1,0 +1,156 @@
+"""Weighted points of several densities on one device: weigh them, and add them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.density.flow import gaussians, sums
+from ergode.density.grid import lattice
+from ergode.models.estimation import likelihood
+from ergode.models.estimation.measurement import Measurement
+
+_FEW_TERMS = 50_000  # starting a thread takes longer than adding these
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of several densities, and how far those of each half of their points are away."""
+
+    log_mass: np.ndarray  # [density]: logarithm of the sum of weights
+    mean: np.ndarray  # [density, variable]
+    covariance: np.ndarray  # [density, variable, variable]
+    effective: np.ndarray  # [density]: effective number of points
+    mean_error: np.ndarray  # [density], in deviations: the largest of all variables
+    deviation_error: np.ndarray  # [density], relative: the largest of all variables
+    log_mass_error: np.ndarray  # [density]
+    edge: np.ndarray  # [density]: fraction of the weight at the edge of the points
+
+
+class Weighted:
+    """Points of densities, which have equally many, and the logarithms of their weights.
+
+    A subclass sets the attributes. The halves whose moments are compared are those of points whose
+    sign is 1, and -1.
+    """
+
+    device: Device
+    count: int  # of densities
+    size: int  # of variables
+    point_count: int  # of one density
+    points: Any  # [state, density, point]
+    log_weights: Any  # [density, point]
+    _parameters: np.ndarray  # [density, parameter]
+    _exact: Any  # the same, on the device
+    _signs: Any  # [point]
+    _edge: Any  # [point]: whether a point is at the edge of the points
+    _shift: np.ndarray  # [density, variable]: near the means
+    _is_wide = False  # whether points carry a covariance
+
+    @property
+    def _groups(self) -> int:
+        """Number of groups of points that are added apart."""
+        return sums.groups_of(self.point_count)
+
+    def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
+        """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        kernel = kernels.for_each(
+            sums.weigh,
+            bindings=likelihood.bindings_of(measurement)
+            | {lattice.DIMENSION: self.size, lattice.PARAMETERS: self._parameters.shape[1]},
+        )
+        values, precisions, constants = likelihood.numbers_of(measurement, places)
+        with kernels.readable_errors():
+            self.device.run(
+                kernel, self.count * self.point_count, self.point_count, measurement.time,
+                self._exact, *self.device.put_together([values, precisions]), self.points,
+                self.log_weights,
+            )  # fmt: skip
+        return constants
+
+    def moments(self) -> Moments:
+        """Moments of all densities; NaN where no weight is left."""
+        tops = self._tops()
+        safe = np.where(np.isfinite(tops), tops, 0.0)
+        none, n = -1, self.size
+        first = [(none, none), (-2, none)] + [(d, none) for d in range(n)]
+        found, at_edge = self._sums(first, safe, self._edge)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mass = found[:, 0]
+            mean = found[:, 2:] / mass[:, None]
+            centre = self._shift + mean
+        pairs = [(d, e) for d in range(n) for e in range(d + 1)]
+        self._shift = np.where(np.isfinite(centre), centre, self._shift)
+        wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
+        with np.errstate(invalid="ignore", divide="ignore"):
+            second, with_signs = self._sums(wanted, safe, self._signs)
+            halves = [second + with_signs, second - with_signs]
+            covariance = self._covariance(second, pairs)
+            deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+            off, wide, masses = [], [], []
+            for half in halves:
+                away = half[:, 1 : 1 + n] / half[:, :1]
+                off.append(np.abs(away / deviation).max(axis=1))
+                own = np.diagonal(self._covariance(half, pairs), axis1=1, axis2=2)
+                wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
+                masses.append(np.abs(np.log(half[:, 0] / second[:, 0])))
+            return Moments(
+                np.log(mass) + tops, centre + second[:, 1 : 1 + n] / mass[:, None], covariance,
+                mass**2 / found[:, 1],
+                np.max(off, axis=0), np.max(wide, axis=0), np.max(masses, axis=0),
+                at_edge[:, 0] / mass,
+            )  # fmt: skip
+
+    def _covariance(self, found: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
+        n = self.size
+        mean = found[:, 1 : 1 + n] / found[:, :1]
+        covariance = np.empty((self.count, n, n))
+        for number, (d, e) in enumerate(pairs):
+            one = found[:, 1 + n + number] / found[:, 0] - mean[:, d] * mean[:, e]
+            covariance[:, d, e] = covariance[:, e, d] = one
+        return covariance
+
+    def _brief(self, total: int) -> dict[str, Any]:
+        """Options of a sum, which a CPU runs without a thread if it takes less than to start one.
+
+        `total` is the number of groups of all sums.
+        """
+        if total // self._groups * self.point_count > _FEW_TERMS:
+            return {}
+        return {"grain": total, "is_brief": True}
+
+    def _tops(self) -> np.ndarray:
+        out = self.device.empty((self.count, self._groups), np.float64)
+        kernel = kernels.for_each(sums.largest)
+        total = self.count * self._groups
+        self.device.run(
+            kernel, total, self.point_count, self._groups, self.log_weights, out,
+            **self._brief(total),
+        )  # fmt: skip
+        return np.asarray(self.device.get(out)).max(axis=1)
+
+    def _sums(
+        self, wanted: list[tuple[int, int]], tops: np.ndarray, signs: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sums [density, sum] over all points, and with factors `signs` [point]."""
+        parts = -(-len(wanted) // sums.TOGETHER)
+        asked = np.full((parts * sums.TOGETHER, 2), -1)
+        asked[: len(wanted)] = wanted
+        rows, columns = asked.T
+        out = self.device.empty((self.count, len(asked), 2, self._groups), np.float64)
+        wide = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
+        kernel = kernels.for_each(sums.add_up, bindings=wide)
+        there = self.device.put_together(
+            [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
+        )
+        total = self.count * parts * self._groups
+        self.device.run(
+            kernel, total, self.point_count, self._groups, *there, signs, self.points,
+            self.log_weights, out, **self._brief(total),
+        )  # fmt: skip
+        found = np.asarray(self.device.get(out)).sum(axis=-1)
+        return found[:, : len(wanted), 0], found[:, : len(wanted), 1]
