@@ -227,9 +227,8 @@ def measure(options: argparse.Namespace, rows: Rows) -> None:
 def main() -> None:
     """Entry point."""
     options = arguments("calls", ENGINES)
-    rows = Rows("calls", options.device)
+    rows = Rows("calls", options.device, options.json)
     measure(options, rows)
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

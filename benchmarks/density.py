@@ -204,12 +204,11 @@ def accuracy(options, rows):
 
 def main():
     options = arguments("density", list(CASES))
-    rows = Rows("density", options.device)
+    rows = Rows("density", options.device, options.json)
     whole_runs(options, rows)
     if "lorenz63" in options.case:
         for work in (all_cores, side_by_side, noise, particles, accuracy):
             work(options, rows)
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

@@ -285,7 +285,7 @@ def equal_error(options, rows):
 
 def main():
     options = arguments("epidemics", CASES)
-    rows = Rows("epidemics", options.device, gpu_seconds="kernels")
+    rows = Rows("epidemics", options.device, options.json, gpu_seconds="kernels")
     run = "cuda" if options.device == "cuda" else "cpu"
     globals()[run](options, rows)
     getattr(epidemic_leaps, run)(options, rows)
@@ -293,7 +293,6 @@ def main():
         epidemic_earth.earth(options, rows)
     if "covasim" in options.case:
         epidemic_covasim.covasim(options, rows)
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

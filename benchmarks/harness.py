@@ -157,7 +157,7 @@ class Measured(NamedTuple):
 
 
 class Rows:
-    """Rows of one benchmark, printed as they come and written as JSON at the end.
+    """Rows of one benchmark, printed as they come and kept as JSON in a file.
 
     Attributes
     ----------
@@ -165,8 +165,10 @@ class Rows:
         What has been noted.
     """
 
-    def __init__(self, engine: str, device: str, gpu_seconds: str = "clock") -> None:
-        self.engine, self.device = engine, device
+    def __init__(
+        self, engine: str, device: str, path: Path | None = None, gpu_seconds: str = "clock"
+    ) -> None:
+        self.engine, self.device, self.path = engine, device, path
         self.seconds = gpu_seconds if device == "cuda" else "processor"
         self.rows: list[dict[str, Any]] = []
 
@@ -220,6 +222,7 @@ class Rows:
             against = f"   {peer} {theirs:.4g} {unit}, {ratio:.2f}x" if ratio else ""
             against += "   BEHIND" if ratio and ratio < 1 else ""
             print(f"{case:32s} {metric:24s} {value:10.4g} {unit}{against}", flush=True)
+        self._write()
 
     def rate(
         self, case: str, metric: str, found: Measured, amount: float, theirs: float = 1.0
@@ -230,12 +233,12 @@ class Rows:
             peers={name: theirs / seconds for name, seconds in found.peers.items()},
         )  # fmt: skip
 
-    def write(self, path: Path | None) -> None:
-        """Write all rows to a file, all or nothing."""
-        if path is None:
+    def _write(self) -> None:
+        """Write all rows to the file, all or nothing."""
+        if self.path is None:
             return
         with tempfile.NamedTemporaryFile(
-            "w", dir=path.resolve().parent, delete=False, encoding="utf-8"
+            "w", dir=self.path.resolve().parent, delete=False, encoding="utf-8"
         ) as file:
             json.dump(self.rows, file, indent=1)
-        os.replace(file.name, path)
+        os.replace(file.name, self.path)

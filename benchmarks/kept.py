@@ -86,14 +86,13 @@ CASES = {
 def main() -> None:
     """Entry point."""
     options = arguments("kept", list(CASES))
-    rows = Rows("kept", options.device)
+    rows = Rows("kept", options.device, options.json)
     for name in options.case:
         call = CASES[name](options.quick)
         call = partial(call, device=options.place)
         kept, fetched = timed([partial(call, keep_on_device=True), call], repeats=3)
         rows.add(name, "whole call, kept", kept.clock, "s")
         rows.add(name, "whole call, fetched", fetched.clock, "s")
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

@@ -275,7 +275,7 @@ def main():
         "kinetics", [*OF_NUCLEI, *OTHERS], QUICK, data="where the 150-nuclide network is",
         figure="draw the wave into this file",
     )  # fmt: skip
-    rows = Rows("kinetics", options.device)
+    rows = Rows("kinetics", options.device, options.json)
     folder = options.data or Path(__file__).resolve().parents[2] / "shared" / "data" / "kinetics"
     network = None
     if folder.is_dir():
@@ -287,7 +287,6 @@ def main():
             work(options, rows, network)
     if options.figure and "wave" in options.case:
         draw(rows.rows, options.figure)
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

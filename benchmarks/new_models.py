@@ -125,7 +125,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
 def main() -> None:
     """Entry point."""
     options = arguments("new_models", [*CASES])
-    rows = Rows("new_models", options.device)
+    rows = Rows("new_models", options.device, options.json)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ERGODE_CACHE_DIR"] = cache
         for name in options.case:
@@ -136,7 +136,6 @@ def main() -> None:
                 seconds.append(process_time() - begin)
             rows.add(name, "first of all", seconds[0], "s")
             rows.add(name, "new model", statistics.median(seconds[1:]), "s")
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

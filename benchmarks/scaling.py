@@ -117,7 +117,7 @@ def same(one: Any, other: Any) -> bool:
 def main() -> None:
     """Entry point."""
     options = arguments("scaling", list(CASES))
-    rows = Rows("scaling", options.device)
+    rows = Rows("scaling", options.device, options.json)
     on_cuda = options.device == "cuda"
     most = gpu_count() if on_cuda else os.cpu_count() or 1
     counts = [2**k for k in range(most.bit_length())]
@@ -135,7 +135,6 @@ def main() -> None:
             rows.add(name, f"whole call, {many}", found.clock, "s")
             rows.add(name, f"times one, {many}", first.clock / found.clock, "1",
                      smaller_is_better=False)  # fmt: skip
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

@@ -319,12 +319,11 @@ def main():
     options = arguments(
         "stochastic", [*works, *FAMILIES], figures="draw figures into this folder"
     )  # fmt: skip
-    rows = Rows("stochastic", options.device)
+    rows = Rows("stochastic", options.device, options.json)
     large(options, rows)
     for name, work in works.items():
         if name in options.case and not (name == "memory" and options.device == "cuda"):
             work(options, rows)
-    rows.write(options.json)
     if options.figures:
         figures(rows, options.figures)
 

@@ -698,7 +698,7 @@ def main():
         "trajectories", list(dict.fromkeys([*CASES, *ADAPTIVE, *ARRAYS])),
         quick=["lorenz", "mackey-glass", "delayed-lorenz", "keller-miksis", "lorenz-96"],
     )  # fmt: skip
-    rows = Rows("trajectories", options.device, gpu_seconds="kernels")
+    rows = Rows("trajectories", options.device, options.json, gpu_seconds="kernels")
     on_cuda = options.device == "cuda"
     if on_cuda:
         rows.add("copy", "bandwidth", copy_bandwidth("cuda"), "B/s", smaller_is_better=False)
@@ -717,7 +717,6 @@ def main():
                 compare(options, rows)
             except ImportError as error:
                 print(f"{peer} is not compared: {error}")
-    rows.write(options.json)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from ergode import trajectories
 from ergode.core.devices import Device
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.core.foreign import on_host
+from ergode.core.inputs import unrecorded
 from ergode.core.resident import beside
 from ergode.density.flow.weighted import Moments, Weighted
 from ergode.models.estimation.maneuver import Maneuver
@@ -197,7 +198,7 @@ class Cloud(Weighted):
         start = np.asarray(self.device.get(self.points))[:, 0]
         if pushed.is_turned:
             start = pushed.axes.T @ start
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), unrecorded():
             warnings.simplefilter("ignore", InterruptionWarning)
             result: Any = trajectories.integrate(
                 pushed.field, times=times, parameters=self.parameters,

@@ -10,6 +10,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math import random
+from ergode.density.flow.weighted import brief
 from ergode.density.grid.lattice import DIMENSION
 from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.priors import Density, Gaussian, Mixture, Prior, Samples
@@ -55,7 +56,7 @@ def scattered(
     arrays = device.put_together([np.cumsum(shares), np.array(shifts, np.float64), roots])
     device.run(
         kernel, points.shape[2], np.uint64(seed), np.uint32(number), *arrays, np.float64(keep),
-        points,
+        points, **brief(points.shape[2]),
     )  # fmt: skip
 
 
@@ -63,7 +64,8 @@ def taken(device: Device, points: Any, chosen: np.ndarray) -> Any:
     """The chosen points [particle], by number."""
     target = device.empty(points.shape, np.float64)
     kernel = kernels.for_each(take, bindings={DIMENSION: points.shape[0]})
-    device.run(kernel, points.shape[2], *device.put_together([chosen]), points, target)
+    count = points.shape[2]
+    device.run(kernel, count, *device.put_together([chosen]), points, target, **brief(count))
     return target
 
 

@@ -19,6 +19,7 @@ from ergode.core.inputs.record import (
     recorded,
     recording,
     remembered,
+    unrecorded,
 )
 from ergode.core.inputs.result import Inputs, inputs
 
@@ -38,4 +39,5 @@ __all__ = [
     "recording",
     "remembered",
     "rows_of",
+    "unrecorded",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import marshal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import cache, wraps
 from threading import Thread
 from types import NoneType
@@ -12,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from ergode.core.context import held
 from ergode.core.inputs.entries import MADE_BY, TooLargeError, Writer, know
 
 P = ParamSpec("P")
@@ -22,8 +25,14 @@ WITHOUT_EFFECT = (
     "executor", "store", "chunk", "checkpoint", "keep_on_device", "device", "progress",
 )  # fmt: skip
 """Arguments that do not change a result. They are not recorded."""
+_is_idle: ContextVar[bool] = ContextVar("ergode_unrecorded", default=False)
 _AT_ONCE = 1 << 16  # bytes of arrays whose digest is not computed beside the call
 _KEPT = 64
+
+
+def unrecorded() -> AbstractContextManager[object]:
+    """Within this block calls do not record their inputs: their results are parts of another."""
+    return held(_is_idle, True)
 
 
 class Record:
@@ -31,6 +40,9 @@ class Record:
 
     def __init__(self, call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]):
         self._call = call
+        self._is_idle = _is_idle.get()
+        if self._is_idle:
+            return
         self._given = {**dict(zip(usual_of(call), given, strict=False)), **named}
         self._texts: dict[str, str] | None = None
         self._writer = Writer()
@@ -50,6 +62,8 @@ class Record:
 
     def on(self, result: R) -> R:
         """The result, with the attribute."""
+        if self._is_idle:
+            return result
         key = _key_of(self._given) if self._thread is None else None
         text = _TEXTS.get((self._call, key)) if key else None
         if text is None:

@@ -14,7 +14,7 @@ from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 
-_FEW_TERMS = 50_000  # starting a thread takes longer than adding these
+_FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,15 @@ class Moments:
     deviation_error: np.ndarray  # [density], relative: the largest of all variables
     log_mass_error: np.ndarray  # [density]
     edge: np.ndarray  # [density]: fraction of the weight at the edge of the points
+
+
+def brief(count: int, terms: int | None = None) -> dict[str, Any]:
+    """Options of work on `count` indices, which a CPU does without a thread if it is little.
+
+    `terms` is the number of points or sums of points, if it is not `count`.
+    """
+    few = (count if terms is None else terms) <= _FEW_TERMS
+    return {"grain": max(count, 1), "is_brief": True} if few else {}
 
 
 class Weighted:
@@ -68,7 +77,7 @@ class Weighted:
             self.device.run(
                 kernel, self.count * self.point_count, self.point_count, measurement.time,
                 self._exact, *self.device.put_together([values, precisions]), self.points,
-                self.log_weights,
+                self.log_weights, **brief(self.count * self.point_count),
             )  # fmt: skip
         return constants
 
@@ -114,22 +123,13 @@ class Weighted:
             covariance[:, d, e] = covariance[:, e, d] = one
         return covariance
 
-    def _brief(self, total: int) -> dict[str, Any]:
-        """Options of a sum, which a CPU runs without a thread if it takes less than to start one.
-
-        `total` is the number of groups of all sums.
-        """
-        if total // self._groups * self.point_count > _FEW_TERMS:
-            return {}
-        return {"grain": total, "is_brief": True}
-
     def _tops(self) -> np.ndarray:
         out = self.device.empty((self.count, self._groups), np.float64)
         kernel = kernels.for_each(sums.largest)
         total = self.count * self._groups
         self.device.run(
             kernel, total, self.point_count, self._groups, self.log_weights, out,
-            **self._brief(total),
+            **brief(total, total // self._groups * self.point_count),
         )  # fmt: skip
         return np.asarray(self.device.get(out)).max(axis=1)
 
@@ -150,7 +150,7 @@ class Weighted:
         total = self.count * parts * self._groups
         self.device.run(
             kernel, total, self.point_count, self._groups, *there, signs, self.points,
-            self.log_weights, out, **self._brief(total),
+            self.log_weights, out, **brief(total, total // self._groups * self.point_count),
         )  # fmt: skip
         found = np.asarray(self.device.get(out)).sum(axis=-1)
         return found[:, : len(wanted), 0], found[:, : len(wanted), 1]
