@@ -376,9 +376,9 @@ def test_delays_of_very_many_named_variables_are_refused(method):
 
 
 def test_exponents_of_very_many_named_variables_are_refused():
-    names = [f"x{i}" for i in range(200)]
+    names = [f"x{i}" for i in range(2_600)]
     field = ergode.field_from_equations({name: f"-{name}" for name in names})
-    with pytest.raises(ergode.PlanError, match="200 Lyapunov exponents of 200 named variables"):
+    with pytest.raises(ergode.PlanError, match="2 Lyapunov exponents of 2600 named variables"):
         ergode.trajectories.lyapunov_spectrum(
-            field, initial=dict.fromkeys(names, 1.0), duration=1.0, device="cpu"
+            field, initial=dict.fromkeys(names, 1.0), duration=1.0, count=2, device="cpu"
         )

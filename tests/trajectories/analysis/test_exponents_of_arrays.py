@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 from well_known import lorenz_96, lorenz_96_in_place
 
 import ergode
+from ergode.core.compiler.syntax import function_from_text
 from ergode.trajectories import lyapunov_spectrum
 from ergode.trajectories.analysis.tangent_arrays import first_vectors
 
@@ -54,6 +55,28 @@ def plain(x, force, count, interval, transient, duration):
         if k >= round(transient / interval):
             sums += np.log(np.abs(np.diag(r)))
     return sums / duration
+
+
+def test_many_named_variables_are_one_array():
+    """Code for each of their tangents takes minutes to compile; loops do not."""
+    n = 24
+    terms = (
+        f"(y[{(i + 1) % n}] - y[{(i - 2) % n}]) * y[{(i - 1) % n}] - y[{i}] + p[0]"
+        for i in range(n)
+    )
+    field = ergode.VectorField(
+        function_from_text(f"def named(t, y, p):\n    return ({', '.join(terms)})\n", {}),
+        [f"x{i}" for i in range(n)], ["F"],
+    )  # fmt: skip
+    start = 8.0 + np.random.default_rng(0).normal(size=n)
+    found = lyapunov_spectrum(
+        field, initial={f"x{i}": start[i] for i in range(n)}, parameters={"F": [6.0, 8.0]},
+        count=2, interval=0.3, transient=0.6, duration=1.5, device="cpu",
+    )  # fmt: skip
+    assert found["exponent"].dims == ("trajectory", "exponent_number")
+    assert found.attrs["model_digest"] == field.digest
+    growth = plain(start, 8.0, 2, 0.3, 0.6, 1.5)
+    np.testing.assert_allclose(found["exponent"].values[1], np.sort(growth)[::-1], atol=1e-5)
 
 
 @pytest.mark.exhaustive

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from ergode.trajectories.analysis.tangent_arrays import (
     GROWN,
     check_tangents,
     first_vectors,
+    one_array_with_tangents,
     renewal,
     with_tangent_arrays,
 )
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     import xarray
 
 _UNROLLED = 5_000  # slopes of named variables and their tangents; 1,640 compile in a minute
+_APART = 40  # such slopes with code for each; more are in loops over the tangents
 _MOST = 64  # most exponents of a delay equation, which has infinitely many
 _RTOL, _ATOL = 1e-8, 1e-10
 _MAX_STEPS = 1_000_000
@@ -153,6 +156,7 @@ def lyapunov_spectrum(
     """
     stopwatch = Stopwatch()
     check_field(field)
+    digest = field.digest
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
     if field.diffusion is not None:
@@ -169,18 +173,26 @@ def lyapunov_spectrum(
         layout = lay_out_arrays(
             field.arrays.by_name, initial, field.parameters, parameters, reserved=reserved
         )
+        extended = with_tangent_arrays(field, wanted, grows=True)
     else:
-        if field.size * (1 + wanted) > _UNROLLED:
+        slopes = field.size * (1 + wanted)
+        written = slopes if field.delays else min(slopes, 2 * field.size)
+        if written > _UNROLLED:
             raise PlanError(
                 f"{wanted} Lyapunov exponents of {field.size} named variables need code for "
-                f"{field.size * (1 + wanted):,} slopes; expected up to {_UNROLLED:,}: give a "
-                "smaller count, or declare the variables as an array"
+                f"{written:,} slopes; expected up to {_UNROLLED:,}: declare the variables as an "
+                "array"
             )
-        extended = with_tangents(field, wanted)
         layout = lay_out(
             {"initial": field.variables, "parameters": field.parameters},
             {"initial": initial, "parameters": parameters}, reserved=reserved,
         )  # fmt: skip
+        if slopes > _APART and not field.delays:
+            rows = np.array([layout.rows[name] for name in field.variables], float)
+            field, extended = one_array_with_tangents(field, with_tangents(field, 1), wanted)
+            layout = replace(layout, rows={**layout.rows, field.variables[0]: rows})
+        else:
+            extended = with_tangents(field, wanted)
     place = devices.resolve(device)
     number("duration", duration, above=0)
     number("transient", transient, least=0)
@@ -219,7 +231,9 @@ def lyapunov_spectrum(
 
             def measure(between: float) -> tuple[np.ndarray, np.ndarray]:
                 if field.arrays is not None:
-                    found, status = _of_arrays(field, layout, wanted, between, control, options)
+                    found, status = _of_arrays(
+                        field, extended, layout, wanted, between, control, options
+                    )
                 else:
                     found, status = _of_states(runner, field, layout, wanted, between)
                 return found / duration, status
@@ -238,7 +252,7 @@ def lyapunov_spectrum(
         exponents = np.where(failed[:, None], np.nan, -np.sort(-exponents, axis=1))
         attrs = results.provenance(
             stopwatch, engine="trajectories", method="tangents", device=place.name,
-            transient=transient, duration=duration, model_digest=field.digest,
+            transient=transient, duration=duration, model_digest=digest,
             trajectories=layout.count,
         )  # fmt: skip
         coords = {**layout.coords, "exponent_number": np.arange(wanted)}
@@ -286,15 +300,14 @@ def _growth(vectors: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 
 def _of_arrays(
-    field: VectorField, layout: Layout, wanted: int, interval: float, control: dict[str, Any],
-    options: dict[str, Any],
+    field: VectorField, extended: VectorField, layout: Layout, wanted: int, interval: float,
+    control: dict[str, Any], options: dict[str, Any],
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """As `_of_states`, for variables that are arrays."""
     arrays, count = field.arrays, layout.count
     assert arrays is not None
     due, orthonormal = renewal(field, wanted)
     event = ZeroCrossing(due, 1, orthonormal)
-    extended = with_tangent_arrays(field, wanted, grows=True)
     assert extended.arrays is not None
     extended.arrays.check_times(options["times"])
     whole = control_of({**control, "events": [event]})

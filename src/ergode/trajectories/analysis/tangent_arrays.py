@@ -17,6 +17,7 @@ from ergode.core.errors import PlanError
 from ergode.models.fields.arrays import by_variable
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.analysis.forward_mode import SEEDS, Rewriter, tangent_name
+from ergode.trajectories.arrays.stiff import with_arrays
 from ergode.trajectories.fixed.tangents import PARALLEL
 
 GROWTH, RENEWAL, INTERVAL = "ergode_growth", "ergode_renewal", "ergode_interval"
@@ -82,6 +83,33 @@ def with_tangent_arrays(
     rows = np.zeros((count, max(1, len(field.parameters)))) if seeds is None else seeds
     constants = {**(field.constants or {}), SEEDS: rows}
     return VectorField(**given, variables=shapes, parameters=parameters, constants=constants)
+
+
+def one_array_with_tangents(
+    field: VectorField, with_one: VectorField, count: int
+) -> tuple[VectorField, VectorField]:
+    """Named variables as one array, and that field with `count` tangent vectors and their growth.
+
+    `with_one` is the field with one tangent vector as further named variables: a loop over the
+    vectors needs no code for each.
+    """
+    whole = with_arrays(field)
+    name, size = whole.variables[0], len(field.variables)
+    tangents = tangent_name(name)
+    state = "".join(f"y.{name}[{i}], " for i in range(size))
+    vector = "".join(f"y.{tangents}[k, {i}], " for i in range(size))
+    own = "".join(f"            dy.{name}[{i}] = f[{i}]\n" for i in range(size))
+    grown = "".join(f"        dy.{tangents}[k, {i}] = f[{size + i}]\n" for i in range(size))
+    text = (
+        f"def rhs(t, y, dy, p, c):\n    for k in range({count}):\n"
+        f"        f = both(t, ({state}{vector}), p)\n{grown}        dy.{GROWTH}[k] = 0.0\n"
+        f"        if k == 0:\n{own}    dy.{RENEWAL}[0] = 0.0\n"
+    )
+    return whole, VectorField(
+        rhs=function_from_text(text, {"both": with_one.function}),
+        variables={name: size, tangents: (count, size), GROWTH: count, RENEWAL: 1},
+        parameters=[*field.parameters, INTERVAL], constants={SEEDS: np.zeros((count, 1))},
+    )  # fmt: skip
 
 
 GROWN = f"math.log(length) if square > 1e-18 * before else {PARALLEL}"
