@@ -27,6 +27,7 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.multistep.formulas import integrate_cpu
+from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
@@ -53,12 +54,17 @@ class MultistepRunner:
         """Integrate all zones and fill `outcome`."""
         options, bound = problem.options, dict(problem.bound + problem.matter)
         tables = _tables(problem.mechanism, bound[SELF_HEATING])
-        used = tuple((one, bound[one]) for one in _USED)
+        used = {one: bound[one] for one in _USED}
+        wide = zones.count >= LANES * device.core_count and not (
+            bound[MIXTURES] or bound[POWERS] or bound[SUNLIT] or bound[SWEPT]
+            or bound[OWN_TOLERANCES] or len(tables.laws.rates.third_body_kind)
+        )  # fmt: skip
+        used[WIDTH] = LANES if wide else 1
         device.run(
-            cpu_kernel(integrate_cpu, used), zones.count,
+            cpu_kernel(integrate_cpu, tuple(used.items())), zones.count,
             tables._replace(absolute=problem.tolerances[: tables.absolute.size]),
             zones.history, grid, options.rtol, options.max_steps, outcome,
-            finished=finished, piece=1,
+            finished=finished, piece=4 * LANES if wide else 1,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
