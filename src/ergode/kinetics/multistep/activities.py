@@ -33,8 +33,7 @@ from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------
 
-_TINY, _THIRD = 1e-300, 1.0 / 3.0
-_TEN, _PER_TEN = 2.302585092994046, 0.4342944819032518
+_TINY, _TEN = 1e-300, 2.302585092994046
 _WARMER = 1e-7
 """Relative increment of the temperature in finite differences."""
 
@@ -59,7 +58,7 @@ class Zone(NamedTuple):
     partners: np.ndarray  # [set_count]: concentrations of partners
     # [3, falloff_count]: logarithm of the centre; reduced pressure; factor.
     falloff: np.ndarray
-    packed: np.ndarray  # [10, species_count]: see `pack`
+    packed: np.ndarray  # [12, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
     # [5, 1]: temperature, its logarithm, that of a concentration, workspace, temperature at the
     # start of the step.
@@ -92,7 +91,7 @@ def zone_of(chemistry):
         row_of(laws.exponent.shape[1]), rows_of(2, laws.slot_count),
         np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), row_of(laws.usual.size),
         rows_of(3, laws.falloff.shape[1]),
-        rows_of(10, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity, rate,
+        rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity, rate,
         row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]),
     )  # fmt: skip
 
@@ -102,7 +101,7 @@ def pack(chemistry, packed, between, start, temperature):
     """Pack the nine coefficients of each molecule at a temperature.
 
     Rows 7 and 8 are for ln q, whose shift they contain. Row 9 is for the energy, which has no jump
-    between the temperatures `start` and this one.
+    between the temperatures `start` and this one. Rows 10 and 11 are thirds of rows 4 and 5.
     """
     a = chemistry.polynomials
     low, high = 0.0, math.inf
@@ -116,6 +115,7 @@ def pack(chemistry, packed, between, start, temperature):
         packed[9, i] = packed[7, i] - jump_of(chemistry, start, temperature, i) / GAS_CONSTANT
         packed[7, i] -= chemistry.shift[1, i]
         packed[8, i] += chemistry.shift[0, i]
+        packed[10, i], packed[11, i] = packed[4, i] / 3.0, packed[5, i] / 3.0
     between[0] = low
     between[1] = high
 
@@ -139,7 +139,7 @@ def put_matter(chemistry, zone, start, temperature):
     for i in range(a.shape[1]):
         rest = (a[1, i] * logarithm - a[0, i] * inverse) * inverse
         rest += a[2, i] + t * (
-            a[3, i] * 0.5 + t * (a[4, i] * _THIRD + t * (a[5, i] * 0.25 + t * (a[6, i] * 0.2)))
+            a[3, i] * 0.5 + t * (a[10, i] + t * (a[5, i] * 0.25 + t * a[6, i] / 5.0))
         )
         if SELF_HEATING:
             one = (a[0, i] * inverse + a[1, i]) * inverse + a[2, i] - work
@@ -148,9 +148,7 @@ def put_matter(chemistry, zone, start, temperature):
             zone.matter[1, i] = gas * (rest + a[9, i] * inverse - work)
         if REVERSIBLE:
             entropy = a[2, i] * logarithm + a[8, i] - (a[1, i] + 0.5 * a[0, i] * inverse) * inverse
-            entropy += t * (
-                a[3, i] + t * (a[4, i] * 0.5 + t * (a[5, i] * _THIRD + t * (a[6, i] * 0.25)))
-            )
+            entropy += t * (a[3, i] + t * (a[4, i] * 0.5 + t * (a[11, i] + t * a[6, i] * 0.25)))
             zone.matter[0, i] = unit + entropy - rest - a[7, i] * inverse
 
 
@@ -229,7 +227,7 @@ def put_centres(laws, zone, temperature):
         found[0, f] = max(centre + found[2, f], _TINY)
     put_log(found[0])
     for f in range(found.shape[1]):
-        found[0, f] *= _PER_TEN
+        found[0, f] /= _TEN
 
 
 def put_falloff(laws, zone):
@@ -243,7 +241,7 @@ def put_falloff(laws, zone):
     put_log(found[2])
     for f in range(found.shape[1]):
         centre = found[0, f]
-        x = found[2, f] * _PER_TEN - 0.4 - 0.67 * centre
+        x = found[2, f] / _TEN - 0.4 - 0.67 * centre
         ratio = x / (0.75 - 1.27 * centre - 0.14 * x)
         found[2, f] = _TEN * centre / (1.0 + ratio * ratio)
     put_exp(found[2])

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import lane_of, noinline_cpu, where
+from ergode.core.compiler.language import noinline_cpu
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.kernel_options import SELF_HEATING
 from ergode.kinetics.multistep.activities import (
@@ -31,12 +31,12 @@ from ergode.kinetics.multistep.activities import (
     put_jacobian,
     put_temperature_slopes,
 )
-from ergode.kinetics.multistep.lanes import WIDTH, row_of, rows_of
+from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
 
 # --- device functions -----------------------------------------------------------------------------
 
-CHANGED = 0.15
+AGE, CHANGED = 20, 0.15
 ITERATIONS, SHARE = 3, 0.03
 """Most iterations; error of the iteration over the allowed error of a step."""
 CONVERGED, DIVERGED, BROKEN = 0, 1, 2
@@ -60,52 +60,30 @@ class Vectors(NamedTuple):
     scratch: np.ndarray  # [variable_count]
     gain: np.ndarray  # [MOST + 2]: coefficients of a step
     past: np.ndarray  # [MOST + 2]: lengths of past steps
-    # [1] each: length of the step; gamma; that of the factors; factor of corrections; heat capacity
-    # at the Jacobian; whether it is renewed; a norm; its factor; density or pressure; temperature
-    # and energy of `Setting`.
-    h: np.ndarray
-    gamma: np.ndarray
-    factored: np.ndarray
-    share: np.ndarray
-    capacity: np.ndarray
-    renews: np.ndarray
-    size: np.ndarray
-    constant: np.ndarray
-    given: np.ndarray
-    start: np.ndarray
-    energy: np.ndarray
-    gram: np.ndarray  # [WIDTH, ...]: workspace of the projection
+    gram: np.ndarray  # workspace of the projection
 
 
-class Iteration(NamedTuple):
-    """Newton's method of each lane, [WIDTH] each."""
+class Kept(NamedTuple):
+    """Of the Jacobian and the factors that are kept."""
 
-    state: np.ndarray  # how it ended
-    goes_on: np.ndarray
-    anew: np.ndarray  # whether it needs a new Jacobian
-    allowed: np.ndarray  # error at which it ends
-    rate: np.ndarray  # estimate of the rate of convergence
-    last: np.ndarray  # size of the last correction
+    slopes_age: int  # steps since the Jacobian was computed; very large before the first
+    factors_age: int
+    gamma: float  # of the factors
+    rate: float  # estimate of the rate of convergence
+    capacity: float  # heat capacity at the Jacobian
+
+
+NOTHING_KEPT = 1_000_000
 
 
 def vectors_of(chemistry):
     """Workspace for these tables."""
     count, sums = chemistry.absolute.size, chemistry.invariants.shape[0]
     return Vectors(
-        rows_of(MOST + 1, count), row_of(count), row_of(count), row_of(count),
-        row_of(count), row_of(count), row_of(count),
-        row_of(chemistry.slopes.entry.shape[1]), row_of(count), row_of(count),
-        row_of(chemistry.plan.column.size), row_of(count), row_of(MOST + 2),
-        row_of(MOST + 2), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
-        row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), np.empty((WIDTH, (sums + 3) * sums)),
-    )  # fmt: skip
-
-
-def iteration_of():
-    """Workspace of Newton's method."""
-    return Iteration(
-        np.zeros(WIDTH, np.int64), np.zeros(WIDTH, np.bool_), np.zeros(WIDTH, np.bool_),
-        np.zeros(WIDTH), np.ones(WIDTH), np.zeros(WIDTH),
+        rows_of(MOST + 1, count), row_of(count), row_of(count), row_of(count), row_of(count),
+        row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
+        row_of(count), row_of(chemistry.plan.column.size), row_of(count), row_of(MOST + 2),
+        row_of(MOST + 2), row_of((sums + 3) * sums),
     )  # fmt: skip
 
 
@@ -127,16 +105,18 @@ def put_rates(chemistry, zone, vectors, setting):
         vectors.change[species] = rise
 
 
-@noinline_cpu
-def renew_slopes(chemistry, zone, vectors, setting):
-    """Compute the Jacobian at `vectors.y`, where the rates are known, of the lanes that need it."""
-    renews, species = vectors.renews[0], zone.matter.shape[1]
+def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
+    """Compute the Jacobian at `vectors.y`, where the rates are known; returns the heat capacity.
+
+    Where `renews` is 0, the Jacobian stays as it is, and the heat capacity is `capacity`.
+    """
     put_jacobian(chemistry, zone, renews, vectors.slopes)
     if SELF_HEATING:
-        vectors.capacity[0] = put_temperature_slopes(
-            chemistry, zone, setting, vectors.y[species], renews, vectors.y, vectors.change,
-            vectors.row, vectors.column, vectors.scratch, vectors.capacity[0],
+        capacity = put_temperature_slopes(
+            chemistry, zone, setting, vectors.y[zone.matter.shape[1]], renews, vectors.y,
+            vectors.change, vectors.row, vectors.column, vectors.scratch, capacity,
         )  # fmt: skip
+    return capacity
 
 
 @noinline_cpu
@@ -154,94 +134,61 @@ def renew_factors(chemistry, vectors, gamma):
     return factorize_shifted(chemistry.plan, matrix, per, vectors.scratch)
 
 
-def correct(chemistry, zone, vectors, iteration, setting, active):
-    """Solve for a step of `active` lanes, whose predictions are in the history."""
+def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
+    """Solve for a step of length h, whose prediction is in the history.
+
+    The iteration ends at an error below `allowed`. If `anew`, the Jacobian is computed first.
+    Returns how it ended, and what is kept.
+    """
     y, history, correction, b = vectors.y, vectors.history, vectors.correction, vectors.trial
-    species, gamma, factored = zone.matter.shape[1], vectors.gamma, vectors.factored
-    gamma[0] = vectors.h[0] / vectors.gain[1]
-    for i in range(y.size):
-        y[i] = history[0, i]
-        correction[i] = 0.0
-    for lane in range(WIDTH):
-        iteration.goes_on[lane] = active[lane]
-        iteration.state[lane] = DIVERGED if active[lane] else CONVERGED
-    energy = vectors.energy[0]
-    for turn in range(ITERATIONS):
-        put_rates(chemistry, zone, vectors, setting)
-        if SELF_HEATING:
-            energy, _ = energy_of_zone(zone, y)
-        if turn == 0:
-            if asks_for_slopes(vectors, iteration):
-                renew_slopes(chemistry, zone, vectors, setting)
-            if asks_for_factors(vectors, iteration):
-                # Lanes that did not ask get the factors that they have.
-                vectors.size[0] = renew_factors(chemistry, vectors, factored[0])
-                for lane in range(WIDTH):
-                    if lane_of(vectors.size, lane)[0] != 0.0:
-                        iteration.goes_on[lane] = False
-        vectors.share[0] = 2.0 / (1.0 + gamma[0] / factored[0])
-        for lane in range(WIDTH):
-            if not iteration.goes_on[lane]:
-                share = lane_of(vectors.share, lane)
-                share[0] = 0.0
-        per, inverse, share = 1.0 / factored[0], 1.0 / vectors.gain[1], vectors.share[0]
-        for i in range(species):
-            b[i] = gamma[0] * vectors.change[i] - history[1, i] * inverse - correction[i]
-            b[i] *= per
-        if SELF_HEATING:
-            b[species] = (setting.energy - energy) / (vectors.capacity[0] * factored[0])
-        solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
+    species = zone.matter.shape[1]
+    gamma = h / vectors.gain[1]
+    again = anew
+    while True:
         for i in range(y.size):
-            b[i] = where(share, b[i] * share, share)
-            correction[i] += b[i]
-            y[i] = history[0, i] + correction[i]
-        vectors.size[0] = norm(b, vectors.weight)
-        if not judge(vectors, iteration, turn, species):
-            break
-
-
-def asks_for_slopes(vectors, iteration):
-    """Put which lanes need a new Jacobian; whether some do."""
-    some = False
-    for lane in range(WIDTH):
-        renews = lane_of(vectors.renews, lane)
-        renews[0] = 1.0 if iteration.anew[lane] else 0.0
-        some = some or (iteration.anew[lane] and iteration.goes_on[lane])
-    return some
-
-
-def asks_for_factors(vectors, iteration):
-    """Put the gamma of the factors of each lane; whether some are new."""
-    some = False
-    for lane in range(WIDTH):
-        gamma, factored = lane_of(vectors.gamma, lane), lane_of(vectors.factored, lane)
-        far = iteration.goes_on[lane] and not abs(gamma[0] / factored[0] - 1.0) <= CHANGED
-        if far or iteration.anew[lane]:
-            factored[0] = gamma[0]
-            iteration.rate[lane] = 1.0
-            some = some or iteration.goes_on[lane]
-    return some
-
-
-@noinline_cpu
-def judge(vectors, iteration, turn, species):
-    """Decide for each lane whether its iteration has ended; whether some lane goes on."""
-    some = False
-    for lane in range(WIDTH):
-        if iteration.goes_on[lane]:
-            size, last = lane_of(vectors.size, lane)[0], iteration.last[lane]
+            y[i] = history[0, i]
+            correction[i] = 0.0
+        fresh = again or kept.slopes_age >= AGE
+        state, rate, last, energy, share = DIVERGED, kept.rate, 0.0, 0.0, 1.0
+        for turn in range(ITERATIONS):
+            put_rates(chemistry, zone, vectors, setting)
+            if SELF_HEATING:
+                energy, _ = energy_of_zone(zone, y)
+            if turn == 0:
+                if fresh:
+                    capacity = renew_slopes(chemistry, zone, vectors, setting, 1.0, 1.0)
+                    kept = Kept(0, kept.factors_age, kept.gamma, rate, capacity)
+                if fresh or kept.factors_age >= AGE or abs(gamma / kept.gamma - 1.0) > CHANGED:
+                    rate = 1.0
+                    kept = Kept(kept.slopes_age, 0, gamma, rate, kept.capacity)
+                    if renew_factors(chemistry, vectors, gamma) != 0.0:
+                        break
+                share = 2.0 / (1.0 + gamma / kept.gamma)
+            for i in range(species):
+                b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
+                b[i] /= kept.gamma
+            if SELF_HEATING:
+                b[species] = (setting.energy - energy) / (kept.capacity * kept.gamma)
+            solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
+            for i in range(y.size):
+                b[i] *= share
+                correction[i] += b[i]
+                y[i] = history[0, i] + correction[i]
+            size = norm(b, vectors.weight)
             if turn > 0:
-                iteration.rate[lane] = max(0.3 * iteration.rate[lane], size / last)
-            iteration.last[lane] = size
-            if size * min(iteration.rate[lane], 1.0) <= iteration.allowed[lane]:
-                iteration.state[lane] = CONVERGED
-                iteration.goes_on[lane] = False
-            elif not size < math.inf:
-                iteration.state[lane] = BROKEN
-                iteration.goes_on[lane] = False
-            elif (SELF_HEATING and not lane_of(vectors.y, lane)[species] > 0.0) or (
-                turn > 0 and size > 2.0 * last
-            ):
-                iteration.goes_on[lane] = False
-            some = some or iteration.goes_on[lane]
-    return some
+                rate = max(0.3 * rate, size / last)
+            if size * min(rate, 1.0) <= allowed:
+                state = CONVERGED
+                break
+            if not size < math.inf:
+                state = BROKEN
+                break
+            if SELF_HEATING and not y[species] > 0.0:
+                break
+            if turn > 0 and size > 2.0 * last:
+                break
+            last = size
+        kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
+        if state == CONVERGED or fresh:
+            return state, kept
+        again = True
