@@ -124,6 +124,35 @@ def setting_at(setting, numbers, lane):
     )  # fmt: skip
 
 
+def temperature_at_start(zone, temperature, out):
+    """The temperature with which a zone begins; `out` [time, variable] has its start."""
+    species = zone.matter.shape[1]
+    return out[0, species] if out.shape[1] > species else temperature
+
+
+def warmth(zone, conditions, amounts, index):
+    """Temperature of a zone; 0 if it has none."""
+    own = history_of(conditions, index)
+    hot = temperature_at_start(zone, own.temperature[0], amounts[index])
+    return hot if hot > 0.0 else 0.0
+
+
+@noinline_cpu
+def next_zone(zone, conditions, amounts, start, stop, before):
+    """The zone after `before` (a negative number at first) from hot to cold.
+
+    Similar zones need factors and iterations at similar times, and those that burn long are first.
+    """
+    found, best, last = start, -1.0, math.inf
+    if before >= 0:
+        last = warmth(zone, conditions, amounts, before)
+    for index in range(start, stop):
+        hot = warmth(zone, conditions, amounts, index)
+        if hot > best and (hot < last or (hot == last and index > before)):
+            found, best = index, hot
+    return found
+
+
 @noinline_cpu
 def place_zone(
     chemistry, zone, vectors, numbers, course, iteration, lane, index, density, temperature, whole,
@@ -131,7 +160,7 @@ def place_zone(
 ):  # fmt: skip
     """Begin with a zone in a lane; `out` [time, variable] has its start."""
     own, matter = vectors_at(vectors, lane), zone_at(zone, lane)
-    y, history, species = own.y, own.history, zone.matter.shape[1]
+    y, history = own.y, own.history
     for i in range(y.size):
         y[i] = out[0, i]
         for j in range(history.shape[0]):
@@ -140,9 +169,7 @@ def place_zone(
     for j in range(own.past.size):
         own.past[j] = 0.0
     conserved(chemistry.invariants, y, own.gram, own.scratch)
-    hot = out[0, species] if SELF_HEATING else temperature
-    if not SELF_HEATING and out.shape[1] > species:
-        hot = out[0, species]
+    hot = temperature_at_start(zone, temperature, out)
     matter.between[0], matter.between[1] = math.inf, -math.inf
     put(numbers.given, lane, density)
     put(numbers.start, lane, hot)
@@ -389,22 +416,23 @@ def integrate_zones(
 ):  # fmt: skip
     """Integrate the zones from `start` to `stop`; a lane whose zone has ended takes the next."""
     history, y, correction, gain = vectors.history, vectors.y, vectors.correction, vectors.gain
-    species, count, following = zone.matter.shape[1], vectors.y.size, start
+    species, count, left, index = zone.matter.shape[1], vectors.y.size, stop - start, -1
     while True:
         some, placed, restarts = False, False, False
         for lane in range(WIDTH):
-            if not course.active[lane] and (following < stop or course.zone[lane] == UNUSED):
+            if not course.active[lane] and (left > 0 or course.zone[lane] == UNUSED):
                 # A lane that is not needed has some numbers, for they are computed with.
-                index = following if following < stop else start
+                if left > 0:
+                    index = next_zone(zone, conditions, outcome.amounts, start, stop, index)
                 own = history_of(conditions, index)
                 place_zone(
                     chemistry, zone, vectors, numbers, course, iteration, lane, index,
                     own.density[0], own.temperature[0], grid[grid.size - 1] - grid[0],
                     outcome.amounts[index],
                 )  # fmt: skip
-                if following >= stop:
+                if left <= 0:
                     course.zone[lane], course.active[lane] = EMPTY, False
-                following += 1
+                left -= 1
                 placed = True
             some = some or course.active[lane]
             restarts = restarts or course.restarts[lane]
