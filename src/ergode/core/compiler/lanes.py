@@ -130,7 +130,7 @@ def _as_it_is(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
     return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def as_lanes(context, array, shape):  # type: ignore[no-untyped-def]
     """Vectors [shape], in the memory of numbers [WIDTH (product of shape + 1)].
 
@@ -154,7 +154,7 @@ def as_lanes(context, array, shape):  # type: ignore[no-untyped-def]
     return result(array, types.UniTuple(types.intp, shape.count)), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def flat_numbers(context, array):  # type: ignore[no-untyped-def]
     """All numbers of a one-dimensional array of vectors; an array of numbers is as it is."""
     if not isinstance(array.dtype, Lanes):
@@ -172,7 +172,7 @@ def flat_numbers(context, array):  # type: ignore[no-untyped-def]
     return result(array), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def lane_of(context, array, lane):  # type: ignore[no-untyped-def]
     """The numbers of one lane of an array of vectors; an array of numbers is as it is."""
     if not isinstance(array.dtype, Lanes):
@@ -192,7 +192,7 @@ def lane_of(context, array, lane):  # type: ignore[no-untyped-def]
     return result(array, lane), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def where(context, condition, one, other):  # type: ignore[no-untyped-def]
     """`one` where the condition is not zero, else `other`; numbers or vectors."""
 
