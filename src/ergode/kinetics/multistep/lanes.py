@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import as_lanes, flat_numbers, noinline_cpu, option
+from ergode.core.compiler.language import as_lanes, flat_numbers, option
 from ergode.core.math.elementary import exp, log
 
 LANES = 8
@@ -31,7 +31,6 @@ def rows_of(count, size):
     return as_lanes(np.zeros((count * size + 1) * WIDTH), (count, size))
 
 
-@noinline_cpu
 def put_exp(row):
     """Replace numbers by their exponentials."""
     numbers = flat_numbers(row)
@@ -39,7 +38,6 @@ def put_exp(row):
         numbers[i] = exp(numbers[i])
 
 
-@noinline_cpu
 def put_log(row):
     """Replace numbers by their logarithms."""
     numbers = flat_numbers(row)
