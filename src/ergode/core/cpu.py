@@ -26,12 +26,14 @@ from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
+from ergode.core.compiler.lanes import as_lanes, flat_numbers, lane_of, where
 from ergode.core.compiler.linking import external, linked
 from ergode.core.compiler.warning_filters import leave_to_main_thread
 from ergode.core.errors import Abandoned
 from ergode.core.interruption import LONGEST_DEAF, listening, wait_for_next
 
 __all__ = [
+    "as_lanes",
     "atomic_add",
     "atomic_load",
     "atomic_max",
@@ -39,15 +41,18 @@ __all__ = [
     "cuda",
     "device_function",
     "external",
+    "flat_numbers",
     "fma",
     "from_bits",
     "kernel",
+    "lane_of",
     "linked",
     "no_refcount_function",
     "noinline_cpu_function",
     "run",
     "run_together",
     "to_bits",
+    "where",
     "window",
     "yield_thread",
 ]  # fmt: skip

@@ -199,6 +199,27 @@ window = Intrinsic("window")
 
 It shares the memory of the array, which must outlive the kernel.
 """
+as_lanes = Intrinsic("as_lanes")
+"""`as_lanes(array, shape)` is an array of vectors of eight numbers; only on the CPU.
+
+Arithmetic on its elements is that on eight numbers (see `lanes`). It shares the memory of the
+one-dimensional array, which has numbers for one vector more.
+"""
+flat_numbers = Intrinsic("flat_numbers")
+"""`flat_numbers(array)` is a one-dimensional array of vectors as numbers; only on the CPU.
+
+An array of numbers is as it is.
+"""
+lane_of = Intrinsic("lane_of")
+"""`lane_of(array, lane)` is one number of each vector of an array; only on the CPU.
+
+An array of numbers is as it is.
+"""
+where = Intrinsic("where")
+"""`where(condition, one, other)` is `one` if the number is not 0; of vectors too; only on the CPU.
+
+All three are of the same type.
+"""
 atomic_add = Intrinsic("atomic_add")
 """`atomic_add(array, at, amount)` adds to an element; it returns the previous value."""
 atomic_max = Intrinsic("atomic_max")

@@ -65,11 +65,11 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 def factorize_shifted(plan, matrix, diagonal, row):
     """Factorise `matrix` + diagonal I in place; pivots are replaced by their inverses.
 
-    `row` is scratch for one row. Returns whether all pivots are finite and not zero.
+    `row` is scratch for one row. Returns 0 if all pivots and their inverses are finite, else NaN.
     """
     for k in range(plan.order.size):
         matrix[plan.pivot[k]] += diagonal
-    sound = True
+    doubt = 0.0
     for k in range(plan.order.size):
         begin, middle, end = plan.start[k], plan.pivot[k], plan.start[k + 1]
         for count in range(begin, end):
@@ -88,9 +88,10 @@ def factorize_shifted(plan, matrix, diagonal, row):
             index = count & NONNEGATIVE
             matrix[index] = row[plan.column[index]]
         value = matrix[middle]
-        sound = sound and abs(value) > 0.0 and abs(value) < np.inf
-        matrix[middle] = 1.0 / value
-    return sound
+        inverse = 1.0 / value
+        matrix[middle] = inverse
+        doubt += 0.0 * (value * inverse)
+    return doubt
 
 
 def solve(plan, factors, x, scratch):

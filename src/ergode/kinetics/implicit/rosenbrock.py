@@ -146,7 +146,7 @@ class StepVectors(NamedTuple):
 
 
 def _factorize_alone(system, vectors, diagonal):
-    return factorize_shifted(system.plan, vectors.matrix, diagonal, vectors.row)
+    return factorize_shifted(system.plan, vectors.matrix, diagonal, vectors.row) == 0.0
 
 
 def _factorize_together(system, vectors, diagonal):

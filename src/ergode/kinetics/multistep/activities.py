@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import noinline_cpu
+from ergode.core.compiler.language import lane_of, noinline_cpu, where
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import (
     HEATING,
@@ -24,6 +24,7 @@ from ergode.kinetics.kernel_options import (
     SWEPT,
     THIRD_BODIES,
 )
+from ergode.kinetics.multistep.lanes import WIDTH, put_exp, put_log, row_of, rows_of
 from ergode.kinetics.network.mechanism import put_powers
 from ergode.kinetics.physics.rates import add_sunlight, jump_of, range_at
 from ergode.kinetics.physics.third_bodies import slope_count, third_bodies
@@ -57,8 +58,11 @@ class Zone(NamedTuple):
     partners: np.ndarray  # [set_count]: concentrations of partners
     # [3, falloff_count]: logarithm of the centre; reduced pressure; factor.
     falloff: np.ndarray
-    packed: np.ndarray  # [10, species_count]: see `pack`
+    packed: np.ndarray  # [12, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
+    # [5, 1]: temperature, its logarithm, that of a concentration, workspace, temperature at the
+    # start of the step.
+    hot: np.ndarray
     # [3, species_count]: ln q; internal energy or enthalpy [erg/mol]; its derivative [erg/(mol K)].
     matter: np.ndarray
     # [3, species_count + 1 + power_size]: q, 1 / q and z of species; one; and powers.
@@ -76,23 +80,30 @@ def zone_of(chemistry):
     if POWERS:
         width += chemistry.powers.start.size - 1 + chemistry.powers.species.size
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
+    activity = rows_of(3, width)
+    for i in range(width):
+        for k in range(3):
+            activity[k, i] = 1.0
+    rate = rows_of(3, whole)
+    for r in range(whole):
+        rate[0, r] = 1.0
     return Zone(
-        np.empty(laws.exponent.shape[1]), np.empty((2, laws.slot_count)),
-        np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), np.empty(laws.usual.size),
-        np.empty((3, laws.falloff.shape[1])),
-        np.empty((10, species)), np.empty(2), np.zeros((3, species)), np.ones((3, width)),
-        np.ones((3, whole)), np.empty(3 * (whole + pairs) + chemistry.slopes.power.shape[1]),
+        row_of(laws.exponent.shape[1]), rows_of(2, laws.slot_count),
+        np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), row_of(laws.usual.size),
+        rows_of(3, laws.falloff.shape[1]),
+        rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity, rate,
+        row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]),
     )  # fmt: skip
 
 
 @noinline_cpu
-def pack(chemistry, zone, start, temperature):
+def pack(chemistry, packed, between, start, temperature):
     """Pack the nine coefficients of each molecule at a temperature.
 
     Rows 7 and 8 are for ln q, whose shift they contain. Row 9 is for the energy, which has no jump
-    between the temperatures `start` and this one.
+    between the temperatures `start` and this one. Rows 10 and 11 are thirds of rows 4 and 5.
     """
-    packed, a = zone.packed, chemistry.polynomials
+    a = chemistry.polynomials
     low, high = 0.0, math.inf
     for i in range(packed.shape[1]):
         o = range_at(a, i, temperature)
@@ -104,24 +115,31 @@ def pack(chemistry, zone, start, temperature):
         packed[9, i] = packed[7, i] - jump_of(chemistry, start, temperature, i) / GAS_CONSTANT
         packed[7, i] -= chemistry.shift[1, i]
         packed[8, i] += chemistry.shift[0, i]
-    zone.between[0] = low
-    zone.between[1] = high
+        packed[10, i], packed[11, i] = packed[4, i] / 3.0, packed[5, i] / 3.0
+    between[0] = low
+    between[1] = high
 
 
 @noinline_cpu
 def put_matter(chemistry, zone, start, temperature):
     """Put ln q, energies and heat capacities of molecules at a temperature."""
-    if not (temperature > zone.between[0] and temperature <= zone.between[1]):
-        pack(chemistry, zone, start, temperature)
-    t, inverse, logarithm = temperature, 1.0 / temperature, log(temperature)
+    own = zone.hot
+    own[0, 0], own[1, 0], own[4, 0] = temperature, temperature, start
+    own[2, 0] = STANDARD_ATMOSPHERE / (GAS_CONSTANT * temperature)
+    for lane in range(WIDTH):
+        between, hot = lane_of(zone.between, lane), lane_of(own, lane)
+        if not (hot[0, 0] > between[0] and hot[0, 0] <= between[1]):
+            pack(chemistry, lane_of(zone.packed, lane), between, hot[4, 0], hot[0, 0])
+    put_log(own[1])
+    put_log(own[2])
+    t, inverse, logarithm, unit = temperature, 1.0 / temperature, own[1, 0], own[2, 0]
     a = zone.packed
-    unit = log(STANDARD_ATMOSPHERE / (GAS_CONSTANT * t))
     work = 0.0 if HEATING == PRESSURE else 1.0
     gas = GAS_CONSTANT * t
     for i in range(a.shape[1]):
         rest = (a[1, i] * logarithm - a[0, i] * inverse) * inverse
         rest += a[2, i] + t * (
-            a[3, i] / 2.0 + t * (a[4, i] / 3.0 + t * (a[5, i] / 4.0 + t * a[6, i] / 5.0))
+            a[3, i] * 0.5 + t * (a[10, i] + t * (a[5, i] * 0.25 + t * a[6, i] / 5.0))
         )
         if SELF_HEATING:
             one = (a[0, i] * inverse + a[1, i]) * inverse + a[2, i] - work
@@ -130,7 +148,7 @@ def put_matter(chemistry, zone, start, temperature):
             zone.matter[1, i] = gas * (rest + a[9, i] * inverse - work)
         if REVERSIBLE:
             entropy = a[2, i] * logarithm + a[8, i] - (a[1, i] + 0.5 * a[0, i] * inverse) * inverse
-            entropy += t * (a[3, i] + t * (a[4, i] / 2.0 + t * (a[5, i] / 3.0 + t * a[6, i] / 4.0)))
+            entropy += t * (a[3, i] + t * (a[4, i] * 0.5 + t * (a[11, i] + t * a[6, i] * 0.25)))
             zone.matter[0, i] = unit + entropy - rest - a[7, i] * inverse
 
 
@@ -155,14 +173,17 @@ def put_heat(chemistry, zone, setting, temperature):
     """Put all that depends on the temperature alone."""
     laws, reactions = chemistry.laws, chemistry.reactions
     found = zone.exponential
+    zone.hot[0, 0] = temperature
     for row in range(found.size):
         found[row] = 0.0
     for k in range(laws.term.size):
-        value = term_at(laws.term[k], temperature * 1e-9)
+        for lane in range(WIDTH):
+            own = lane_of(zone.hot, lane)
+            own[3, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
+        value = zone.hot[3, 0]
         for row in range(found.size):
             found[row] += laws.exponent[k, row] * value
-    for row in range(found.size):
-        found[row] = exp(found[row])
+    put_exp(found)
     for slot in range(zone.slots.shape[1]):
         zone.slots[0, slot] = 0.0
     for s in range(laws.place.shape[1]):
@@ -176,7 +197,8 @@ def put_heat(chemistry, zone, setting, temperature):
         species = zone.matter.shape[1]
         q, left = zone.activity, reactions.left
         for i in range(species):
-            q[0, i] = exp(zone.matter[0, i])
+            q[0, i] = zone.matter[0, i]
+        put_exp(q[0, :species])
         for i in range(species):
             q[1, i] = 1.0 / q[0, i]
         if POWERS:
@@ -194,9 +216,18 @@ def put_centres(laws, zone, temperature):
     """Put the decadic logarithms of the centres of falloff."""
     found, troe, inverse = zone.falloff, laws.troe, 1.0 / temperature
     for f in range(found.shape[1]):
+        found[0, f] = temperature * troe[1, f]
+        found[1, f] = temperature * troe[2, f]
+        found[2, f] = troe[3, f] * inverse
+    for k in range(3):
+        put_exp(found[k])
+    for f in range(found.shape[1]):
         a = troe[0, f]
-        centre = (1.0 - a) * exp(temperature * troe[1, f]) + a * exp(temperature * troe[2, f])
-        found[0, f] = log(max(centre + exp(troe[3, f] * inverse), _TINY)) / _TEN
+        centre = (1.0 - a) * found[0, f] + a * found[1, f]
+        found[0, f] = max(centre + found[2, f], _TINY)
+    put_log(found[0])
+    for f in range(found.shape[1]):
+        found[0, f] /= _TEN
 
 
 def put_falloff(laws, zone):
@@ -204,14 +235,19 @@ def put_falloff(laws, zone):
     found, falloff, slots = zone.falloff, laws.falloff, zone.slots
     for f in range(found.shape[1]):
         low = slots[0, falloff[1, f]] * zone.partners[falloff[2, f]]
-        found[1, f] = low / max(slots[0, falloff[0, f]], _TINY)
+        reduced = low / max(slots[0, falloff[0, f]], _TINY)
+        found[1, f] = reduced
+        found[2, f] = max(reduced, _TINY)
+    put_log(found[2])
     for f in range(found.shape[1]):
-        centre, reduced = found[0, f], found[1, f]
-        x = log(max(reduced, _TINY)) / _TEN - 0.4 - 0.67 * centre
+        centre = found[0, f]
+        x = found[2, f] / _TEN - 0.4 - 0.67 * centre
         ratio = x / (0.75 - 1.27 * centre - 0.14 * x)
-        found[2, f] = reduced / (1.0 + reduced) * exp(_TEN * centre / (1.0 + ratio * ratio))
+        found[2, f] = _TEN * centre / (1.0 + ratio * ratio)
+    put_exp(found[2])
     for f in range(found.shape[1]):
-        slots[0, falloff[0, f]] *= found[2, f]
+        reduced = found[1, f]
+        slots[0, falloff[0, f]] *= reduced / (1.0 + reduced) * found[2, f]
 
 
 def put_partners(chemistry, zone, temperature, density, y, sunlight):
@@ -237,10 +273,11 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
     put_falloff(laws, zone)
     for count in range(laws.plain.shape[1]):
         zone.slots[0, laws.plain[0, count]] *= zone.partners[laws.plain[1, count]]
-    third_bodies(
-        laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
-        zone.slopes, 0, 1,
-    )  # fmt: skip
+    if WIDTH == 1:
+        third_bodies(
+            laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
+            zone.slopes, 0, 1,
+        )  # fmt: skip
     if SUNLIT:
         add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
 
@@ -317,8 +354,11 @@ def energy_of_zone(zone, y):
 
 
 @noinline_cpu
-def put_jacobian(chemistry, zone, values):
-    """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`."""
+def put_jacobian(chemistry, zone, renews, values):
+    """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`.
+
+    Values are kept where `renews` is 0.
+    """
     reactions, slopes, found = chemistry.reactions, chemistry.slopes, zone.derivative
     z, left, right = zone.activity, reactions.left, reactions.right
     for r in range(left.shape[1]):
@@ -344,20 +384,23 @@ def put_jacobian(chemistry, zone, values):
         for count in range(slopes.start[entry], slopes.start[entry + 1]):
             k = count & NONNEGATIVE
             total += slopes.change[k] * found[slopes.derivative[k]]
-        values[entry] = total * z[1, slopes.entry[0, entry]]
+        values[entry] = where(renews, total * z[1, slopes.entry[0, entry]], values[entry])
 
 
-def put_temperature_slopes(chemistry, zone, setting, temperature, y, change, row, column):
-    """Compute the energies over the heat capacity, and d(dy/dt)/dT.
+def put_temperature_slopes(
+    chemistry, zone, setting, temperature, renews, y, change, row, column, warmer, before
+):
+    """Compute the energies over the heat capacity, and d(dy/dt)/dT; returns the heat capacity.
 
-    `change` is dy/dt at the temperature. The workspace is left at another temperature.
+    `change` is dy/dt at the temperature. The workspace is left at another temperature. Values are
+    kept where `renews` is 0, and the heat capacity is then `before`.
     """
     _, capacity = energy_of_zone(zone, y)
     species = zone.matter.shape[1]
     for i in range(species):
-        row[i] = zone.matter[1, i] / capacity
+        row[i] = where(renews, zone.matter[1, i] / capacity, row[i])
     more = _WARMER * temperature
-    change_of(chemistry, zone, setting, temperature + more, y, column)
+    change_of(chemistry, zone, setting, temperature + more, y, warmer)
     for i in range(species):
-        column[i] = (column[i] - change[i]) / more
-    return capacity
+        column[i] = where(renews, (warmer[i] - change[i]) / more, column[i])
+    return where(renews, capacity, before)

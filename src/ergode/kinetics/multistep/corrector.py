@@ -31,6 +31,7 @@ from ergode.kinetics.multistep.activities import (
     put_jacobian,
     put_temperature_slopes,
 )
+from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
 
 # --- device functions -----------------------------------------------------------------------------
@@ -79,11 +80,10 @@ def vectors_of(chemistry):
     """Workspace for these tables."""
     count, sums = chemistry.absolute.size, chemistry.invariants.shape[0]
     return Vectors(
-        np.zeros((MOST + 1, count)), np.empty(count), np.zeros(count), np.zeros(count),
-        np.zeros(count), np.empty(count), np.empty(count),
-        np.empty(chemistry.slopes.entry.shape[1]), np.empty(count), np.empty(count),
-        np.empty(chemistry.plan.column.size), np.empty(count), np.zeros(MOST + 2),
-        np.zeros(MOST + 2), np.empty((sums + 3) * sums),
+        rows_of(MOST + 1, count), row_of(count), row_of(count), row_of(count), row_of(count),
+        row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
+        row_of(count), row_of(chemistry.plan.column.size), row_of(count), row_of(MOST + 2),
+        row_of(MOST + 2), row_of((sums + 3) * sums),
     )  # fmt: skip
 
 
@@ -91,7 +91,8 @@ def norm(vector, weight):
     """Root mean square of the errors over the allowed errors."""
     total = 0.0
     for i in range(vector.size):
-        total += (vector[i] * weight[i]) ** 2
+        one = vector[i] * weight[i]
+        total += one * one
     return math.sqrt(total / vector.size)
 
 
@@ -104,21 +105,23 @@ def put_rates(chemistry, zone, vectors, setting):
         vectors.change[species] = rise
 
 
-def renew_slopes(chemistry, zone, vectors, setting):
-    """Compute the Jacobian at `vectors.y`, where the rates are known; returns the heat capacity."""
-    put_jacobian(chemistry, zone, vectors.slopes)
-    capacity = 1.0
+def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
+    """Compute the Jacobian at `vectors.y`, where the rates are known; returns the heat capacity.
+
+    Where `renews` is 0, the Jacobian stays as it is, and the heat capacity is `capacity`.
+    """
+    put_jacobian(chemistry, zone, renews, vectors.slopes)
     if SELF_HEATING:
         capacity = put_temperature_slopes(
-            chemistry, zone, setting, vectors.y[zone.matter.shape[1]], vectors.y, vectors.change,
-            vectors.row, vectors.column,
+            chemistry, zone, setting, vectors.y[zone.matter.shape[1]], renews, vectors.y,
+            vectors.change, vectors.row, vectors.column, vectors.scratch, capacity,
         )  # fmt: skip
     return capacity
 
 
 @noinline_cpu
 def renew_factors(chemistry, vectors, gamma):
-    """Factorise the matrix; whether all pivots are sound."""
+    """Factorise the matrix; returns 0 if all pivots are sound, else NaN."""
     slopes, matrix, per = chemistry.slopes, vectors.matrix, 1.0 / gamma
     for entry in range(matrix.size):
         matrix[entry] = 0.0
@@ -153,12 +156,12 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                 energy, _ = energy_of_zone(zone, y)
             if turn == 0:
                 if fresh:
-                    capacity = renew_slopes(chemistry, zone, vectors, setting)
+                    capacity = renew_slopes(chemistry, zone, vectors, setting, 1.0, 1.0)
                     kept = Kept(0, kept.factors_age, kept.gamma, rate, capacity)
                 if fresh or kept.factors_age >= AGE or abs(gamma / kept.gamma - 1.0) > CHANGED:
                     rate = 1.0
                     kept = Kept(kept.slopes_age, 0, gamma, rate, kept.capacity)
-                    if not renew_factors(chemistry, vectors, gamma):
+                    if renew_factors(chemistry, vectors, gamma) != 0.0:
                         break
                 share = 2.0 / (1.0 + gamma / kept.gamma)
             for i in range(species):

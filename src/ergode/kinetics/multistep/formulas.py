@@ -86,7 +86,8 @@ def error_of(vectors, constant, species):
         error = abs(vectors.correction[i]) * constant
         if i < species:
             error = max(error, -vectors.y[i])
-        total += (error * vectors.weight[i]) ** 2
+        error *= vectors.weight[i]
+        total += error * error
     return math.sqrt(total / vectors.y.size)
 
 

@@ -142,6 +142,8 @@ def lower_order(history, gain, past, order, h):
     for j in range(2, order):
         for i in range(history.shape[1]):
             history[j, i] -= gain[j] * history[order, i]
+    for i in range(history.shape[1]):
+        history[order, i] = 0.0
 
 
 def value_at(history, order, i, s):

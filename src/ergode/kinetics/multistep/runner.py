@@ -27,6 +27,8 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.multistep.formulas import integrate_cpu
+from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
+from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
@@ -35,6 +37,9 @@ _USED = (
     FLOW, HEATING, MIXTURES, MOLECULES, OWN_TOLERANCES, POWERS, REVERSIBLE, SELF_HEATING, SUNLIT,
     SWEPT, THIRD_BODIES,
 )  # fmt: skip
+
+_ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
+"""With these, zones are integrated one at a time."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,20 @@ class MultistepRunner:
         """Integrate all zones and fill `outcome`."""
         options, bound = problem.options, dict(problem.bound + problem.matter)
         tables = _tables(problem.mechanism, bound[SELF_HEATING])
-        used = tuple((one, bound[one]) for one in _USED)
+        used = {one: bound[one] for one in _USED}
+        by_zone = zones.count < LANES * device.core_count or any(bound[one] for one in _ALONE)
+        if by_zone or len(tables.laws.rates.third_body_kind):
+            kernel, piece, grain = integrate_cpu, 1, None
+        else:
+            kernel, piece, used[WIDTH] = integrate_lanes_cpu, LANES, LANES
+            # A lane that is free takes the next zone of a range: long ranges keep lanes busy.
+            ranges = 4 * device.core_count if device.core_count > 1 else 1
+            grain = LANES * -(-zones.count // (LANES * ranges))
         device.run(
-            cpu_kernel(integrate_cpu, used), zones.count,
+            cpu_kernel(kernel, tuple(used.items())), zones.count,
             tables._replace(absolute=problem.tolerances[: tables.absolute.size]),
             zones.history, grid, options.rtol, options.max_steps, outcome,
-            finished=finished, piece=1,
+            finished=finished, piece=piece, grain=grain,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:

@@ -1,0 +1,487 @@
+"""The formulas of `formulas` for eight zones in vector lanes.
+
+Each lane has its own step, order and errors, and decides as a zone alone does: it has its bits.
+What lanes share is the work of an iteration. A lane whose Jacobian is old waits a few steps for
+others that are about to need one, because a Jacobian of eight zones takes as long as that of one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import lane_of, no_refcount, noinline_cpu, where
+from ergode.kinetics.condition_history import history_of
+from ergode.kinetics.kernel_options import SELF_HEATING
+from ergode.kinetics.multistep.activities import (
+    Setting,
+    energy_of_zone,
+    put_heat,
+    put_matter,
+    zone_of,
+)
+from ergode.kinetics.multistep.corrector import (
+    AGE,
+    BROKEN,
+    CONVERGED,
+    SHARE,
+    norm,
+    put_rates,
+    vectors_of,
+)
+from ergode.kinetics.multistep.formulas import (
+    DONE,
+    FIRST_GROWTH,
+    GROWTH,
+    MOST_FAILURES,
+    NOT_A_NUMBER,
+    NOT_FINITE,
+    SAFE,
+    SHORTEST,
+    STEP_TOO_SMALL,
+    TOO_MANY_STEPS,
+    VANISHED,
+    WORTHWHILE,
+    error_of,
+    fastest_heating,
+    fill_output,
+    growth,
+    jump_error,
+    next_order,
+    put_temperature,
+)
+from ergode.kinetics.multistep.lane_corrector import (
+    begin_iterations,
+    correct_some,
+    iteration_of,
+    let_go_on,
+    numbers_of,
+    predict_some,
+    put,
+    vectors_at,
+    zone_at,
+)
+from ergode.kinetics.multistep.lanes import WIDTH
+from ergode.kinetics.multistep.nordsieck import (
+    MOST,
+    Constants,
+    lower_order,
+    put_coefficients,
+    raise_order,
+    rescale,
+    retract,
+)
+from ergode.kinetics.network.projection import conserved
+
+# --- device functions -----------------------------------------------------------------------------
+
+GOES_ON, EMPTY, UNUSED = -1, -1, -2
+PATIENCE = 5
+"""Steps that a lane waits for the Jacobians of others."""
+
+
+class Course(NamedTuple):
+    """How far the zone of each lane is, [WIDTH] each; names are those of a zone alone."""
+
+    zone: np.ndarray  # a negative number where there is none
+    active: np.ndarray  # whether there is one
+    restarts: np.ndarray
+    predicted: np.ndarray  # whether the history has been moved forward
+    waited: np.ndarray  # steps that the lane has waited
+    order: np.ndarray
+    waiting: np.ndarray
+    place: np.ndarray
+    taken: np.ndarray
+    repeated: np.ndarray
+    failures: np.ndarray
+    now: np.ndarray
+    most: np.ndarray
+    ratio: np.ndarray
+    defect: np.ndarray
+    steepest: np.ndarray
+    peak: np.ndarray
+    constants: np.ndarray  # [WIDTH, 4]: `Constants`
+
+
+def course_of():
+    """Lanes without zones."""
+    return Course(
+        np.full(WIDTH, UNUSED), np.zeros(WIDTH, np.bool_), np.zeros(WIDTH, np.bool_),
+        np.zeros(WIDTH, np.bool_), np.zeros(WIDTH, np.int64), np.ones(WIDTH, np.int64),
+        np.zeros(WIDTH, np.int64), np.ones(WIDTH, np.int64), np.zeros(WIDTH, np.int64),
+        np.zeros(WIDTH, np.int64), np.zeros(WIDTH, np.int64), np.zeros(WIDTH), np.zeros(WIDTH),
+        np.zeros(WIDTH), np.zeros(WIDTH), np.zeros(WIDTH), np.zeros(WIDTH), np.zeros((WIDTH, 4)),
+    )  # fmt: skip
+
+
+def setting_at(setting, numbers, lane):
+    """What the zone of one lane has during a step."""
+    return Setting(
+        setting.factors, lane_of(numbers.given, lane)[0], setting.sunlight,
+        lane_of(numbers.start, lane)[0], lane_of(numbers.energy, lane)[0],
+    )  # fmt: skip
+
+
+def temperature_at_start(zone, temperature, out):
+    """The temperature with which a zone begins; `out` [time, variable] has its start."""
+    species = zone.matter.shape[1]
+    return out[0, species] if out.shape[1] > species else temperature
+
+
+def warmth(zone, conditions, amounts, index):
+    """Temperature of a zone; 0 if it has none."""
+    own = history_of(conditions, index)
+    hot = temperature_at_start(zone, own.temperature[0], amounts[index])
+    return hot if hot > 0.0 else 0.0
+
+
+@noinline_cpu
+def next_zone(zone, conditions, amounts, start, stop, before):
+    """The zone after `before` (a negative number at first) from hot to cold.
+
+    Similar zones need factors and iterations at similar times, and those that burn long are first.
+    """
+    found, best, last = start, -1.0, math.inf
+    if before >= 0:
+        last = warmth(zone, conditions, amounts, before)
+    for index in range(start, stop):
+        hot = warmth(zone, conditions, amounts, index)
+        if hot > best and (hot < last or (hot == last and index > before)):
+            found, best = index, hot
+    return found
+
+
+@noinline_cpu
+def place_zone(
+    chemistry, zone, vectors, numbers, course, iteration, lane, index, density, temperature, whole,
+    out,
+):  # fmt: skip
+    """Begin with a zone in a lane; `out` [time, variable] has its start."""
+    own, matter = vectors_at(vectors, lane), zone_at(zone, lane)
+    y, history = own.y, own.history
+    for i in range(y.size):
+        y[i] = out[0, i]
+        for j in range(history.shape[0]):
+            history[j, i] = 0.0
+        history[0, i] = out[0, i]
+    for j in range(own.past.size):
+        own.past[j] = 0.0
+    conserved(chemistry.invariants, y, own.gram, own.scratch)
+    hot = temperature_at_start(zone, temperature, out)
+    matter.between[0], matter.between[1] = math.inf, -math.inf
+    put(numbers.given, lane, density)
+    put(numbers.start, lane, hot)
+    put(numbers.h, lane, whole)
+    put(numbers.ends, lane, 1.0)
+    if SELF_HEATING:
+        put_matter(chemistry, matter, hot, hot)
+        energy, _ = energy_of_zone(matter, y)
+        put(numbers.energy, lane, energy)
+    begin_iterations(numbers, iteration, lane)
+    course.zone[lane], course.active[lane], course.restarts[lane] = index, True, True
+    course.predicted[lane], course.waited[lane] = False, 0
+    course.place[lane], course.taken[lane], course.repeated[lane] = 1, 0, 0
+    course.now[lane], course.most[lane], course.ratio[lane] = 0.0, FIRST_GROWTH, 0.0
+    course.defect[lane], course.steepest[lane], course.peak[lane] = 0.0, 0.0, NOT_A_NUMBER
+
+
+@noinline_cpu
+def begin_some(chemistry, zone, vectors, numbers, course, setting):
+    """Begin with order 1 in the lanes that begin anew."""
+    for i in range(vectors.y.size):
+        vectors.y[i] = vectors.history[0, i]
+    put_rates(chemistry, zone, vectors, setting)
+    numbers.size[0] = norm(vectors.change, vectors.weight)
+    for lane in range(WIDTH):
+        if course.restarts[lane]:
+            own, h = vectors_at(vectors, lane), lane_of(numbers.h, lane)
+            speed = lane_of(numbers.size, lane)[0]
+            if speed > 0.0:
+                h[0] = min(h[0], 0.05 / speed)
+            for i in range(own.y.size):
+                own.history[1, i] = h[0] * own.change[i]
+                for j in range(2, own.history.shape[0]):
+                    own.history[j, i] = 0.0
+            course.restarts[lane], course.order[lane] = False, 1
+            course.waiting[lane], course.failures[lane] = 2, 0
+
+
+@noinline_cpu
+def put_weights_of_some(absolute, rtol, history, ends, weight):
+    """Put one over the allowed errors of a step, where one has ended."""
+    for i in range(weight.size):
+        weight[i] = where(ends, 1.0 / (absolute[i] + rtol * abs(history[0, i])), weight[i])
+
+
+@noinline_cpu
+def prepare(vectors, numbers, course, iteration, grid, max_steps, outcome):
+    """Put the coefficients of the steps of all lanes; zones that are done or fail end.
+
+    Returns whether a zone has ended.
+    """
+    has_ended = False
+    for lane in range(WIDTH):
+        if course.active[lane]:
+            h, now, status = lane_of(numbers.h, lane)[0], course.now[lane], GOES_ON
+            if course.place[lane] >= grid.size:
+                status = DONE
+            elif course.taken[lane] + course.repeated[lane] >= max_steps:
+                status = TOO_MANY_STEPS
+            elif not (h > max(SHORTEST * now, VANISHED)) or not h < math.inf:
+                broken = iteration.state[lane] == BROKEN or not h < math.inf
+                status = NOT_FINITE if broken else STEP_TOO_SMALL
+            own = vectors_at(vectors, lane)
+            if status != GOES_ON:
+                write_zone(course, lane, status, outcome)
+                for j in range(1, own.history.shape[0]):
+                    for i in range(own.history.shape[1]):
+                        own.history[j, i] = 0.0
+                has_ended = True
+            else:
+                found = put_coefficients(own.gain, own.past, course.order[lane], h)
+                constants = course.constants[lane]
+                constants[0], constants[1] = found.own, found.lower
+                constants[2], constants[3] = found.higher, found.ratio
+                put(numbers.constant, lane, found.own)
+                iteration.allowed[lane] = SHARE / found.own
+    return has_ended
+
+
+def write_zone(course, lane, status, outcome):
+    """Write the outcome of the zone of a lane, which then has none."""
+    index = course.zone[lane]
+    outcome.status[index] = status
+    outcome.taken[index] = course.taken[lane]
+    outcome.repeated[index] = course.repeated[lane]
+    outcome.defect[index] = course.defect[lane]
+    outcome.fastest_heating[index] = course.peak[lane]
+    course.zone[lane], course.active[lane] = EMPTY, False
+
+
+@noinline_cpu
+def choose_lanes(numbers, course, iteration):
+    """Choose which lanes take a step now; returns the highest order."""
+    nearly, top = False, 1
+    for lane in range(WIDTH):
+        age = iteration.slopes_age[lane]
+        near = age < AGE and age >= AGE - PATIENCE and not iteration.anew[lane]
+        nearly = nearly or (course.active[lane] and near)
+    for lane in range(WIDTH):
+        goes_on = course.active[lane]
+        if goes_on:
+            top = max(top, course.order[lane])
+            asks = iteration.slopes_age[lane] >= AGE and not iteration.anew[lane]
+            if nearly and asks and course.waited[lane] < PATIENCE:
+                course.waited[lane] += 1
+                goes_on = False
+            else:
+                course.waited[lane] = 0
+        let_go_on(iteration, lane, goes_on)
+        put(numbers.moves, lane, 1.0 if goes_on and not course.predicted[lane] else 0.0)
+        course.predicted[lane] = course.predicted[lane] or goes_on
+    return top
+
+
+@noinline_cpu
+def find_errors(chemistry, zone, vectors, numbers, course, iteration, setting, going, errors):
+    """Put the errors of steps; corrections become zero where no step ends."""
+    for lane in range(WIDTH):
+        error = 2.0
+        if going[lane] and iteration.state[lane] == CONVERGED:
+            error = lane_of(numbers.size, lane)[0]
+            if SELF_HEATING and error <= 1.0:
+                error += jump_error(
+                    chemistry, zone_at(zone, lane), vectors_at(vectors, lane),
+                    setting_at(setting, numbers, lane), course.order[lane],
+                )  # fmt: skip
+        errors[lane] = error
+        ends = going[lane] and error <= 1.0
+        put(numbers.ends, lane, 1.0 if ends else 0.0)
+        if not ends:
+            gain, correction = lane_of(vectors.gain, lane), lane_of(vectors.correction, lane)
+            for j in range(gain.size):
+                gain[j] = 0.0
+            for i in range(correction.size):
+                correction[i] = 0.0
+
+
+@noinline_cpu
+def reject(vectors, numbers, course, iteration, lane, error):
+    """Undo the prediction of a step and choose a shorter one, or a new Jacobian."""
+    converged = iteration.state[lane] == CONVERGED
+    if not converged and not iteration.fresh[lane]:
+        iteration.anew[lane] = True
+        return
+    own, order = vectors_at(vectors, lane), course.order[lane]
+    history, h = own.history, lane_of(numbers.h, lane)
+    retract(history, order)
+    course.predicted[lane] = False
+    course.repeated[lane] += 1
+    course.most[lane] = 1.0
+    iteration.anew[lane] = not converged
+    if not converged:
+        factor = 0.25
+    else:
+        course.failures[lane] += 1
+        factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
+        factor = min(factor, 0.9 if course.failures[lane] < 2 else 0.2)
+    if course.failures[lane] > MOST_FAILURES:
+        # The past says nothing of the future: begin again, without amounts below zero.
+        for i in range(history.shape[1]):
+            history[0, i] = max(history[0, i], 0.0)
+        h[0] *= 0.1
+        course.restarts[lane], iteration.anew[lane] = True, True
+        return
+    h[0] *= factor
+    rescale(history, order, factor)
+
+
+@noinline_cpu
+def accept(chemistry, zone, vectors, numbers, course, iteration, setting, lane, error, grid, out):
+    """Go on to the next step, after the history has been corrected."""
+    own, matter, mine = (
+        vectors_at(vectors, lane), zone_at(zone, lane), setting_at(setting, numbers, lane)
+    )  # fmt: skip
+    history, past, order, species = own.history, own.past, course.order[lane], zone.matter.shape[1]
+    h = lane_of(numbers.h, lane)[0]
+    course.predicted[lane], iteration.anew[lane] = False, False
+    course.taken[lane] += 1
+    course.failures[lane] = 0
+    for back in range(order - 1):
+        past[order - back] = past[order - back - 1]
+    if order == 1 and course.taken[lane] > 1:
+        past[2] = past[1]
+    past[1] = h
+    course.now[lane] += h
+    now = course.now[lane]
+    if SELF_HEATING:
+        course.steepest[lane], course.peak[lane] = fastest_heating(
+            history, order, species, h, grid[0] + now, course.steepest[lane], course.peak[lane]
+        )
+    if grid[course.place[lane]] - grid[0] <= now:
+        course.place[lane], course.defect[lane] = fill_output(
+            chemistry, matter, own, mine, order, h, now, grid, course.place[lane],
+            course.defect[lane], out,
+        )  # fmt: skip
+    if SELF_HEATING:
+        hot = history[0, species]
+        if not (hot > matter.between[0] and hot <= matter.between[1]):
+            put_matter(chemistry, matter, mine.start, hot)
+        if not (mine.start > matter.between[0] and mine.start <= matter.between[1]):
+            matter.between[0], matter.between[1] = math.inf, -math.inf
+            put_matter(chemistry, matter, hot, hot)
+            energy, _ = energy_of_zone(matter, own.y)
+            put(numbers.energy, lane, energy)
+        put(numbers.start, lane, hot)
+    iteration.slopes_age[lane] += 1
+    iteration.factors_age[lane] += 1
+    found = course.constants[lane]
+    constants = Constants(found[0], found[1], found[2], found[3])
+    course.waiting[lane] -= 1
+    if course.waiting[lane] == 1 and order < MOST:
+        for i in range(own.y.size):
+            own.before[i] = own.correction[i]
+        course.ratio[lane] = constants.ratio
+    factor, chosen = 1.0, order
+    if course.most[lane] == 1.0:  # the step after a failure
+        course.waiting[lane] = max(course.waiting[lane], 2)
+    else:
+        chosen, factor = next_order(
+            own, constants, error, order, course.waiting[lane], course.ratio[lane], h
+        )
+        if course.waiting[lane] <= 0:
+            course.waiting[lane] = 2
+    if factor < WORTHWHILE:
+        factor, chosen = 1.0, order
+    factor = min(factor, course.most[lane])
+    course.most[lane] = GROWTH
+    if chosen > order:
+        raise_order(history, own.gain, past, order, h, own.correction)
+    elif chosen < order:
+        lower_order(history, own.gain, past, order, h)
+    if chosen != order or factor != 1.0:
+        course.order[lane] = chosen
+        course.waiting[lane] = chosen + 1
+    if factor != 1.0:
+        rescale(history, chosen, factor)
+        put(numbers.h, lane, h * factor)
+
+
+@no_refcount
+def integrate_zones(
+    chemistry, zone, vectors, numbers, course, iteration, going, errors, conditions, grid, rtol,
+    max_steps, start, stop, outcome,
+):  # fmt: skip
+    """Integrate the zones from `start` to `stop`; a lane whose zone has ended takes the next."""
+    history, y, correction, gain = vectors.history, vectors.y, vectors.correction, vectors.gain
+    species, count, left, index = zone.matter.shape[1], vectors.y.size, stop - start, -1
+    while True:
+        some, placed, restarts = False, False, False
+        for lane in range(WIDTH):
+            if not course.active[lane] and (left > 0 or course.zone[lane] == UNUSED):
+                # A lane that is not needed has some numbers, for they are computed with.
+                if left > 0:
+                    index = next_zone(zone, conditions, outcome.amounts, start, stop, index)
+                own = history_of(conditions, index)
+                place_zone(
+                    chemistry, zone, vectors, numbers, course, iteration, lane, index,
+                    own.density[0], own.temperature[0], grid[grid.size - 1] - grid[0],
+                    outcome.amounts[index],
+                )  # fmt: skip
+                if left <= 0:
+                    course.zone[lane], course.active[lane] = EMPTY, False
+                left -= 1
+                placed = True
+            some = some or course.active[lane]
+            restarts = restarts or course.restarts[lane]
+        if not some:
+            break
+        setting = Setting(
+            conditions.factors[0], numbers.given[0], 1.0, numbers.start[0], numbers.energy[0]
+        )
+        if placed and not SELF_HEATING:
+            put_heat(chemistry, zone, setting, setting.start)
+        put_weights_of_some(chemistry.absolute, rtol, history, numbers.ends[0], vectors.weight)
+        numbers.ends[0] = 0.0
+        if restarts:
+            begin_some(chemistry, zone, vectors, numbers, course, setting)
+        if prepare(vectors, numbers, course, iteration, grid, max_steps, outcome):
+            continue
+        top = choose_lanes(numbers, course, iteration)
+        predict_some(history, top, numbers.moves[0])
+        for lane in range(WIDTH):
+            going[lane] = iteration.goes_on[lane]
+        correct_some(chemistry, zone, vectors, numbers, iteration, setting)
+        numbers.size[0] = error_of(vectors, numbers.constant[0], species)
+        if SELF_HEATING:
+            put_temperature(chemistry, zone, setting, y, species)
+            correction[species] = y[species] - history[0, species]
+        find_errors(
+            chemistry, zone, vectors, numbers, course, iteration, setting, going, errors
+        )  # fmt: skip
+        for j in range(top + 1):
+            for i in range(count):
+                history[j, i] += gain[j] * correction[i]
+        for lane in range(WIDTH):
+            if going[lane]:
+                if errors[lane] <= 1.0:
+                    accept(
+                        chemistry, zone, vectors, numbers, course, iteration, setting, lane,
+                        errors[lane], grid, outcome.amounts[course.zone[lane]],
+                    )  # fmt: skip
+                else:
+                    reject(vectors, numbers, course, iteration, lane, errors[lane])
+
+
+# --- CPU ------------------------------------------------------------------------------------------
+
+
+def integrate_lanes_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, outcome):
+    """Zones `start` to `stop`, eight at a time."""
+    integrate_zones(
+        chemistry, zone_of(chemistry), vectors_of(chemistry), numbers_of(), course_of(),
+        iteration_of(), np.zeros(WIDTH, np.bool_), np.zeros(WIDTH), conditions, grid, rtol,
+        max_steps, start, stop, outcome,
+    )  # fmt: skip

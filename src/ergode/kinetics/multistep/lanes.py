@@ -1,0 +1,45 @@
+"""Arrays of one zone, or of eight zones in vector lanes.
+
+The functions of this folder do arithmetic on elements, which are numbers or vectors of eight. What
+decides takes the lanes one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import as_lanes, flat_numbers, option
+from ergode.core.math.elementary import exp, log
+
+LANES = 8
+"""Zones in a vector."""
+WIDTH = option(1)
+"""Zones that are integrated at once: 1 or `LANES`."""
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def row_of(size):
+    """Zeros, shape [size]."""
+    return as_lanes(np.zeros((size + 1) * WIDTH), (size,)) if WIDTH > 1 else np.zeros(size)
+
+
+def rows_of(count, size):
+    """Zeros, shape [count, size]."""
+    if WIDTH == 1:
+        return np.zeros((count, size))
+    return as_lanes(np.zeros((count * size + 1) * WIDTH), (count, size))
+
+
+def put_exp(row):
+    """Replace numbers by their exponentials."""
+    numbers = flat_numbers(row)
+    for i in range(numbers.size):
+        numbers[i] = exp(numbers[i])
+
+
+def put_log(row):
+    """Replace numbers by their logarithms."""
+    numbers = flat_numbers(row)
+    for i in range(numbers.size):
+        numbers[i] = log(numbers[i])

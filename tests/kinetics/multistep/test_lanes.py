@@ -1,0 +1,132 @@
+"""Eight zones in vector lanes: bitwise those that are integrated alone; and closed forms."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.kinetics import ignition_delay, integrate
+from ergode.kinetics.multistep.lanes import LANES
+
+CPU = ergode.Device("cpu:1")
+COUNT = 2 * LANES + 3  # lanes take further zones, and some end without one
+MIXTURE = {"H2": 2.0, "O2": 1.0, "AR": 4.0}
+HEATINGS = ["constant-volume", "constant-pressure", "isothermal-constant-pressure", None]
+RNG = np.random.default_rng(11)
+STATES = {
+    "temperature": RNG.uniform(800.0, 1500.0, COUNT),
+    "pressure": 1e6 * RNG.uniform(0.5, 5.0, COUNT),
+}
+
+
+@pytest.fixture(scope="module")
+def hydrogen():
+    ct = pytest.importorskip("cantera")
+    pytest.importorskip("ruamel.yaml")
+    return ergode.read_cantera(Path(ct.__file__).parent / "data" / "h2o2.yaml")
+
+
+def run(network, zones, **given):
+    """The zones with these indices, in one call."""
+    own = {name: value[zones] if isinstance(value, np.ndarray) else value
+           for name, value in given.items() if name != "times"}  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ergode.ErgodeWarning)
+        return integrate(network, times=given["times"], method="bdf", device=CPU, **own)
+
+
+def assert_same(found, expected, zones):
+    """Zones of a call are bitwise these zones of another call."""
+    for name in set(expected) - {"density", "pressure"}:
+        np.testing.assert_array_equal(found[name].values, expected[name].values[zones], name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heating", HEATINGS)
+def test_zones_are_those_that_are_integrated_alone(hydrogen, heating):
+    """Falloff and third bodies; zones ignite at other times, some of them never."""
+    given = {
+        "times": np.linspace(0.0, 4e-4, 4), "heating": heating, "rtol": 1e-7, "atol": 1e-18,
+        "initial": MIXTURE, **STATES,
+    }  # fmt: skip
+    together = run(hydrogen, np.arange(COUNT), **given)
+    assert (together["status"] == 0).all()
+    assert together["step_count"].values.min() < 0.8 * together["step_count"].values.max()
+    if heating in HEATINGS[:2]:
+        ignites = together["temperature"].values[:, -1] > STATES["temperature"] + 500.0
+        assert ignites.any() and not ignites.all()
+    for k in range(COUNT):
+        assert_same(run(hydrogen, np.array([k]), **given), together, [k])
+    if heating == "constant-volume":
+        for zones in (np.arange(LANES), np.arange(2, 3 + LANES), np.arange(COUNT)[::-1][:17]):
+            assert_same(run(hydrogen, zones, **given), together, zones)
+
+
+@pytest.mark.slow
+def test_tolerances_and_limits_of_steps_are_those_of_a_zone_alone(hydrogen):
+    """At a loose tolerance steps fail; at few steps zones end in the middle."""
+    for rtol, max_steps in ((1e-2, 10_000), (1e-10, 10_000), (1e-5, 150)):
+        given = {
+            "times": np.array([0.0, 1e-5, 1e-2]), "heating": "constant-volume", "rtol": rtol,
+            "atol": 1e-16, "initial": MIXTURE, "max_steps": max_steps, **STATES,
+        }  # fmt: skip
+        together = run(hydrogen, np.arange(COUNT), **given)
+        assert (together["status"].values == 0).all() == (max_steps > 150)
+        for k in range(0, COUNT, 3):
+            assert_same(run(hydrogen, np.array([k]), **given), together, [k])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")
+def test_delays_are_those_of_a_reactor_alone(hydrogen):
+    def delays(temperatures):
+        return ignition_delay(
+            hydrogen, temperature=temperatures, pressure=1.01325e6, fuel="H2",
+            oxidizer={"O2": 1.0, "AR": 4.0}, duration=5e-4, method="bdf", device=CPU,
+        )["ignition_delay"].values.ravel()  # fmt: skip
+
+    temperatures = np.linspace(800.0, 1300.0, LANES + 1)
+    together = delays(temperatures)
+    assert np.isnan(together[0]) and np.isfinite(together[-1])
+    for k, hot in enumerate(temperatures):
+        np.testing.assert_array_equal(delays([hot]), together[k : k + 1])
+
+
+@pytest.mark.slow
+def test_a_zone_whose_numbers_overflow_leaves_its_neighbours_alone(hydrogen):
+    given = {
+        "times": np.array([0.0, 1e-4]), "heating": "constant-volume", "initial": MIXTURE,
+        "rtol": 1e-6, "atol": 1e-18, **STATES,
+    }  # fmt: skip
+    bad, zones = 4, np.arange(LANES + 2)
+    expected = run(hydrogen, zones, **given)
+    given["pressure"] = np.where(np.arange(COUNT) == bad, 1e150, given["pressure"])
+    found = run(hydrogen, zones, **given)
+    assert found["status"].values[bad] != 0
+    assert_same(found.isel(zone=zones != bad), expected, zones != bad)
+    assert_same(run(hydrogen, np.array([bad]), **given), found, [bad])
+
+
+@pytest.mark.slow
+def test_a_zone_that_fails_leaves_its_neighbours_alone():
+    """The solution of 2 x -> 3 x with rate x^2 is 1 / (1 / x_0 - t): some zones reach infinity."""
+    network = ergode.ReactionNetwork({"x": 1.0}, [ergode.Reaction("2 x -> 3 x", rate_constant=1.0)])
+    start = np.where(np.arange(COUNT) % 3 == 1, 1.0, np.linspace(0.05, 0.3, COUNT))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ergode.ErgodeWarning)
+        found = integrate(
+            network, times=[0.0, 0.5, 2.0], initial={"x": start}, method="bdf", rtol=1e-8,
+            device=CPU,
+        )  # fmt: skip
+        few = integrate(
+            network, times=[0.0, 0.5, 2.0], initial={"x": start}, method="bdf", rtol=1e-8,
+            device=CPU, max_steps=5,
+        )  # fmt: skip
+    values, fails = found["concentration"].values[:, :, 0], start == 1.0
+    np.testing.assert_array_equal(found["status"].values != 0, fails)
+    np.testing.assert_allclose(values[:, 1], 1 / (1 / start - 0.5), rtol=1e-6)
+    np.testing.assert_allclose(values[~fails, 2], 1 / (1 / start[~fails] - 2.0), rtol=1e-6)
+    assert np.isnan(values[fails, 2]).all()
+    assert (few["status"] == int(ergode.Status.TOO_MANY_STEPS)).all()
