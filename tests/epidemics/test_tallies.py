@@ -28,7 +28,7 @@ HOSPITAL = ergode.CompartmentModel(
         ergode.Progression("E", "I", ergode.Gamma(mean=3, sd=2)),
         ergode.Progression("I", {"H": 0.3, "N": 0.0, "R": 0.7}, ergode.Gamma(mean=6, sd=3)),
         ergode.Progression("H", {"R": 0.9, "D": 0.1}, WEEK),
-        ergode.Progression("N", "R", WEEK),
+        ergode.Progression("N", "R", ergode.Deterministic(7.0)),
         ergode.Progression("R", "S", ergode.Gamma(mean=30, sd=5)),
     ],
 )
@@ -174,9 +174,13 @@ def test_who_waits_is_tested_or_still_waits():
 @pytest.mark.slow
 def test_isolation_holds_whom_it_isolates():
     """All in I, from one day after entry on; with a fixed stay of three days."""
-    model = ergode.CompartmentModel.sir(transmission_rate=0.4, infectious=ergode.Deterministic(3.0))
+    latent, ill, *others = HOSPITAL.progressions
+    short = ergode.Progression("I", ill.to, ergode.Deterministic(3.0))
+    model = ergode.CompartmentModel(
+        HOSPITAL.compartments, HOSPITAL.infections, [latent, short, *others]
+    )
     measure = ergode.Isolation("I", delay=1, reduction=0.0, start=5, duration=20)
-    found = run([measure], model=model, include=("entries", "measures"), times=np.arange(61) * 0.5)
+    found = alone([measure], model=model, times=np.arange(61) * 0.5)
     entries = found["entries"].sel(compartment="I").values
     lag = [np.concatenate([np.zeros((20, k)), entries[:, :-k]], axis=1) for k in (2, 6)]
     time = found["time"].values
