@@ -110,7 +110,7 @@ def hold(folders):
 
 @pytest.mark.filterwarnings("ignore")
 def test_some_cases(cases):
-    assert hold(cases[3::40]) < 20
+    assert hold(cases[3::80]) < 10
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from computed_cases import layered, measures, superinfection
+from computed_cases import layered
 
 import ergode
 from ergode.core import devices, kernels
@@ -260,11 +260,7 @@ def test_the_kernel_compiles_to_ptx(precision, computed):
     model, scenario, initial = everything(1.5)
     group = None
     if computed:
-        model, scenario = (
-            superinfection(),
-            scenario_of(layered(400), measures()["interventions"][3:]),
-        )
-        initial = {"I": 5}
+        model, scenario, initial = SIS, scenario_of(layered(400)), {"I": 5}
     if precision == "float32":
         initial["I1"] = ergode.Seeds(5, age=1.5)
         group = points(model, initial)
