@@ -46,11 +46,13 @@ def row_of(rows: list[dict[str, Any]], note: dict[str, str]) -> str:
     taken = {one["metric"]: one["value"] for one in rows}
     known = [taken.get("whole call", 0.0), taken.get("kernels within", 0.0)]
     figures, peers = {}, []
+    several = len({one["metric"] for one in rows if one["peer"]}) > 1
     for one in rows:
         metric, value, unit = one["metric"], one["value"], one["unit"]
         if one["peer"]:
             behind = ", behind" if one["ratio"] < 1 else ""
-            peers.append(f"{one['peer']} {number(one['ratio'])}{behind}")
+            what = f"{metric}: " if several else ""
+            peers.append(f"{what}{one['peer']} {number(one['ratio'])}{behind}")
         is_known = unit == "ms" and any(abs(value - other) < 1e-9 * value for other in known)
         if metric not in ("whole call", "kernels within") and not is_known:
             figures[metric] = f"{metric} {number(value)}{'' if unit == '1' else ' ' + unit}"
