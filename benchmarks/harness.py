@@ -137,7 +137,7 @@ def installed(
     for name, make in makers.items() if not options.no_peers else ():
         try:
             work = make()
-        except ImportError as error:
+        except (ImportError, RuntimeError) as error:  # MPI is missing, for one
             print(f"{name} is not compared: {error}")
         else:
             found |= {} if work is None else {name: work}

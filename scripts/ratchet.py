@@ -53,13 +53,13 @@ KERNELS = {
         "": "stochastic/kernel stochastic/algorithms",
     },
     "Kinetics": {
-        "asymptotic": "kinetics/explicit kinetics/network",
+        "asymptotic|explicit|steady|partial": "kinetics/explicit kinetics/network",
         "bdf|ignition": "kinetics/multistep kinetics/network kinetics/physics",
         "": "kinetics/implicit kinetics/block kinetics/network kinetics/physics",
     },
     "Trajectories": {
         "96|heat|gray": "trajectories/arrays",
-        "tsit5|error": "trajectories/adaptive trajectories/steppers trajectories/delays",
+        "adaptive": "trajectories/adaptive trajectories/steppers trajectories/delays",
         "": "trajectories/fixed trajectories/steppers trajectories/delays",
     },
     "Densities": {"particles": "particles", "": "density"},

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 import ergode
 from ergode import trajectories
@@ -49,6 +50,28 @@ def test_all_priors_mean_the_same():
         found = filtered(prior, times=[0, 0.5], measurements=())
         assert np.allclose(found["mean"][0], PRIOR.mean, atol=6 * np.sqrt(0.3 / COUNT) * 1.3)
         assert np.allclose(found["covariance"][0], PRIOR.covariance, atol=0.02)
+
+
+def test_draws_have_the_law_of_the_prior():
+    """A quarter and three quarters in two Gaussians apart, each with its own correlation."""
+    parts = [
+        ergode.Gaussian([-9.0, 2.0], [[1.0, 0.6], [0.6, 0.5]]),
+        ergode.Gaussian([9.0, -1.0], [[0.3, -0.2], [-0.2, 0.9]]),
+    ]
+    count = 1_000_000
+    found = ergode.particles.propagate(
+        FIELD, ergode.Mixture([1, 3], parts), parameters=VALUES, times=[0], count=count, seed=7,
+        device="cpu",
+    )  # fmt: skip
+    points = found["particle"].values[0]
+    of_second = points[:, 0] > 0
+    assert abs(of_second.mean() - 0.75) < 6 * np.sqrt(0.75 * 0.25 / count)
+    for part, own in zip(parts, (points[~of_second], points[of_second]), strict=True):
+        z = np.linalg.solve(np.linalg.cholesky(part.covariance), (own - part.mean).T)
+        assert min(kstest(z[0], "norm").pvalue, kstest(z[1], "norm").pvalue) > 1e-7
+        bound = 6 / np.sqrt(len(own))
+        assert abs(np.mean(z[0] * z[1])) < bound
+        assert np.abs((z**2).mean(axis=1) - 1).max() < np.sqrt(2) * bound
 
 
 def test_a_result_does_not_depend_on_how_often_it_is_looked_at():

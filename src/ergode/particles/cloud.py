@@ -30,8 +30,8 @@ _ONE = np.zeros(1, np.int64)  # the only density
 class Cloud(Weighted):
     """Particles, their weights, and the options of their integration.
 
-    Arrays of particles and of weights are replaced and not written to, so that who has one keeps
-    what it was.
+    Arrays of particles and of weights are replaced, never written to: a reference to an array keeps
+    the values that it had.
     """
 
     def __init__(

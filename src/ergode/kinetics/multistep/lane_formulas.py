@@ -85,7 +85,7 @@ PATIENCE = 5
 class Course(NamedTuple):
     """How far the zone of each lane is, [WIDTH] each; names are those of a zone alone."""
 
-    zone: np.ndarray  # a negative number where there is none
+    zone: np.ndarray  # its number; negative if the lane has no zone
     active: np.ndarray  # whether there is one
     restarts: np.ndarray
     predicted: np.ndarray  # whether the history has been moved forward
