@@ -99,6 +99,9 @@ class Absent(CUDA):
     def fill_zero(self, array: Any) -> None:
         """Nothing: they are."""
 
+    def fill_missing(self, array: Any) -> None:
+        """Nothing: no array has values."""
+
     def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         return [self.put(array) for array in arrays]
 

@@ -27,7 +27,7 @@ from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
 from numba.cuda.np import arrayobj
 
-from ergode.core import kernel_cache, stopwatch
+from ergode.core import kernel_cache, machine, slices, stopwatch
 from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
@@ -295,6 +295,11 @@ def fill_zero(array: Any) -> None:
     driver.device_memset(array, 0, array.nbytes)
 
 
+def fill_missing(array: Any) -> None:
+    """Set every number of a floating-point device array to NaN: all bits are 1."""
+    driver.device_memset(array, 0xFF, array.nbytes)
+
+
 def copy_to(target: Any, array: Any) -> None:
     """Copy an array, of the host or the device, into a device array of its shape and type."""
     if isinstance(array, DeviceNDArray):
@@ -315,7 +320,7 @@ def get(array: Any) -> np.ndarray:
     if not array.is_c_contiguous():
         _wait()
         return array.copy_to_host()
-    target = np.empty(array.shape, array.dtype)
+    target = slices.full(array.shape, 0, array.dtype, machine.usable_cores())
     copy_from(array, target)
     return target
 

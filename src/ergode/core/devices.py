@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ergode.core import machine
+from ergode.core import machine, slices
 from ergode.core.compiler.source import Target
 from ergode.core.errors import PlanError
 from ergode.core.interruption import apart, listening
@@ -87,6 +87,10 @@ class Device(ABC):
     @abstractmethod
     def fill_zero(self, array: Any) -> None:
         """Set every byte of an array on this device to zero."""
+
+    @abstractmethod
+    def fill_missing(self, array: Any) -> None:
+        """Set every number of a floating-point array on this device to NaN."""
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         """An array of zeros on this device."""
@@ -267,6 +271,9 @@ class CPU(Device):
     def fill_zero(self, array: Any) -> None:
         array.fill(0)
 
+    def fill_missing(self, array: Any) -> None:
+        array.fill(np.nan)
+
     def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
         return [np.zeros(shape, dtype) for shape, dtype in layouts]
 
@@ -289,7 +296,7 @@ class CPU(Device):
         return np.array(array) if copy else np.asarray(array)
 
     def full(self, shape: tuple[int, ...], value: float, dtype: Any) -> Any:
-        return np.full(shape, value, dtype)
+        return slices.full(shape, value, dtype, self.core_count)
 
     def synchronize(self) -> None:
         """Nothing: `run` returns when all is done."""
@@ -384,6 +391,10 @@ class CUDA(Device):
     def fill_zero(self, array: Any) -> None:
         if array.size:
             _door().fill_zero(array)
+
+    def fill_missing(self, array: Any) -> None:
+        if array.size:
+            _door().fill_missing(array)
 
     def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         return self._here.put_together(arrays)

@@ -68,8 +68,7 @@ def fetch(device: Device, array: Any) -> Any:
 
 def full(shape: tuple[int, ...], value: float, dtype: Any) -> Any:
     """An array for a large result, on the host, or on the device if results stay."""
-    place = _device.get()
-    return np.full(shape, value, dtype) if place is None else place.full(shape, value, dtype)
+    return (_device.get() or resolve("cpu")).full(shape, value, dtype)
 
 
 def store(device: Device, array: Any, whole: Any, part: Any) -> None:

@@ -77,6 +77,8 @@ def failures(
     first_replicate : int
         Number of the first item along the dim ``replicate``.
     """
+    if not np.any(codes):  # all are done
+        return {}
     counts = np.bincount(np.ravel(codes))
     what = dims[0] if len(set(dims)) == 1 else "run"
     sentences = {}

@@ -297,14 +297,14 @@ def _carried(
     """Energy that thermal neutrinos carried off [erg/g]; `amounts` [cell, time, variable]."""
     charge, state = mechanism.thermo.charge, options.state
     count = charge.size
-    nuclei = np.ascontiguousarray(amounts[:, :, :count])
+    nuclei, electrons = amounts[:, :, :count].sum(axis=2), amounts[:, :, :count] @ charge
     both = np.stack([dense, dense], axis=1)
     temperature = np.stack([hot, hot], axis=1)
     if heating != FIXED:
         temperature = np.ascontiguousarray(amounts[:, :, count])
     if heating == PRESSURE:
-        both = densities_at_pressure(state, temperature, dense, nuclei, charge)
-    losses = losses_at(temperature, both, nuclei, charge)
+        both = densities_at_pressure(state, temperature, dense, nuclei, electrons)
+    losses = losses_at(temperature, both, nuclei, electrons)
     return np.asarray(duration * losses.mean(axis=1))
 
 

@@ -278,13 +278,13 @@ def integrate(
     else:
         zones, values = swept_zones(network, mechanism, layout, initial, conditions)
     if mechanism.nuclear:
-        electrons = zones.amounts[:, : len(network.species)] @ mechanism.thermo.charge
-        history = zones.history
+        nuclei, history = zones.amounts[:, : len(network.species)], zones.history
+        electrons = nuclei @ mechanism.thermo.charge
         check_range(equation_of_state, history.temperature, history.density, electrons[:, None])
         if zones.heating == PRESSURE:
             check_isobars(
                 equation_of_state, history.temperature[:, 0], history.density[:, 0],
-                zones.amounts[:, : len(network.species)], mechanism.thermo.charge,
+                nuclei.sum(axis=1), electrons,
             )  # fmt: skip
         hottest = float(history.temperature.max())
         if hottest < _COLDEST_STAR:

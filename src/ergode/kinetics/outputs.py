@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import resident, results
+from ergode.core import devices, resident, results
 from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
+from ergode.core.slices import in_slices
 from ergode.core.status import Status
 from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.conditions import Zones, linear_at
@@ -40,6 +41,7 @@ from ergode.models.sweep import Layout
 if TYPE_CHECKING:
     import xarray
 
+_BLOCK = 4096
 _ZONE, _TIMES = (SWEPT, "zone"), (SWEPT, "zone", "time")
 _COMMON = [
     Variable("temperature", _TIMES, "float64", "K", "temperature; NaN if not given"),
@@ -245,26 +247,38 @@ def _of_nuclei(
     temperature: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Variables of nuclei that follow from the amounts [zone, time, species]."""
-    change = amounts[:, :1] - amounts
     density = linear_at(grid, zones.history.times, zones.history.density)
     charge, state = mechanism.thermo.charge, options.state
+    nuclei, electrons, released = (np.empty(temperature.shape) for _ in range(3))
+
+    def add_up(part: slice) -> None:
+        some = amounts[part]
+        nuclei[part], electrons[part] = some.sum(axis=2), some @ charge
+        released[part] = (some[:, :1] - some) @ mechanism.thermo.mass_excess
+
+    threads = devices.resolve("cpu").core_count
+    in_slices(add_up, zones.count, _BLOCK, threads)
     if zones.heating == PRESSURE:
-        density = densities_at_pressure(state, temperature, density[:, 0], amounts, charge)
-    warn_of_pairs(state, temperature, density, amounts @ charge)
+        density = densities_at_pressure(state, temperature, density[:, 0], nuclei, electrons)
+    warn_of_pairs(state, temperature, density, electrons)
     warn_of_coupling(mechanism, temperature, density, amounts)
-    pressure, thermal = matter_at(state, temperature, density, amounts, charge)
+    pressure, thermal = matter_at(state, temperature, density, nuclei, electrons)
     if zones.heating == PRESSURE:
         thermal += pressure / density  # the enthalpy
-    released = change @ mechanism.thermo.mass_excess
     values = {"density": density, "pressure": pressure, "energy_released": released}
     if options.neutrinos:
-        values["neutrino_loss"] = losses_at(temperature, density, amounts, charge)
+        values["neutrino_loss"] = losses_at(temperature, density, nuclei, electrons)
         values["neutrino_energy"] = released - (thermal - thermal[:, :1])
     elif zones.heating != FIXED:
         values["energy_error"] = nuclear_energy_error(thermal, released)
-    values["near_equilibrium"] = near_equilibrium(
-        mechanism, temperature[:, -1], density[:, -1], amounts[:, -1] * mechanism.mass
-    )
+    near = values["near_equilibrium"] = np.empty(zones.count, bool)
+
+    def look(part: slice) -> None:
+        near[part] = near_equilibrium(
+            mechanism, temperature[part, -1], density[part, -1], amounts[part, -1] * mechanism.mass
+        )
+
+    in_slices(look, zones.count, _BLOCK, threads)
     return values
 
 

@@ -239,7 +239,7 @@ def replicated(layout: Layout, numbers: range) -> Layout:
     return Layout(
         dims,
         shape,
-        {**layout.coords, REPLICATE: (REPLICATE, np.array(numbers))},
+        {**layout.coords, REPLICATE: (REPLICATE, np.arange(numbers.start, numbers.stop))},
         {name: np.tile(row, count) for name, row in layout.rows.items()},
     )
 

@@ -280,7 +280,8 @@ def simulate(
         found = {name: values.reshape(shape) for name, values in found.items()}
         species = [member.name for member in network.species]
         coords = {
-            "time": grid, "species": species, "replicate": np.array(numbers), **layout.coords,
+            "time": grid, "species": species,
+            "replicate": np.arange(numbers.start, numbers.stop), **layout.coords,
         }  # fmt: skip
         return collect.dataset(found, coords, attrs)
 

@@ -172,7 +172,8 @@ def simulate_space(
             rows.reshape(each),
             {
                 "time": grid, "species": [one.name for one in space.network.species],
-                "replicate": np.array(numbers), **space.centres, **layout.coords,
+                "replicate": np.arange(numbers.start, numbers.stop), **space.centres,
+                **layout.coords,
             },
             space.axes,
             attrs,

@@ -151,8 +151,8 @@ def test_matter_of_ones_own_expands():
 def test_the_density_of_matter_of_ones_own():
     t, rho, nuclei = (np.array([row]) for row in ([3e9, 4e9], [1e7, 6e6], [0.08, 0.07]))
     amounts = np.stack([nuclei - 0.01, 0.01 + 0 * nuclei], axis=-1)
-    found = densities_at_pressure(OWN, t, rho[:, 0], amounts, np.array([6.0, 2.0]))
     electrons = amounts @ [6.0, 2.0]
+    found = densities_at_pressure(OWN, t, rho[:, 0], nuclei, electrons)
     kept = push(t[:, :1], rho[:, :1], nuclei[:, :1], electrons[:, :1])
     assert found[0, 0] == pytest.approx(1e7)
     np.testing.assert_allclose(push(t, found, nuclei, electrons), kept + 0 * t, rtol=1e-12)

@@ -188,5 +188,5 @@ def test_matter_in_equilibrium_cools_as_its_energy_says(heating, device):
             equation_of_state="helmholtz", neutrino_losses=True, rtol=rtol, device=device,
         )  # fmt: skip
         assert found["status"].item() == 0 and found["step_count"].item() < 3_000
-        np.testing.assert_allclose(found["temperature"][0], exact, rtol=2e-6 + 0.1 * rtol)
+        np.testing.assert_allclose(found["temperature"][0], exact, rtol=2e-6 + 0.5 * rtol)
         assert found["neutrino_energy"][0, -1] == pytest.approx(carried[-1], rel=1e-4)

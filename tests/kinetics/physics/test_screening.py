@@ -122,11 +122,10 @@ def test_what_screening_and_tables_cannot():
 
 def test_degenerate_electrons():
     """Cold ones are Chandrasekhar's, thin ones ideal; between, as Fermi and Dirac have them."""
-    amounts, charge = np.array([[0.0]]), np.array([6.0])
 
     def electrons(hot, dense):
         found, _ = matter_at(
-            "degenerate", np.array([hot]), np.array([dense]), amounts + 1 / 12, charge
+            "degenerate", np.array([hot]), np.array([dense]), np.array([1 / 12]), np.array([0.5])
         )
         return found[0] - 8.31446261815324e7 * hot * dense / 12 - 7.565733250280007e-15 * hot**4 / 3
 

@@ -148,15 +148,15 @@ def check_isobars(
     state: str | EquationOfState,
     temperature: np.ndarray,
     density: np.ndarray,
-    amounts: np.ndarray,
-    charge: np.ndarray,
+    nuclei: np.ndarray,
+    electrons: np.ndarray,
 ) -> None:
     """Refuse zones at constant pressure whose density does not follow from the pressure.
 
     Raises a ModelError where radiation and pairs are all but 1e-6 of the pressure.
     """
-    pressure, _ = matter_at(state, temperature, density, amounts, charge)
-    more, _ = matter_at(state, temperature, density * (1.0 + _DENSER), amounts, charge)
+    pressure, _ = matter_at(state, temperature, density, nuclei, electrons)
+    more, _ = matter_at(state, temperature, density * (1.0 + _DENSER), nuclei, electrons)
     share = (more / pressure - 1.0) / _DENSER
     if not (share >= _LEAST_SHARE).all():
         zone = int(np.argmin(share))
@@ -171,14 +171,14 @@ def matter_at(
     state: str | EquationOfState,
     temperature: np.ndarray,
     density: np.ndarray,
-    amounts: np.ndarray,
-    charge: np.ndarray,
+    nuclei: np.ndarray,
+    electrons: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pressure [dyn/cm2] and internal energy [erg/g] of nuclei, amounts [..., species]."""
+    """Pressure [dyn/cm2] and internal energy [erg/g] of amounts of matter [mol/g]."""
     pressure, energy = np.empty(temperature.size), np.empty(temperature.size)
     devices.resolve("cpu").run(
         _matter_kernel(state), pressure.size, table_of(state), temperature.reshape(-1),
-        density.reshape(-1), amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1),
+        density.reshape(-1), nuclei.reshape(-1), electrons.reshape(-1),
         pressure, energy, grain=_GRAIN,
     )  # fmt: skip
     return pressure.reshape(temperature.shape), energy.reshape(temperature.shape)
@@ -193,18 +193,18 @@ def densities_at_pressure(
     state: str | EquationOfState,
     temperature: np.ndarray,
     density: np.ndarray,
-    amounts: np.ndarray,
-    charge: np.ndarray,
+    nuclei: np.ndarray,
+    electrons: np.ndarray,
 ) -> np.ndarray:
     """Densities [zone, time] of zones that keep their first pressure [g/cm3].
 
-    `density` is that of the first time, shape [zone]; `amounts` have the shape
-    [zone, time, species].
+    `density` is that of the first time, shape [zone]; the amounts of nuclei and of electrons
+    [mol/g] have the shape [zone, time].
     """
     found = np.empty(temperature.shape)
     devices.resolve("cpu").run(
         _densities_kernel(state), len(found), table_of(state), temperature, density,
-        amounts.sum(axis=-1), amounts @ charge, found,
+        nuclei, electrons, found,
     )  # fmt: skip
     return found
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _MOST_ITERATIONS = 2_000
 _LARGEST_GROWTH = 2.0
 _TOLERANCE = 1e-13
+_SINGULAR = 1e-14  # ratio of the eigenvalues of a matrix that counts as singular
 NEAR, _HOT = 1e-2, 3e9
 """Largest distance that counts as equilibrium, and the lowest temperature [K] of the test."""
 _CHUNK = 4096
@@ -194,6 +195,7 @@ def distances(
 ) -> np.ndarray:
     """`equilibrium_distance` for several zones."""
     members = np.stack([mechanism.thermo.charge, mechanism.mass - mechanism.thermo.charge])
+    products = _products(members)
     found = np.empty(temperature.size)
     for start in range(0, found.size, _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -201,13 +203,31 @@ def distances(
         weight = _log_volumes(mechanism, temperature[part]) - np.log(density[part])[:, None]
         with np.errstate(divide="ignore"):
             above = np.where(x > 0, np.log(x / mechanism.mass) - weight, 0.0)
-        matrix = np.einsum("zs,is,js->zij", x, members, members)
-        # Nuclei with Z = N alone do not determine the difference of a and b.
-        inverse = np.linalg.pinv(matrix, rcond=1e-12, hermitian=True)
-        potential = np.einsum("zij,js,zs->zi", inverse, members, x * above)
+        potential = _least_squares(x @ products.T, (x * above) @ members.T)
         balanced = np.exp(np.minimum(weight + potential @ members, 0.0)) * mechanism.mass
         found[part] = np.abs(x - balanced).sum(axis=1)
     return found
+
+
+def _products(members: np.ndarray) -> np.ndarray:
+    """Z^2, Z N and N^2 of every species, shape [3, species]."""
+    return np.stack([members[0] ** 2, members[0] * members[1], members[1] ** 2])
+
+
+def _least_squares(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The shortest of the best solutions [zone, 2] for matrices [[a, b], [b, c]] [zone, (a, b, c)].
+
+    Nuclei with Z = N alone do not determine the difference of both potentials.
+    """
+    a, b, c = matrix.T
+    largest = 0.5 * (a + c + np.hypot(a - c, 2.0 * b))  # eigenvalue
+    determinant = a * c - b * b
+    regular = determinant > _SINGULAR * largest**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = np.stack([c * right[:, 0] - b * right[:, 1], a * right[:, 1] - b * right[:, 0]])
+        along = np.stack([a * right[:, 0] + b * right[:, 1], b * right[:, 0] + c * right[:, 1]])
+        found = np.where(regular, whole / determinant, along / largest**2)
+    return np.where(largest > 0.0, found, 0.0).T
 
 
 def near_equilibrium(
@@ -227,6 +247,7 @@ def equilibrium(
     """Mass fractions [zone, species] of equilibrium."""
     mass, protons = mechanism.mass, mechanism.thermo.charge
     members = np.stack([protons, mass - protons])  # [2, species]
+    products = _products(members)
     richest, poorest = (protons / mass).max(), (protons / mass).min()
     bad = (fraction > richest) | (fraction < poorest)
     if bad.any():
@@ -243,9 +264,7 @@ def equilibrium(
     for _ in range(_MOST_ITERATIONS):
         amounts = np.exp(weight + potential @ members)
         off = amounts @ members.T - wanted
-        matrix = np.einsum("zs,is,js->zij", amounts, members, members)
-        # Nuclei with Z = N alone do not determine the difference of a and b.
-        step = -np.einsum("zij,zj->zi", np.linalg.pinv(matrix, rcond=1e-14), off)
+        step = -_least_squares(amounts @ products.T, off)
         growth = (step @ members).max(axis=1)
         step *= np.minimum(1.0, _LARGEST_GROWTH / np.maximum(growth, _LARGEST_GROWTH))[:, None]
         potential += step

@@ -49,13 +49,13 @@ _GRAIN = 1024  # smallest number of states for a thread
 
 
 def losses_at(
-    temperature: np.ndarray, density: np.ndarray, amounts: np.ndarray, charge: np.ndarray
+    temperature: np.ndarray, density: np.ndarray, nuclei: np.ndarray, electrons: np.ndarray
 ) -> np.ndarray:
-    """Losses of nuclei [erg/(g s)], amounts [..., species]."""
+    """Losses of matter [erg/(g s)] from its amounts [mol/g]."""
     found = np.empty(temperature.size)
     devices.resolve("cpu").run(
         _losses_kernel(), found.size, temperature.reshape(-1), density.reshape(-1),
-        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), found, grain=_GRAIN,
+        nuclei.reshape(-1), electrons.reshape(-1), found, grain=_GRAIN,
     )  # fmt: skip
     return found.reshape(temperature.shape)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core import resident
 from ergode.core.compiler.source import Precision
+from ergode.core.devices import resolve
 from ergode.core.launch import check_room
 from ergode.core.resident import beside
 from ergode.core.status import Status
@@ -114,9 +115,7 @@ class Outcome:
             np.full((events, kept, 1 + variables, count), np.nan, precision),
             np.full((len(control.observables), count), np.nan, precision),
             np.full(count, Status.NOT_RUN, np.uint8),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-            np.zeros(count, precision),
+            *(resolve("cpu").full((count,), 0, kind) for kind in (np.int64, np.int64, precision)),
             np.full((control.step_log, control.log_rows(variables), count), np.nan, precision),
         )
 

@@ -128,20 +128,14 @@ class Runner:
         if not self.field.delays or fixed:
             return self._run(initial, parameters, self.plan(parameters, 1.0), np.inf, which, show)
         outcome = None
-        todo = np.arange(count)
+        todo, rows = np.arange(count), (initial, parameters, which)
         # Initial guess: the error of a quintic is proportional to the sixth power of the width.
         wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / (2 * self.points)))
         for attempt in range(_REFINEMENTS + 1):
             final = attempt == _REFINEMENTS or wanted >= _MOST_CELLS
-            plan = self.plan(parameters[:, todo], 1.0 / wanted)
-            found = self._run(
-                initial[:, todo],
-                parameters[:, todo],
-                plan,
-                np.inf if final else 1.0,
-                which[todo],
-                show,
-            )
+            states, given, numbers = rows
+            plan = self.plan(given, 1.0 / wanted)
+            found = self._run(states, given, plan, np.inf if final else 1.0, numbers, show)
             if outcome is None:
                 outcome = found
             else:
@@ -157,6 +151,7 @@ class Runner:
             if final or not again.any():
                 break
             todo = todo[again]
+            rows = initial[:, todo], parameters[:, todo], which[todo]
             worst = float(np.median(found.interpolation_errors[again]))
             finer = min(8.0, max(1.5, 1.2 * worst ** (1 / (2 * self.points))))
             wanted = min(finer * wanted, _MOST_CELLS)
@@ -233,11 +228,10 @@ class Runner:
         control, put = self.control, self.device.put
         real = np.dtype(self.precision).type
         count = initial.shape[1]
-        size = 0.0 if control.step is None else control.step
-        sizes = np.full(count, size)
-        frame = np.asarray(plan.width, np.float64)[None]
+        sizes = None if control.step is None else np.full(count, control.step)
+        frame = np.asarray(plan.width, np.float64)[None] if self.field.delays else None
         period = int(plan.lags.max()) + self.points - 1
-        if self.field.delays:
+        if frame is not None:
             if control.step is not None and plan.shared:
                 sizes = frame[0]
             _, least, most = self.bounds(parameters)
@@ -250,13 +244,16 @@ class Runner:
             if self.history.sampled:
                 given = self.history.points(float(self._grid[0]), plan.width, period, which)
 
-        def placed(array: np.ndarray) -> Any:
-            return put(np.asarray(array, self.precision))
+        def placed(array: np.ndarray | None, *rows: int) -> Any:
+            if array is not None:
+                return put(np.asarray(array, self.precision))
+            nothing = self.device.zeros((*rows, count), self.precision)
+            return nothing if self.device.is_cuda else put(nothing)
 
         own = np.ndim(control.atol) > 0
         atol = tuple(map(real, np.atleast_1d(control.atol))) if own else real(control.atol)
         return Run(
-            self._times, placed(initial), placed(parameters), placed(sizes), placed(frame),
+            self._times, placed(initial), placed(parameters), placed(sizes), placed(frame, 1),
             put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
             real(control.observe_from), np.int64(self.most_steps(plan)), self._paths.source,
@@ -412,14 +409,7 @@ class CUDAThreads:
         runner, count = self._runner, chunk.stop - chunk.start
         device = runner.device
         storage = runner.storage(plan, count)
-        with resident.outside():
-            nothing = runner.empty(count).arrays()
-        filled = Out(
-            *(
-                device.put(array) if array.size else device.empty((1,) * array.ndim, array.dtype)
-                for array in nothing
-            )
-        )
+        filled = self._empty(outcome.arrays(), count)
         blocks = -(-count // _THREADS)
 
         def launch(run: Run, storage: Storage) -> None:
@@ -434,6 +424,27 @@ class CUDAThreads:
                 resident.store(device, theirs, mine, (..., chunk))
         report(count)
 
+    def _empty(self, whole: Out, count: int) -> Out:
+        """The outcome of `count` trajectories before they run, on the device."""
+        device = self._runner.device
+
+        def empty(name: str, array: Any) -> Any:
+            if not array.size:
+                return device.empty((1,) * array.ndim, array.dtype)
+            shape = (*array.shape[:-1], count)
+            if name == "status":
+                return device.put(np.full(shape, Status.NOT_RUN, np.uint8))
+            if name not in _MISSING:
+                return device.zeros(shape, array.dtype)
+            made = device.empty(shape, array.dtype)
+            device.fill_missing(made)
+            return made
+
+        return Out(*map(empty, Out._fields, whole))
+
+
+_MISSING = "states", "hits", "observed", "step_log"
+"""Arrays of an outcome that are NaN where nothing was computed."""
 
 _THREADS_OF: dict[Target, type[CPUThreads | CUDAThreads]] = {
     "cpu": CPUThreads, "cuda": CUDAThreads
