@@ -30,7 +30,7 @@ _FEWEST, _MOST = 8, 1000  # steps of noise
 
 
 class Drawn(Carrier):
-    """Points of one density that noise moves at random, on one core."""
+    """Points of one density that noise moves at random, on all cores."""
 
     def __init__(
         self, field: VectorField, prior: Gaussian | Mixture, parameters: np.ndarray,
@@ -38,7 +38,7 @@ class Drawn(Carrier):
     ) -> None:  # fmt: skip
         start = start_of(Samples(_spread(prior)), None, 0.0)
         super().__init__(
-            field, [start], parameters, scales, device=resolve("cpu:1"), precision="float64",
+            field, [start], parameters, scales, device=resolve("cpu"), precision="float64",
             fine=_FINE,
         )  # fmt: skip
         self._root = None if noise is None else root_of(noise)
