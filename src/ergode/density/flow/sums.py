@@ -22,7 +22,7 @@ TOGETHER = 8
 
 def groups_of(count: int) -> int:
     """Number of groups of `count` points: a power of two, up to 1024."""
-    return int(min(1024, 1 << max(0, int(count // 64).bit_length() - 1)))
+    return int(min(1024, 1 << max(0, int(count // 16).bit_length() - 1)))
 
 
 def weigh(index, count, t, parameters, values, precisions, points, log_weights):
