@@ -1,10 +1,11 @@
 """Densities by the default scheme against exact answers: any units, order of axes and distance.
 
 Linear systems with noise, jumps and measurements against Kalman; drift in one to six dimensions;
-oscillators far from their centres; planar orbits against Kepler's equation; polynomial fields with
-noise from weak to strong against particles in NumPy. Each variable has its
-own unit, the order of variables is random, and a density travels up to 1e4 of its deviations. A
-result may be wrong only where it says so, and may say so of none without strong noise.
+oscillators far from their centres; planar orbits against Kepler's equation; measured chaos, whose
+posteriors have several modes, against weighted samples, filtered or smoothed; polynomial fields
+with noise from weak to strong against particles in NumPy. Each variable has its own unit, the order
+of variables is random, and a density travels up to 1e4 of its deviations. A result may be wrong
+only where it says so, and may say so of none without strong noise.
 """
 
 import sys
@@ -67,6 +68,13 @@ OSCILLATING = {
     2 * count: field_of(one, 2 * count)
     for count, one in enumerate((one_pair, two_pairs, three_pairs), 1)
 }
+CHAOTIC = ergode.VectorField(
+    lambda t, y, p: (
+        10 * (y[1] - y[0]), y[0] * (28 - y[2]) - y[1], y[0] * y[1] - 8 / 3 * y[2]
+    ),
+    ["x", "y", "z"],
+)  # fmt: skip
+COMPONENTS = [lambda y, t, p: (y[0],), lambda y, t, p: (y[1],), lambda y, t, p: (y[2],)]
 ORBIT = ergode.VectorField(attracted, ["x", "y", "u", "v"], ["mu"])
 
 
@@ -195,6 +203,64 @@ def judge_orbit(seed, device):
     return compared(f"seed {seed}: orbit, size 4, {units}", moments, exact, found)
 
 
+def lorenz(y):
+    """The equations of Lorenz, without a shift."""
+    return np.stack([10 * (y[1] - y[0]), y[0] * (28 - y[2]) - y[1], y[0] * y[1] - 8 / 3 * y[2]])
+
+
+def judge_chaos(seed, device):
+    """Up to three measurements of a truth that the prior has drawn."""
+    rng = np.random.default_rng(seed)
+    point = np.array([1.0, 1.0, 20.0])[:, None]
+    for _ in range(1_000 + int(rng.integers(1_000))):
+        point = point + 0.005 * lorenz(point)
+    mean, deviation = point[:, 0], 10 ** rng.uniform(-0.7, 0.2, 3)
+    step, count = 0.01, 200_000
+    rows = np.sort(rng.choice(np.arange(20, 121), rng.integers(1, 4), replace=False))
+    y = mean[:, None] + deviation[:, None] * rng.normal(size=(3, count))
+    log, states, seen = np.zeros(count), [y], []
+    for row in range(1, rows[-1] + 1):
+        k1 = lorenz(y)
+        k2 = lorenz(y + 0.5 * step * k1)
+        k3 = lorenz(y + 0.5 * step * k2)
+        y = y + step / 6 * (k1 + 2 * k2 + 2 * k3 + lorenz(y + step * k3))
+        if row in rows:
+            which = int(rng.integers(3))
+            error = y[which].std() * 10 ** rng.uniform(-1.2, 0)
+            value = y[which, 0] + error * rng.normal()
+            seen.append(ergode.Measurement(step * row, COMPONENTS[which], value, error**2))
+            log = log - 0.5 * ((y[which] - value) / error) ** 2
+            states.append(y)
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    effective = 1 / (weight @ weight)
+    if effective < 2_000:
+        return [], Counter(faint=1)
+    smooth = bool(rng.integers(2))
+    moments = run(
+        CHAOTIC, mean, np.diag(deviation**2), np.ones(3), [], device, measurements=seen,
+        times=[0.0, *(one.time for one in seen)], smooth=smooth, scheme="flow",
+    )  # fmt: skip
+    if np.isfinite(moments[2]["unreliable_from"]):
+        return [], Counter({"told": 1, "told chaos": 1})
+    wrong = []
+    for row in range(len(states)) if smooth else [len(states) - 1]:
+        square = (states[row] - (states[row] @ weight)[:, None]) ** 2
+        wide = np.sqrt(square @ weight)
+        away = (moments[0][row] - states[row] @ weight) / wide
+        off = np.sqrt(np.diag(moments[1][row])) / wide - 1
+        chance = [
+            6 * np.sqrt(square @ weight**2) / wide,
+            3 * np.sqrt((square - wide[:, None] ** 2) ** 2 @ weight**2) / wide**2,
+        ]
+        if (np.abs([away, off]) > MEAN + np.array(chance)).any():
+            wrong.append(
+                f"seed {seed}: chaos, row {row}, smooth {smooth}: mean {away.round(4)}, deviation "
+                f"{off.round(4)}, chance {np.round(chance, 4).tolist()}"
+            )
+    return wrong, Counter(trusted=not wrong, chaos=not wrong)
+
+
 def judge_noise(seed, size, device):
     """A polynomial field with noise: whatever the default is, it may be far off only if it says so.
 
@@ -228,7 +294,9 @@ def judge_noise(seed, size, device):
 
 
 def judge(rng, device):
-    seed, kind = int(rng.integers(1 << 40)), rng.integers(5)
+    seed, kind = int(rng.integers(1 << 40)), rng.integers(6)
+    if kind == 5:
+        return judge_chaos(seed, device)
     if kind == 4:
         return judge_noise(seed, int(rng.integers(1, 3)), device)
     if kind == 0:
@@ -266,6 +334,13 @@ def test_drift_and_oscillators(device):
 @DEVICES
 def test_orbits(device):
     assert judged([judge_orbit(seed, device) for seed in range(300, 302)])["trusted"] > 0
+
+
+@pytest.mark.slow
+@DEVICES
+def test_measured_chaos(device):
+    counts = judged(judge_chaos(seed, device) for seed in range(500, 503))
+    assert counts["chaos"] > 1
 
 
 @pytest.mark.slow

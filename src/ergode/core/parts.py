@@ -18,12 +18,13 @@ REPLICATE = "replicate"
 # What has to agree beside the inputs: what a call has chosen.
 _CHOSEN = (
     "engine", "version", "seed", "method", "precision", "rtol", "atol", "lower_threshold",
-    "scale_threshold",
+    "scale_threshold", "smoothed",
 )  # fmt: skip
 # Whole numbers that are not counts of work.
 _SETTINGS = (
     "common_random_numbers", "exact", "first_replicate", "lower_threshold", "max_steps",
     "neutrino_losses", "node_count", "order", "reference_control", "scale_threshold", "seed",
+    "smoothed",
 )  # fmt: skip
 # Numbers of members, which are added along their own dim alone.
 _EXTENTS = {"replicates": (REPLICATE,), "zones": ("zone",)}

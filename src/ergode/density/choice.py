@@ -21,12 +21,14 @@ MEASURED_MOST = 100
 
 def choose(
     asked: Estimation, noise: Noise | None, limits: Limits | None, of_carrier: dict[str, Any],
-    **given: bool,
+    *, smooth: bool, **given: bool,
 ) -> tuple[SchemeName, str]:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
     `of_carrier` are keyword arguments of `Carrier`.
     """
+    if smooth:
+        return "flow", "smoothing: points that follow the flow keep what later measurements say"
     wanted = [name for name, is_given in given.items() if is_given]
     why = why_not_flow(asked, noise, limits)
     if why:
@@ -84,9 +86,14 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) 
 
 
 def check_flow(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, **given: bool
+    asked: Estimation, noise: Noise | None, limits: Limits | None, *, smooth: bool, **given: bool
 ) -> None:
     """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
+    if smooth and (limits is not None or is_wide(asked, noise)):
+        what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
+        raise PlanError(
+            f"smooth=True is for densities without {what}: only there points keep their weights"
+        )
     if why := why_not_flow(asked, noise, limits):
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
     checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")

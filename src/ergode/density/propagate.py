@@ -67,6 +67,7 @@ def propagate(
     conserved: Callable[..., tuple[Any, ...]] | None = None,
     region: Callable[..., tuple[Any, ...]] | None = None,
     keep: Literal["all", "last", "none"] | None = None,
+    smooth: bool = False,
     max_cells: int | None = None,
     progress: bool = False,
     executor: Executor | None = None,
@@ -181,6 +182,11 @@ def propagate(
     keep : {"all", "last", "none"}, optional
         Times at which the density itself is part of the result. The default is ``"all"`` for a
         single density, and ``"none"`` for many.
+    smooth : bool
+        Whether results at every time are given all measurements, later ones too (fixed-interval
+        smoothing). By default they are given the measurements up to then (filtering). The variables
+        of a measurement, such as its evidence, are the filter's. Only with ``"flow"``, and without
+        noise.
     max_cells : int, optional
         Limit on the number of cells. A run that needs more cells ends, even if memory is free.
     progress : bool
@@ -257,6 +263,7 @@ def propagate(
     choice("precision", precision, PRECISIONS)
     check_switch("propagate", "scale_threshold", scale_threshold)
     check_switch("propagate", "lower_threshold", lower_threshold)
+    check_switch("propagate", "smooth", smooth)
     if keep is not None:
         choice("keep", keep, ("all", "last", "none"))
     _check_room(1, count_of(times), 1)  # before they are read, which takes long for many times
@@ -291,9 +298,15 @@ def propagate(
     reason = "asked for"
     if scheme == "auto":
         scheme, reason = decided_once(
-            "scheme", lambda: choose(asked, noise, limits, of_carrier, **given)
+            "scheme", lambda: choose(asked, noise, limits, of_carrier, smooth=smooth, **given)
         )
     on_grid = GRIDS.get(scheme)
+    if smooth and on_grid is not None:
+        raise PlanError(
+            f"smooth=True is for scheme='flow'; '{scheme}' forgets where mass came from"
+        )
+    if smooth and not asked.measurements:
+        raise PlanError("smooth=True has no effect without measurements")
     turned = None if noise is None or on_grid is None else noise.matrix
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
@@ -306,11 +319,11 @@ def propagate(
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
-        check_flow(asked, noise, limits, **given)
+        check_flow(asked, noise, limits, smooth=smooth, **given)
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options=of_carrier, is_wide=is_wide(asked, noise),
+            options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth,
         )  # fmt: skip
         door()
         if solver.is_wide and reason == "asked for":
@@ -361,6 +374,7 @@ def propagate(
         ),
         scale_threshold=int(scale_threshold),
         lower_threshold=int(lower_threshold),
+        smoothed=int(smooth),
         process_noise=_noise_note(noise),
         **jumps,
         ended_early=solver.ended_early,

@@ -195,5 +195,5 @@ READERS: Readers = {
     "checkpoint": Table.number,
     **dict.fromkeys(("scheme", "device", "precision", "keep"), Table.text),
     **dict.fromkeys(("threshold", "retained"), Table.number),
-    **dict.fromkeys(("scale_threshold", "lower_threshold"), Table.boolean),
+    **dict.fromkeys(("scale_threshold", "lower_threshold", "smooth"), Table.boolean),
 }

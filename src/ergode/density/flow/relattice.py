@@ -30,6 +30,7 @@ ROUNDS = 20
 _BEYOND = 0.2
 """Fraction of the weight at the edge from which the posterior is beyond the lattice."""
 
+_OUTSIDE = 1e-3  # share of the weight that a new frame may leave out
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
@@ -57,7 +58,9 @@ def next_start(
     mean = weight @ points
     away = points - mean
     root = root_of((away * weight[:, None]).T @ away)
-    if edge > _BEYOND and len(start.frames) == 1:
+    is_beyond = edge > _BEYOND and len(start.frames) == 1
+    holds = is_beyond or _outside(root, away, weight, cut) <= _OUTSIDE
+    if is_beyond:
         mean, root = _beyond(start, points, base + gain) or (mean, root)
     volume = float(np.linalg.slogdet(root)[1])
     if not np.isfinite(volume):
@@ -65,11 +68,19 @@ def next_start(
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
     is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
-    # A filament leaves a lattice in any frame few points.
-    if is_one and (power < 0.5 or is_shrunk or edge > EDGE):
+    # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
+    if is_one and holds and (power < 0.5 or is_shrunk or edge > EDGE):
         found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
         return replace(found, roots=start.roots)
     return divided(start, log_weights, 1 if is_resolved else 2)
+
+
+def _outside(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float) -> float:
+    """Share of the weight that a lattice of this frame leaves out; of a Gaussian it is `cut`."""
+    from scipy.special import chdtri
+
+    square = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
+    return float(weight[square > chdtri(len(root), cut)].sum())
 
 
 def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:

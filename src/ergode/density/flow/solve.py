@@ -58,6 +58,7 @@ class FlowSolver:
     options: dict[str, Any]  # keyword arguments of `Carrier`
     is_wide: bool = False  # whether cells are Gaussians
     bend_time: float = np.inf  # from which they bend too much
+    smooth: bool = False  # whether results are given all measurements, later ones too
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
@@ -140,19 +141,36 @@ class FlowSolver:
         """Take a group through the actions from number `first` on."""
         for number in range(first, len(self._actions)):
             time, action = self._actions[number]
-            if action is None:
-                group.carrier.follow(self._time_before(number), time)
-            elif isinstance(action, Maneuver):
-                group.carrier.jump(action, self._places(group))
-            elif isinstance(action, Measurement):
+            if isinstance(action, Measurement):
                 self._measure(group, action, number)
+            elif isinstance(action, Row):
+                if not self.smooth:
+                    self._note(group, time, action.row)
             else:
-                self._note(group, time, action.row)
+                self._move(group, number)
             if not group.active.any():
-                break
+                return
+        if self.smooth:
+            self._go_again(group)
 
-    def _time_before(self, number: int) -> float:
-        return self._actions[number - 1][0] if number else self._actions[0][0]
+    def _go_again(self, group: Group) -> None:
+        """Record a group at all times, with the weights that all measurements gave its points."""
+        again = self._group(group.which, group.starts)
+        again.active, again.log_mass, again.lost = group.active, group.log_mass, group.lost
+        again.carrier.device.copy(group.carrier.log_weights, again.carrier.log_weights)
+        for number, (time, action) in enumerate(self._actions):
+            if isinstance(action, Row):
+                self._note(again, time, action.row)
+            elif not isinstance(action, Measurement):
+                self._move(again, number)
+
+    def _move(self, group: Group, number: int) -> None:
+        """Carry the points to the time of an action; it may be a maneuver, which moves them."""
+        time, action = self._actions[number]
+        if isinstance(action, Maneuver):
+            group.carrier.jump(action, self._places(group))
+        else:
+            group.carrier.follow(self._actions[max(number - 1, 0)][0], time)
 
     def _places(self, group: Group) -> np.ndarray:
         return self.asked.layout.beside[group.which]
@@ -160,14 +178,11 @@ class FlowSolver:
     def _replayed(self, which: np.ndarray, starts: list[Start], until: int) -> Group:
         """A group of new points, taken through all actions before `until`, and nothing recorded."""
         group = self._group(which, starts)
-        for number in range(until):
-            time, action = self._actions[number]
-            if action is None:
-                group.carrier.follow(self._time_before(number), time)
-            elif isinstance(action, Maneuver):
-                group.carrier.jump(action, self._places(group))
-            elif isinstance(action, Measurement):
+        for number, (_, action) in enumerate(self._actions[:until]):
+            if isinstance(action, Measurement):
                 group.carrier.weigh(action, self._places(group))
+            elif not isinstance(action, Row):
+                self._move(group, number)
         return group
 
     def _measure(self, group: Group, measurement: Measurement, number: int) -> None:
