@@ -167,18 +167,21 @@ def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
     assert found.attrs["steps_taken"] == whole.attrs["steps_taken"]
 
 
+def extrema_and_mean():
+    return [kind(lambda t, y, yd, p: yd[0][1], name=kind.__name__)
+            for kind in (Maximum, Minimum, Mean)]  # fmt: skip
+
+
 def test_observables_of_delayed_values_that_jump_do_not_overshoot():
     """The delayed value jumps from the history to the initial value: its extrema are those two."""
     field = ergode.VectorField(
-        component=lambda i, t, y, yd, p: p[0] * 0.0, variables=("x", 1), parameters=["tau"],
+        component=lambda i, t, y, yd, p: p[0] * 0.0, variables=("x", 2), parameters=["tau"],
         delays=[("x", "tau")],
     )  # fmt: skip
     seen = integrate(
-        field, times=[0.0, 2.0], initial={"x": [1.0]}, history=lambda i, t: -1.0, method="rk4",
-        step=0.1, parameters={"tau": 0.25}, device="cpu", observables=[
-            kind(lambda t, y, yd, p: yd[0][0], name=kind.__name__)
-            for kind in (Maximum, Minimum, Mean)
-        ],
+        field, times=[0.0, 2.0], initial={"x": 1.0}, history=lambda i, t: -1.0, method="rk4",
+        step=0.1, parameters={"tau": 0.25}, device="cpu", observables=extrema_and_mean(),
+        events=[ZeroCrossing(lambda t, y, yd, p: y[0] - 2.0, name="never")],
     )["observed"].values  # fmt: skip
     np.testing.assert_allclose(seen, [1.0, -1.0, (1.75 - 0.25) / 2.0], atol=1e-12)
 
@@ -197,10 +200,10 @@ def test_what_is_watched_reads_the_step_that_a_delayed_value_is_in(how):
     found = integrate(
         field, times=[0.0, 1.5], initial={"x": [1.0, 1.0]}, history=lambda i, t: 0.0, **how,
         parameters={"tau": 0.5}, device="cpu",
-        observables=[Mean(lambda t, y, yd, p: yd[0][1], name="mean")],
+        observables=extrema_and_mean(),
         events=[ZeroCrossing(lambda t, y, yd, p: yd[0][1] - 0.5 * t - 0.45, name="above")],
     )  # fmt: skip
-    np.testing.assert_allclose(found["observed"].values, 0.75, rtol=1e-12)
+    np.testing.assert_allclose(found["observed"].values, [1.5, 0.0, 0.75], atol=1e-12)
     np.testing.assert_allclose(found["event_time"].values.ravel(), [0.5], rtol=1e-12)
 
 
