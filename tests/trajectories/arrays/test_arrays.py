@@ -275,7 +275,7 @@ def test_a_field_travels_with_its_data():
     parameters = dict.fromkeys(field.parameters, 0.1)
     one, other = (
         integrate(f, times=[0.0, 1.0], initial=initial, parameters=parameters, device="cpu",
-                  method="dop853", rtol=1e-3, atol={"u": np.full((2, 4), 1e-5), "v": 1e-5})
+                  method="euler", step=0.11)
         for f in (field, again)
     )  # fmt: skip
     np.testing.assert_array_equal(one["u"].values, other["u"].values)
