@@ -289,9 +289,8 @@ MCM = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_the_master_chemical_mechanism(shared_data, tmp_path):
-    """Sums of peroxy radicals from inlined code; frequencies and constants from the caller."""
+def master_mechanism(shared_data):
+    """The mechanism, what is given for it, and amounts to start from."""
     path = shared_data / "kpp" / "examples" / "mcm" / "mcm.kpp"
     text = (path.parent / "mcm_isoprene.eqn").read_text(errors="replace")
     given = dict(MCM)
@@ -299,14 +298,21 @@ def test_the_master_chemical_mechanism(shared_data, tmp_path):
         given[one] = "1e-5 * SUN"
     for one in set(re.findall(r"\b(?:KMT\d+|KFPAN|KBPAN|KBPPN)\b", text)):
         given[one] = "1e-12 * (TEMP / 300)^-1.5 / (1 + exp(-300 / TEMP))"
+    initial = {"O3": 7e11, "NO": 5e9, "NO2": 5e9, "C5H8": 2e10, "H2O": 4e17, "CH4": 4e13,
+               "CO": 3e12, "CH3O2": 1e8, "C51O2": 2e8}  # fmt: skip
+    return path, text, given, initial
+
+
+@pytest.mark.slow
+def test_the_master_chemical_mechanism(shared_data, tmp_path):
+    """Sums of peroxy radicals from inlined code; frequencies and constants from the caller."""
+    path, text, given, initial = master_mechanism(shared_data)
     network = ergode.read_kpp(path, parameters=given)
     assert len({one.name.removesuffix(" by sunlight") for one in network.reactions}) == 1944
     (peroxy,) = (one for one in network.reactions if one.name == "67")
     members = dict(peroxy.value.efficiencies)
     inline = re.search(r"RO2 = (.*?)CALL", text, re.S)[1]
     assert set(members) == set(re.findall(r"ind_(\w+)", inline))
-    initial = {"O3": 7e11, "NO": 5e9, "NO2": 5e9, "C5H8": 2e10, "H2O": 4e17, "CH4": 4e13,
-               "CO": 3e12, "CH3O2": 1e8, "C51O2": 2e8}  # fmt: skip
     rates = (
         ergode.kinetics.reaction_rates(
             network, temperature=[298.0, 250.0], sunlight=1.0, initial=initial
@@ -319,6 +325,12 @@ def test_the_master_chemical_mechanism(shared_data, tmp_path):
     shutil.copy(path.parents[1] / "mcm_h211b" / "mcm.kpp", tmp_path)
     shutil.copy(path.parent / "mcm_isoprene.eqn", tmp_path)
     assert ergode.read_kpp(tmp_path / "mcm.kpp", parameters=given).digest == network.digest
+
+
+@pytest.mark.exhaustive
+def test_three_days_of_the_master_chemical_mechanism(shared_data):
+    path, _, given, initial = master_mechanism(shared_data)
+    network = ergode.read_kpp(path, parameters=given)
     start = initial | {"N2": 1.9e19} if "N2" in network.index else initial
     days = np.array([6.0, 7.0, 12.0, 78.0]) * 3600.0
     ran = ergode.kinetics.integrate(

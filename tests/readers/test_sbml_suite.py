@@ -110,7 +110,7 @@ def hold(folders):
 
 @pytest.mark.filterwarnings("ignore")
 def test_some_cases(cases):
-    assert hold(cases[3::80]) < 10
+    assert hold(cases[3::160]) < 5
 
 
 @pytest.mark.slow

@@ -66,10 +66,14 @@ def test_exponents_with_noise_are_refused():
 
 
 def test_exponents_need_the_steps_that_they_are_given():
+    field = ergode.VectorField(
+        lambda t, y, p: (-1.0 * y[0], -2.0 * y[1], -3.0 * y[2]), ["a", "b", "c"]
+    )
     with pytest.warns(ergode.FailureWarning, match="max_steps"):
         found = lyapunov_spectrum(
-            DECAY, initial={"y": 1.0}, duration=50.0, max_steps=40, device="cpu"
-        )
+            field, initial={"a": 1.0, "b": 1.0, "c": 1.0}, duration=50.0, count=1, max_steps=40,
+            device="cpu",
+        )  # fmt: skip
     assert int(found["status"]) == Status.TOO_MANY_STEPS
 
 

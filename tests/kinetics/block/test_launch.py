@@ -161,11 +161,11 @@ COMPILED = {
         ALL | {HEATING: PRESSURE, PLASMA: True, MOLECULES: True, POWERS: True, FLOW: STIRRED,
                SUNLIT: True, OWN_TOLERANCES: True, MIXTURES: True},
     ),
-    "a tube": ("rodas4", {DYNAMIC: True, HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG}),
-    "formulas": ("rodas4", ALL | {FORMULAS: True}),
-    "explicit formulas": ("asymptotic", {DYNAMIC: True, TIMED: True, FORMULAS: True}),
+    "formulas in a tube": (
+        "rodas4", ALL | {HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG, FORMULAS: True},
+    ),
     "asymptotic": ("asymptotic", {}),
-    "partial equilibrium": (EXPLICIT[3], ALL),
+    "partial equilibrium and formulas": (EXPLICIT[3], ALL | {FORMULAS: True}),
 }  # fmt: skip
 
 

@@ -13,11 +13,16 @@ def decay(t, y, p):
     return (-p[0] * y[0],)
 
 
+def decay_of_three(t, y, p):
+    return -1.0 * y[0], -2.0 * y[1], -3.0 * y[2]
+
+
 def turn(t, y, p):
     return p[0] * y[1], -p[0] * y[0]
 
 
 DECAY = ergode.VectorField(decay, ["x"], ["rate"])
+THREE = ergode.VectorField(decay_of_three, ["x", "y", "z"])
 TURN = ergode.VectorField(turn, ["x", "v"], ["rate"])
 START = {"initial": {"x": 1.0}, "parameters": {"rate": 0.5}, "device": "cpu"}
 TURNS = {"initial": {"x": 1.0, "v": 0.0}, "duration": 20.0, "device": "cpu", "rtol": 1e-5}
@@ -25,7 +30,9 @@ CALLS = {
     "fit": (DECAY, {"times": [0, 1, 2], "data": {"x": np.array([1, 0.6, 0.4])},
                     "estimate": ["rate"], **START}),
     "sensitivities": (DECAY, {"times": [0, 1], "with_respect_to": ["rate"], **START}),
-    "lyapunov_spectrum": (DECAY, {"duration": 2.0, **START}),
+    "lyapunov_spectrum": (
+        THREE, {"duration": 2.0, "count": 1, "initial": dict.fromkeys("xyz", 1.0), "device": "cpu"},
+    ),
     "basins": (DECAY, {"duration": 40.0, "rtol": 1e-5, **START}),
     "poincare_section": (TURN, {"section": "x", "parameters": {"rate": [1.0, 2.0]}, **TURNS}),
     "bifurcation_diagram": (

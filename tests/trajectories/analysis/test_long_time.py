@@ -105,15 +105,18 @@ def test_a_frequency_sweep_keeps_the_phase_and_its_branch():
 
 def test_continuation_goes_on_as_one_run_does():
     """Time restarted at zero, and so did the forcing."""
-    field = ergode.VectorField(lambda t, y, p: (math.cos(0.37 * t) - p[0] * y[0],), ["x"], ["rate"])
-    options = {"section": ZeroCrossing(lambda t, y, p: y[0]), "device": "cpu", "rtol": 1e-9}
+    field = ergode.VectorField(
+        lambda t, y, p: (math.cos(0.37 * t) - p[0] * y[0], 0.0), ["x", "y"], ["rate"]
+    )
+    options = {
+        "section": ZeroCrossing(lambda t, y, p: y[0]), "device": "cpu", "rtol": 1e-9,
+        "initial": {"x": 1.0, "y": 0.0}, "start_time": 3.0,
+    }  # fmt: skip
     parts = bifurcation_diagram(
-        field, parameter="rate", values=[0.1, 0.1, 0.1], continuation="up", initial={"x": 1.0},
-        duration=20.0, start_time=3.0, **options,
-    )  # fmt: skip
+        field, parameter="rate", values=[0.1, 0.1, 0.1], continuation="up", duration=20.0, **options
+    )
     whole = bifurcation.poincare_section(
-        field, initial={"x": 1.0}, duration=60.0, start_time=3.0, parameters={"rate": 0.1},
-        **options,
+        field, duration=60.0, parameters={"rate": 0.1}, **options
     )  # fmt: skip
     times, exact = (one["section_time"].values for one in (parts, whole))
     np.testing.assert_allclose(

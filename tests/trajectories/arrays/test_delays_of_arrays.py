@@ -167,20 +167,29 @@ def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
     assert found.attrs["steps_taken"] == whole.attrs["steps_taken"]
 
 
-def test_observables_of_delayed_values_that_jump_do_not_overshoot():
-    """The delayed value jumps from the history to the initial value: its extrema are those two."""
+def watched(tau, rate, end, **how):
+    """Extrema and mean of a delayed value, and when it rises above a line.
+
+    x' is `rate` times the delayed value, which is 0 before x begins at 1.
+    """
     field = ergode.VectorField(
-        component=lambda i, t, y, yd, p: p[0] * 0.0, variables=("x", 1), parameters=["tau"],
-        delays=[("x", "tau")],
+        component=lambda i, t, y, yd, p: p[1] * yd[0][i], variables=("x", 2),
+        parameters=["tau", "rate"], delays=[("x", "tau")],
     )  # fmt: skip
-    seen = integrate(
-        field, times=[0.0, 2.0], initial={"x": [1.0]}, history=lambda i, t: -1.0, method="rk4",
-        step=0.1, parameters={"tau": 0.25}, device="cpu", observables=[
-            kind(lambda t, y, yd, p: yd[0][0], name=kind.__name__)
+    return integrate(
+        field, times=[0.0, end], initial={"x": 1.0}, history=lambda i, t: 0.0, device="cpu",
+        parameters={"tau": tau, "rate": rate}, **how, observables=[
+            kind(lambda t, y, yd, p: yd[0][1], name=kind.__name__)
             for kind in (Maximum, Minimum, Mean)
         ],
-    )["observed"].values  # fmt: skip
-    np.testing.assert_allclose(seen, [1.0, -1.0, (1.75 - 0.25) / 2.0], atol=1e-12)
+        events=[ZeroCrossing(lambda t, y, yd, p: yd[0][1] - 0.5 * t - 0.45, name="above")],
+    )  # fmt: skip
+
+
+def test_observables_of_delayed_values_that_jump_do_not_overshoot():
+    """The delayed value jumps from the history to the initial value: its extrema are those two."""
+    seen = watched(0.25, 0.0, 2.0, method="rk4", step=0.1)["observed"].values
+    np.testing.assert_allclose(seen, [1.0, 0.0, 1.75 / 2.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("how", [{"method": "rk4", "step": 0.17}, {"method": "tsit5"}])
@@ -190,17 +199,8 @@ def test_what_is_watched_reads_the_step_that_a_delayed_value_is_in(how):
     The function of the event is above zero from the jump on.  The line after the kink, continued
     backward, is zero at 0.9.
     """
-    field = ergode.VectorField(
-        component=lambda i, t, y, yd, p: yd[0][i], variables=("x", 2), parameters=["tau"],
-        delays=[("x", "tau")],
-    )  # fmt: skip
-    found = integrate(
-        field, times=[0.0, 1.5], initial={"x": [1.0, 1.0]}, history=lambda i, t: 0.0, **how,
-        parameters={"tau": 0.5}, device="cpu",
-        observables=[Mean(lambda t, y, yd, p: yd[0][1], name="mean")],
-        events=[ZeroCrossing(lambda t, y, yd, p: yd[0][1] - 0.5 * t - 0.45, name="above")],
-    )  # fmt: skip
-    np.testing.assert_allclose(found["observed"].values, 0.75, rtol=1e-12)
+    found = watched(0.5, 1.0, 1.5, **how)
+    np.testing.assert_allclose(found["observed"].values, [1.5, 0.0, 0.75], atol=1e-12)
     np.testing.assert_allclose(found["event_time"].values.ravel(), [0.5], rtol=1e-12)
 
 
