@@ -3,11 +3,11 @@
 from ergode.core.keywords import suggest_all
 from ergode.kinetics.burn import burn
 from ergode.kinetics.cells import Burned
-from ergode.kinetics.conditions import Trajectory, daylight
 from ergode.kinetics.equilibrium import equilibrium
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, neutrino_losses
+from ergode.kinetics.over_time import Trajectory, daylight
 from ergode.kinetics.physics.equation_of_state import EquationOfState
 from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_equilibrium
 from ergode.kinetics.plug_flow import plug_flow

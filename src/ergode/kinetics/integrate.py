@@ -55,8 +55,15 @@ def integrate(
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
+    volume: Any = None,
     sunlight: Any = None,
-    heating: Literal["constant-volume", "constant-pressure", "isothermal-constant-pressure"]
+    heating: Literal[
+        "constant-volume",
+        "constant-pressure",
+        "isothermal-constant-pressure",
+        "given-volume",
+        "given-pressure",
+    ]
     | None = None,
     equation_of_state: StateName | EquationOfState = "ideal",
     neutrino_losses: bool = False,
@@ -107,17 +114,25 @@ def integrate(
         Steps are short enough to follow the changes of temperature and density.
     density : float, array_like of shape [zone_count], Trajectory, or function
         Mass density [g/cm3].
-    pressure : float or array_like of shape [zone_count]
-        Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
+    pressure : float, array_like of shape [zone_count], Trajectory, or function
+        Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6). With
+        ``heating="given-pressure"``, the pressure over time: a `Trajectory`, such as a measured
+        trace, or a function.
+    volume : Trajectory or function, optional
+        With ``heating="given-volume"``, the volume over time, as that of a rapid compression
+        machine. Only ratios matter, so any unit will do.
     sunlight : float, array_like of shape [zone_count], Trajectory, or function
         For coefficients that depend on it (`Photolysis`, `RateExpression`): a number of 0 (night)
         or more, or as for `temperature`, such as `daylight`.
-    heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure"}
+    heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure", \
+            "given-volume", "given-pressure"}
         Whether the energy released by reactions changes the temperature. For nuclei the temperature
         follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
         pressure, nuclei keep the pressure of ``times[0]``, and `density` is the density at
         ``times[0]``. Molecules may also keep their temperature and pressure; with None they keep
-        their temperature and volume.
+        their temperature and volume. Molecules may have a `volume` or a `pressure` that is given
+        over time: the work of the compression heats them, and the method is ``"rodas4"`` or
+        ``"rosenbrock23"``.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -266,9 +281,9 @@ def integrate(
     mechanism = to_tables(network, screening, tuple(drives))
     bindings_of_state(equation_of_state)
     conditions = {
-        "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
-        "grid": grid, "rtol": smallest, "reactor": reactor, "sunlight": sunlight,
-        "tolerance_sizes": asked.sizes, "drives": drives,
+        "temperature": temperature, "density": density, "pressure": pressure, "volume": volume,
+        "heating": heating, "grid": grid, "rtol": smallest, "reactor": reactor,
+        "sunlight": sunlight, "tolerance_sizes": asked.sizes, "drives": drives,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
     layout = layout_of(network, constant, initial, results.names("kinetics", output))

@@ -15,6 +15,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
     DYNAMIC,
     FLOW,
     FORMULAS,
@@ -158,6 +159,7 @@ def matter_bindings(
     bound = {
         HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
         SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
+        COMPRESSED: zones.is_compressed,
     }  # fmt: skip
     # An option that no kernel names is an error.
     at_pressure = zones.heating == PRESSURE and mechanism.nuclear

@@ -16,8 +16,9 @@ from ergode.core.arguments import did_you_mean
 from ergode.core.divide import Axis
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
-from ergode.kinetics.conditions import Trajectory, Zones, own_amounts, zones_of
+from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
@@ -89,8 +90,12 @@ def parted(
 
 
 ROWS = {"parameters": POINT} | dict.fromkeys(
-    ("initial", "temperature", "density", "pressure", "sunlight", "reactor", "rtol", "atol"), "zone"
-)
+    (
+        "initial", "temperature", "density", "pressure", "volume", "sunlight", "reactor", "rtol",
+        "atol",
+    ),
+    "zone",
+)  # fmt: skip
 """Arguments that may have a value for each point or zone."""
 
 
@@ -108,7 +113,8 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return found
     conditions: dict[str, Any] = {}
     sizes = []
-    named = {name: arguments[name] for name in ("temperature", "density", "pressure", "sunlight")}
+    quantities = "temperature", "density", "pressure", "volume", "sunlight"
+    named = {name: arguments[name] for name in quantities}
     for name, value in (named | drives).items():
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
