@@ -284,7 +284,7 @@ def test_methods_that_cannot_follow_refuse(method):
         ({"heating": "given-pressure", "pressure_ratio": 2.0}, "pressure_ratio is 2.0; expected"),
         (
             {"heating": "given-pressure", "pressure_ratio": piston, "criterion": "pressure"},
-            "criterion is 'pressure', which is not found with heating 'given-pressure'",
+            "criterion is 'pressure', which is given over time",
         ),
     ],
 )

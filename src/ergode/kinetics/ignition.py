@@ -269,9 +269,9 @@ def _check_criterion(network: ReactionNetwork, criterion: Any, heating: str) -> 
         return
     if criterion == "pressure":
         if heating not in _VOLUMES:
-            raise ModelError(
-                f"criterion is 'pressure', which is not found with heating '{heating}'"
-            )
+            constant = heating == "constant-pressure"
+            why = "does not rise at constant pressure" if constant else "is given over time"
+            raise ModelError(f"criterion is 'pressure', which {why}")
     elif isinstance(criterion, str):
         raise ModelError(
             f"criterion is '{criterion}'; expected 'temperature', 'pressure', a species"
