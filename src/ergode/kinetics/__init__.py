@@ -12,11 +12,11 @@ from ergode.kinetics.physics.equation_of_state import EquationOfState
 from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_equilibrium
 from ergode.kinetics.plug_flow import plug_flow
 from ergode.kinetics.reaction_rates import reaction_rates
-from ergode.kinetics.reactors import PlugFlow, StirredTank
+from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 
 __all__ = [
     "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
-    "Trajectory", "burn", "daylight",
+    "Trajectory", "Wall", "burn", "daylight",
     "equation_of_state", "equilibrium", "equilibrium_distance", "ignition_delay", "integrate",
     "neutrino_losses", "nuclear_equilibrium", "plug_flow", "reaction_rates",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from ergode.kinetics.kernel_options import (
     SUNLIT,
     SWEPT,
     TIMED,
+    WALLED,
 )
 from ergode.kinetics.tables import CLOSED, ConditionHistory
 
@@ -37,7 +38,7 @@ def history_of(history, zone):
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
         history.tolerances[zone] if OWN_TOLERANCES else (),
         history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
-        history.compression[zone] if COMPRESSED else (),
+        history.compression[zone] if COMPRESSED else (), history.wall[zone] if WALLED else (),
     )  # fmt: skip
 
 

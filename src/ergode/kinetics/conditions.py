@@ -16,7 +16,7 @@ from ergode.kinetics.compositions import by_zone, check_signs, composition_of, m
 from ergode.kinetics.compression import given_over_time
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
-from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
+from ergode.kinetics.reactors import Given, PlugFlow, StirredTank, Wall
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
@@ -53,6 +53,11 @@ class Zones:
         """Whether the volume or the pressure is given over time, and the zone heats itself."""
         return not isinstance(self.history.compression, tuple)
 
+    @property
+    def is_walled(self) -> bool:
+        """Whether heat passes through a wall."""
+        return not isinstance(self.history.wall, tuple)
+
 
 def zones_of(
     network: ReactionNetwork,
@@ -68,6 +73,7 @@ def zones_of(
     rtol: float = 1e-4,
     parameters: Mapping[str, np.ndarray] | None = None,
     reactor: StirredTank | PlugFlow | None = None,
+    wall: Wall | None = None,
     sunlight: Any = None,
     tolerance_sizes: Mapping[str, int] | None = None,
     drives: Mapping[str, Any] | None = None,
@@ -111,6 +117,9 @@ def zones_of(
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
     if reactor is not None:
         sizes |= reactor.sizes
+    if wall is not None:
+        _check_wall(mechanism, mode, isothermal, reactor)
+        sizes |= wall.sizes
     sizes |= tolerance_sizes or {}
     count = max([1, *sizes.values()])
     for name, size in sizes.items():
@@ -150,6 +159,8 @@ def zones_of(
     if squeezed:
         slopes = _on_grid((squeezed.times, squeezed.slopes), times, count, 0.0)
         history = history._replace(compression=np.c_[slopes, np.abs(slopes).max(axis=1)])
+    if wall is not None:
+        history = history._replace(wall=wall.rows(count))
     if mechanism.has_sunlight:
         light = _on_grid(histories["sunlight"], times, count, 1.0)
         brightest = light.max(axis=1, keepdims=True)
@@ -169,6 +180,13 @@ def zones_of(
         count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
         isothermal,
     )  # fmt: skip
+
+
+def _check_wall(mechanism: Mechanism, mode: int, isothermal: bool, reactor: Any) -> None:
+    if not mechanism.molecular or mode == FIXED or isothermal:
+        raise ModelError("wall is for molecules that heat themselves; expected heating")
+    if isinstance(reactor, PlugFlow):
+        raise ModelError("wall is not possible with PlugFlow; leave one of them out")
 
 
 def _driven(name: str) -> str:

@@ -23,6 +23,7 @@ from ergode.kinetics.methods import MethodName
 from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
+from ergode.kinetics.reactors import Wall
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
 
@@ -66,6 +67,7 @@ def ignition_delay(
     heating: _Heating = "constant-volume",
     volume: Trajectory | Callable[[float], float] | None = None,
     pressure_ratio: Trajectory | Callable[[float], float] | None = None,
+    wall: Wall | None = None,
     criterion: str | float = "temperature",
     paired: bool = False,
     method: MethodName = "auto",
@@ -97,6 +99,8 @@ def ignition_delay(
     pressure_ratio : Trajectory or function, optional
         The pressure over time of all mixtures, over that at the start, for ``"given-pressure"``: a
         shock tube whose pressure rises, or a measured trace. Only ratios matter.
+    wall : Wall, optional
+        A wall through which all mixtures lose heat (see `Wall`).
     criterion : str or float
         When a mixture ignites: ``"temperature"``, when the temperature rises fastest (by reactions
         alone, where volume or pressure are given over time);
@@ -117,9 +121,8 @@ def ignition_delay(
         ignition_delay(temperature, pressure, equivalence_ratio) [s], and final_temperature. A
         mixture has ignited if within `duration` the temperature has risen by a quarter of the rise
         in chemical equilibrium, and rises more slowly than before. Where volume or pressure are
-        given over time, the reactions must have released a quarter of the heat, and the delay
-        includes the time of the compression. A mixture that did not ignite,
-        or that does not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how
+        given over time, or with a wall, the reactions must have released a quarter of the heat, and
+        the delay includes the time of the compression. A mixture that did not ignite, or that does not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how
         many did not.
 
     Raises
@@ -163,6 +166,9 @@ def ignition_delay(
         initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
     _check_criterion(network, criterion, heating)
     options: dict[str, Any] = {"heating": heating, "method": method, "rtol": rtol, "device": device}
+    if wall is not None:
+        _check_wall(wall)
+        options["wall"] = wall
     if volume is not None:
         options["volume"] = volume
     squeezed = _pressures(heating, pressure_ratio)
@@ -178,7 +184,7 @@ def ignition_delay(
     least = np.where(burned.converged, _SHARE * (burned.temperature - hot), 0.0)
     good = found["status"].values == Status.DONE
     rise = final - hot
-    if heating.startswith("given"):
+    if wall is not None or heating.startswith("given"):
         # What reactions alone would warm: their heat, over that of the way to equilibrium.
         heats = np.stack([enthalpy(one, hot) for one in molecules], axis=1)
         mass = found["density"].values[:, :2]
@@ -250,6 +256,11 @@ def _pressures(heating: str, ratio: Any) -> Callable[[np.ndarray], Any]:
     if not callable(ratio):
         raise ModelError(f"pressure_ratio is {ratio!r}; expected a Trajectory or a function")
     return lambda pressure: lambda time: pressure / float(ratio(0.0)) * float(ratio(time))
+
+
+def _check_wall(wall: Any) -> None:
+    if isinstance(wall, Wall) and max(wall.sizes.values()) > 1:
+        raise ModelError("wall has several values; expected one wall for all mixtures")
 
 
 def _paired(axes: list[np.ndarray]) -> list[np.ndarray]:

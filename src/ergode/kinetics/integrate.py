@@ -29,7 +29,7 @@ from ergode.kinetics.physics.equation_of_state import (
     check_isobars,
     check_range,
 )
-from ergode.kinetics.reactors import PlugFlow, StirredTank
+from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
@@ -68,6 +68,7 @@ def integrate(
     equation_of_state: StateName | EquationOfState = "ideal",
     neutrino_losses: bool = False,
     reactor: StirredTank | PlugFlow | None = None,
+    wall: Wall | None = None,
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
     rtol: float | ArrayLike = 1e-4,
@@ -144,6 +145,9 @@ def integrate(
         What flows in and out (see `StirredTank`); the default is a closed zone. For molecules and
         other species, by the implicit methods. With `PlugFlow`, `times` are positions along a tube
         (see `plug_flow`).
+    wall : Wall, optional
+        A wall through which heat passes (see `Wall`), of molecules that heat themselves, by
+        ``"rodas4"`` or ``"rosenbrock23"``. The default is no wall: zones are adiabatic.
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
@@ -277,12 +281,14 @@ def integrate(
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
+    if not isinstance(wall, Wall | None):
+        raise ModelError(f"wall is {wall!r}; expected a kinetics.Wall")
     constant, drives = parted(network, parameters)
     mechanism = to_tables(network, screening, tuple(drives))
     bindings_of_state(equation_of_state)
     conditions = {
         "temperature": temperature, "density": density, "pressure": pressure, "volume": volume,
-        "heating": heating, "grid": grid, "rtol": smallest, "reactor": reactor,
+        "heating": heating, "grid": grid, "rtol": smallest, "reactor": reactor, "wall": wall,
         "sunlight": sunlight, "tolerance_sizes": asked.sizes, "drives": drives,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
@@ -320,7 +326,7 @@ def integrate(
         chosen, _ = choose(decided("method", suits.name))
     chosen.refuse(chosen.why_unsupported(
         mechanism, zones.heating, zones.flow, by_zone=by_zone,
-        timed=zones.history.times.size > 1,
+        timed=zones.history.times.size > 1, walled=zones.is_walled,
     ))  # fmt: skip
     tolerances = asked.filled(mechanism, scale)
     one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())

@@ -32,6 +32,7 @@ from ergode.kinetics.kernel_options import (
     SWEPT,
     THIRD_BODIES,
     TIMED,
+    WALLED,
 )
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
@@ -160,6 +161,7 @@ def matter_bindings(
         HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
         SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
         COMPRESSED: zones.is_compressed,
+        WALLED: zones.is_walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
     at_pressure = zones.heating == PRESSURE and mechanism.nuclear

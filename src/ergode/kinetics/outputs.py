@@ -69,8 +69,8 @@ _COMMON = [
         "energy_error", _ZONE, "float64", "1",
         "largest difference between energy released and internal energy (enthalpy) gained at the "
         "times of the result, over the most that was released or a thousandth of the thermal "
-        "energy; only where the zone heats itself, without neutrino_losses, a reactor, or a volume "
-        "or pressure that is given over time", True,
+        "energy; only where the zone heats itself, without neutrino_losses, a reactor, a wall, or "
+        "a volume or pressure that is given over time", True,
     ),
     Variable(
         "steepest_time", _ZONE, "float64", "time",
@@ -238,7 +238,7 @@ def _absolute(mechanism: Mechanism, zones: Zones, options: Options) -> np.ndarra
 
 def _keeps_energy(zones: Zones) -> bool:
     """Whether a zone that heats itself exchanges no heat."""
-    return zones.flow == CLOSED and not (zones.isothermal or zones.is_compressed)
+    return zones.flow == CLOSED and not (zones.isothermal or zones.is_compressed or zones.is_walled)
 
 
 def _of_nuclei(

@@ -91,8 +91,8 @@ def parted(
 
 ROWS = {"parameters": POINT} | dict.fromkeys(
     (
-        "initial", "temperature", "density", "pressure", "volume", "sunlight", "reactor", "rtol",
-        "atol",
+        "initial", "temperature", "density", "pressure", "volume", "sunlight", "reactor", "wall",
+        "rtol", "atol",
     ),
     "zone",
 )  # fmt: skip
@@ -132,14 +132,17 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         if sizes[-1] > 1:
             conditions[name] = value
     amounts = {} if isinstance(initial, Grid) or initial is None else initial
-    reactor = arguments["reactor"]
-    sizes += list(reactor.sizes.values()) if reactor is not None else []
+    exchange = {
+        name: arguments[name] for name in ("reactor", "wall") if arguments[name] is not None
+    }
+    for one in exchange.values():
+        sizes += one.sizes.values()
     tolerances = tolerances_of(arguments["network"], arguments["rtol"], arguments["atol"])
     sizes += tolerances.sizes.values()
     sizes += [np.size(value) for value in amounts.values()]
 
     def cut(start: int, stop: int) -> dict[str, Any]:
-        changed: dict[str, Any] = {} if reactor is None else {"reactor": reactor.part(start, stop)}
+        changed: dict[str, Any] = {k: one.part(start, stop) for k, one in exchange.items()}
         if tolerances.by_zone:
             changed |= _tolerances_of_part(arguments, start, stop)
         for name, value in conditions.items():

@@ -61,6 +61,9 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, knot_count + 1]: d ln(density)/dt, or that of the pressure, where either
     # is given over time and the zone heats itself; then its largest magnitude. Otherwise ``()``.
     compression: Any = ()
+    # float64 [zone_count, 2]: heat transfer coefficient times area of the wall over the volume at
+    # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls.
+    wall: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
         """The arrays with a row for each zone, by name."""

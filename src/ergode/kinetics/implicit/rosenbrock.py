@@ -402,7 +402,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 outside = 0.0
                 if SELF_HEATING and not reactions_alone:
                     outside = outside_rate(
-                        system, workspace, hot, dense, new, history.inflow, renewal, squeeze
+                        system, workspace, hot, dense, new, history, renewal, squeeze
                     )
                     if turn == 0:
                         isobar = Isobar(isobar.pressure, dense)
