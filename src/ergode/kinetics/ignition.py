@@ -122,8 +122,8 @@ def ignition_delay(
         mixture has ignited if within `duration` the temperature has risen by a quarter of the rise
         in chemical equilibrium, and rises more slowly than before. Where volume or pressure are
         given over time, or with a wall, the reactions must have released a quarter of the heat, and
-        the delay includes the time of the compression. A mixture that did not ignite, or that does not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how
-        many did not.
+        the delay includes the time of the compression. A mixture that did not ignite, or that does
+        not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how many did not.
 
     Raises
     ------
