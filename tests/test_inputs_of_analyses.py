@@ -134,6 +134,9 @@ CASES = {
         "pressure": 1e6, "initial": {"H2": 2.0, "O2": 1.0, "AR": 4.0}, "device": "cpu",
     },
     kinetics.reaction_rates: lambda: {"network": NETWORK, "parameters": {"k": 0.4}},
+    kinetics.sensitivities: lambda: {
+        "call": kinetics.integrate, "network": NETWORK, "times": [0, 1], "device": "cpu",
+    },
     particles.compare: lambda: OF_SPRING | {"width": 0.25, "count": 1000, "bins": 8, "step": 0.05},
     particles.propagate: lambda: OF_SPRING | {"count": 100, "step": 0.05},
     particles.unscented_kalman: lambda: OF_SPRING,

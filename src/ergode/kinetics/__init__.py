@@ -13,12 +13,13 @@ from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_eq
 from ergode.kinetics.plug_flow import plug_flow
 from ergode.kinetics.reaction_rates import reaction_rates
 from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
+from ergode.kinetics.sensitivity import sensitivities
 
 __all__ = [
     "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
     "Trajectory", "Wall", "burn", "daylight",
     "equation_of_state", "equilibrium", "equilibrium_distance", "ignition_delay", "integrate",
-    "neutrino_losses", "nuclear_equilibrium", "plug_flow", "reaction_rates",
+    "neutrino_losses", "nuclear_equilibrium", "plug_flow", "reaction_rates", "sensitivities",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -26,6 +26,7 @@ from ergode.kinetics.physics.gas_equilibrium import equilibrate
 from ergode.kinetics.reactors import Wall
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
@@ -68,6 +69,7 @@ def ignition_delay(
     volume: Trajectory | Callable[[float], float] | None = None,
     pressure_ratio: Trajectory | Callable[[float], float] | None = None,
     wall: Wall | None = None,
+    rate_factors: ArrayLike | None = None,
     criterion: str | float = "temperature",
     paired: bool = False,
     method: MethodName = "auto",
@@ -101,6 +103,8 @@ def ignition_delay(
         shock tube whose pressure rises, or a measured trace. Only ratios matter.
     wall : Wall, optional
         A wall through which all mixtures lose heat (see `Wall`).
+    rate_factors : array_like, shape [reaction_count] or [point_count, reaction_count], optional
+        As for `integrate`; every point has all mixtures.
     criterion : str or float
         When a mixture ignites: ``"temperature"``, when the temperature rises fastest (by reactions
         alone, where volume or pressure are given over time);
@@ -124,6 +128,7 @@ def ignition_delay(
         given over time, or with a wall, the reactions must have released a quarter of the heat, and
         the delay includes the time of the compression. A mixture that did not ignite, or that does
         not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how many did not.
+        With several rows of `rate_factors` the dimension ``point`` comes first.
 
     Raises
     ------
@@ -172,11 +177,19 @@ def ignition_delay(
     if volume is not None:
         options["volume"] = volume
     squeezed = _pressures(heating, pressure_ratio)
+    factors = None if rate_factors is None else np.asarray(rate_factors, np.float64)
     found = integrate(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
-        pressure=squeezed(dense), progress=progress, **options,
+        pressure=squeezed(dense), progress=progress, rate_factors=factors, **options,
     )  # fmt: skip
     shape = (hot.size,) if paired else tuple(axis.size for axis in axes)
+    size, points = hot.size, 1
+    if factors is not None and factors.ndim > 1:
+        points = len(factors)
+        dims, shape, hot = (POINT, *dims), (points, *shape), np.tile(hot, points)
+        attrs = found.attrs
+        found = found.stack({"every": (POINT, "zone")}).transpose("every", ...)
+        found.attrs = attrs
     final, delay = found["temperature"].values[:, 1], found["steepest_time"].values
     molecules: list[Any] = [one.thermochemistry for one in network.species]
     amounts = found["concentration"].values
@@ -198,15 +211,19 @@ def ignition_delay(
     if criterion != "temperature" and good.any():
 
         def run(zones: np.ndarray, times: np.ndarray) -> xarray.Dataset:
+            point, zones = zones[0] // size, zones % size
+            own = factors if factors is None or factors.ndim == 1 else factors[point]
             some = {name: row[zones] for name, row in initial.items()}
             return integrate(
                 network, times=times, initial=some, temperature=hot[zones],
-                pressure=squeezed(dense[zones]), **options,
+                pressure=squeezed(dense[zones]), rate_factors=own, **options,
             )  # fmt: skip
 
-        which = np.flatnonzero(good)
         delay = np.where(good, delay, np.nan)
-        delay[which] = located(criterion, run, which, delay[which], duration)
+        for point in range(points):
+            which = point * size + np.flatnonzero(good[point * size : (point + 1) * size])
+            if which.size:
+                delay[which] = located(criterion, run, which, delay[which], duration)
         good &= delay <= duration
     if not good.all():
         hint = "; pressure is in dyn/cm2, and 1 atm is 1.01325e6" if dense.min() < 1e5 else ""

@@ -29,13 +29,14 @@ from ergode.kinetics.physics.equation_of_state import (
     check_isobars,
     check_range,
 )
+from ergode.kinetics.rate_factors import scaled_zones, scaling_of
 from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.sweep import Layout
+from ergode.models.sweep import POINT, Layout
 
 if TYPE_CHECKING:
     import xarray
@@ -69,6 +70,7 @@ def integrate(
     neutrino_losses: bool = False,
     reactor: StirredTank | PlugFlow | None = None,
     wall: Wall | None = None,
+    rate_factors: ArrayLike | None = None,
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
     rtol: float | ArrayLike = 1e-4,
@@ -148,6 +150,11 @@ def integrate(
     wall : Wall, optional
         A wall through which heat passes (see `Wall`), of molecules that heat themselves, by
         ``"rodas4"`` or ``"rosenbrock23"``. The default is no wall: zones are adiabatic.
+    rate_factors : array_like, shape [reaction_count] or [point_count, reaction_count], optional
+        Factors of the coefficients of all reactions, in the order of the network. Coefficients by
+        detailed balance follow their forward reactions, and their factor is 1. Each row is a point
+        of a sweep along the dimension ``point``, and every point is integrated in all zones: for
+        uncertainties of rates (see `sensitivities`).
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
@@ -294,10 +301,20 @@ def integrate(
     output = "nuclei" if mechanism.nuclear else "concentrations"
     layout = layout_of(network, constant, initial, results.names("kinetics", output))
     values: dict[str, np.ndarray] = {}
+    scaling = None if rate_factors is None else scaling_of(network, mechanism, rate_factors)
+    if scaling is not None and np.ndim(rate_factors) > 1:
+        if layout is not None:
+            raise ModelError(
+                "rate_factors has several rows, and parameters or initial amounts are swept; "
+                "expected one of them"
+            )
+        layout = Layout((POINT,), (len(scaling),), {}, {})
     if layout is None:
         zones = zones_of(network, mechanism, initial=initial, **conditions)
     else:
         zones, values = swept_zones(network, mechanism, layout, initial, conditions)
+    if scaling is not None:
+        zones = scaled_zones(zones, mechanism, scaling)
     if mechanism.nuclear:
         nuclei, history = zones.amounts[:, : len(network.species)], zones.history
         electrons = nuclei @ mechanism.thermo.charge

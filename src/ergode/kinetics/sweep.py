@@ -89,7 +89,7 @@ def parted(
     return {k: v for k, v in parameters.items() if k not in drives} or None, drives
 
 
-ROWS = {"parameters": POINT} | dict.fromkeys(
+ROWS = {"parameters": POINT, "rate_factors": POINT} | dict.fromkeys(
     (
         "initial", "temperature", "density", "pressure", "volume", "sunlight", "reactor", "wall",
         "rtol", "atol",
@@ -105,7 +105,10 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     Raises a PlanError if a condition is a function of time that differs between zones: its knots
     are common to all.
     """
-    initial = arguments["initial"]
+    initial, factors = arguments["initial"], arguments["rate_factors"]
+    if np.ndim(factors) > 1:
+        rows = np.asarray(factors)
+        return Axis(POINT, range(len(rows)), lambda start, stop: {"rate_factors": rows[start:stop]})
     parameters, drives = parted(arguments["network"], arguments["parameters"])
     given = {"parameters": parameters, "initial": initial if isinstance(initial, Grid) else None}
     found = axis_of_values(given, POINT)
