@@ -170,8 +170,8 @@ def zones_of(
             **_formula_inputs(network, mechanism, histories, times, count, parameters, drives or {})
         )
     if reactor is not None:
-        flow, given = reactor.flow, Given("density" in histories, mode, isothermal)
-        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, given))
+        flow, about = reactor.flow, Given("density" in histories, mode, isothermal)
+        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, about))
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
     if flow == PLUG:

@@ -302,7 +302,7 @@ def integrate(
     layout = layout_of(network, constant, initial, results.names("kinetics", output))
     values: dict[str, np.ndarray] = {}
     scaling = None if rate_factors is None else scaling_of(network, mechanism, rate_factors)
-    if scaling is not None and np.ndim(rate_factors) > 1:
+    if scaling is not None and np.asarray(rate_factors).ndim > 1:
         if layout is not None:
             raise ModelError(
                 "rate_factors has several rows, and parameters or initial amounts are swept; "

@@ -53,7 +53,8 @@ def owners_of(mechanism: Mechanism) -> tuple[np.ndarray, dict[int, str]]:
             slots[low : low + size] = k
         elif kind % ACTIVATED not in (PLAIN, BLOWERS_MASEL):
             slots[low] = k
-    return np.repeat(slots, np.diff(rates.slot_start.astype(np.int64))), fixed
+    start = rates.slot_start.astype(np.int64)
+    return np.repeat(slots, start[1:] - start[:-1]), fixed
 
 
 def scaling_of(network: ReactionNetwork, mechanism: Mechanism, given: Any) -> np.ndarray:

@@ -151,7 +151,7 @@ def sensitivities(
         values[f"{name}_error"] = np.abs(up + down - 2.0 * middle) / (2.0 * step)
         order = np.argsort(np.where(np.isnan(slope), np.inf, -np.abs(slope)), axis=0, kind="stable")
         values[f"{name}_rank"] = 1 + np.argsort(order, axis=0, kind="stable")
-    dims = [dim for dim in found[quantities[0]].dims if dim != POINT]
+    dims = [str(dim) for dim in found[quantities[0]].dims if dim != POINT]
     names = [network.reactions.name_of(k) for k in chosen]
     kept = {
         str(name): value.values if value.dims == (name,) else (value.dims[0], value.values)
