@@ -120,6 +120,9 @@ CASES = {
         "network": hydrogen(), "temperature": [1100.0], "pressure": [1e6], "fuel": "H2",
         "oxidizer": {"O2": 1.0, "AR": 4.0}, "duration": 1e-3, "device": "cpu",
     },
+    kinetics.important_reactions: lambda: {
+        "network": NETWORK, "result": kinetics.integrate(NETWORK, times=[0, 1], device="cpu"),
+    },
     kinetics.integrate: lambda: {
         "network": ergode.ReactionNetwork(
             {"A": 2.0}, [ergode.Reaction("2 A -> 0", rate_constant=3.0)]

@@ -5,6 +5,7 @@ from ergode.kinetics.burn import burn
 from ergode.kinetics.cells import Burned
 from ergode.kinetics.equilibrium import equilibrium
 from ergode.kinetics.ignition import ignition_delay
+from ergode.kinetics.important_reactions import important_reactions
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, neutrino_losses
 from ergode.kinetics.over_time import Trajectory, daylight
@@ -18,7 +19,8 @@ from ergode.kinetics.sensitivity import sensitivities
 __all__ = [
     "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
     "Trajectory", "Wall", "burn", "daylight",
-    "equation_of_state", "equilibrium", "equilibrium_distance", "ignition_delay", "integrate",
+    "equation_of_state", "equilibrium", "equilibrium_distance", "ignition_delay",
+    "important_reactions", "integrate",
     "neutrino_losses", "nuclear_equilibrium", "plug_flow", "reaction_rates", "sensitivities",
 ]  # fmt: skip
 
