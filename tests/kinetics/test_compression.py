@@ -10,7 +10,7 @@ from kernel_cases import CARBON, EXPLICIT, burning, launch_of
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import StirredTank, Trajectory, ignition_delay, integrate
+from ergode.kinetics import StirredTank, Trajectory, Wall, ignition_delay, integrate
 from ergode.kinetics.launch import empty_outcome
 
 ct = pytest.importorskip("cantera")
@@ -208,6 +208,26 @@ def test_the_kernel_of_a_block_is_that_of_the_cpu(heating):
     one = integrate(GAS, times=grid, initial=start, rtol=1e-2, device="cpu", **options)
     assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
     np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
+def test_the_kernel_of_a_block_compiles(heating):
+    """With a wall, too."""
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    line = Trajectory([0.0, 1.0], [1e6, 2e6])
+    given = {"volume": line, "pressure": 1e6} if heating == "given-volume" else {"pressure": line}
+    grid = np.array([0.0, 1.0])
+    _, zones, launch = launch_of(
+        GAS, {"H2": 1.0}, 32, "rodas4", temperature=1500.0, heating=heating, grid=grid,
+        wall=Wall(1e4, 300.0, 1.0), **given,
+    )  # fmt: skip
+    arguments = launch.arguments(
+        zones.history, grid, np.zeros((1, 9)), np.zeros(1, np.int32), empty_outcome(zones, grid)
+    )
+    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
 
 
 def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):

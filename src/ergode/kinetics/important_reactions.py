@@ -124,13 +124,12 @@ def important_reactions(
         given["density"] = state["density"].values
     rates = reaction_rates(network, **given, **conditions)["rate"].values
     pairs = mechanism.rates
-    own = np.arange(rates.shape[1])
-    own[pairs.reverse] = pairs.forward
     rows = [names.index(one) for one in chosen]
-    change = network.stoichiometry.tocsr()[rows].toarray()
-    made = np.zeros((len(rates), len(rows), rates.shape[1]))
-    np.add.at(made, (slice(None), slice(None), own), rates[:, None, :] * change)
-    size = min(integer("count", count, 1, 2**31 - 1), int(np.unique(own).size))
+    made = rates[:, None, :] * network.stoichiometry.tocsr()[rows].toarray()
+    for back, forward in zip(pairs.reverse, pairs.forward, strict=True):
+        made[:, :, forward] += made[:, :, back]
+        made[:, :, back] = 0.0
+    size = min(integer("count", count, 1, 2**31 - 1), rates.shape[1] - pairs.reverse.size)
     order = np.argsort(-np.abs(made), axis=2, kind="stable")[:, :, :size]
     production = np.take_along_axis(made, order, 2)
     gain, loss = (np.maximum(sign * made, 0.0).sum(axis=2)[:, :, None] for sign in (1.0, -1.0))
