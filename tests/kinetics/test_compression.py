@@ -115,6 +115,7 @@ MIXTURE = {"H2": 2.0, "O2": 1.0, "AR": 4.0, "N2": 10.0}
 CHARGE = {"fuel": "H2", "oxidizer": {"O2": 1.0, "AR": 4.0, "N2": 10.0}}
 
 
+@pytest.mark.slow
 def test_a_rapid_compression_machine_is_that_of_cantera(hydrogen):
     """Temperatures, and delays by two criteria; a colder mixture does not ignite."""
     times = np.array([0.015, 0.0295, 0.036, 0.0395])
@@ -153,6 +154,7 @@ def rising(hot, start, ratio, times):
     return solve_ivp(change, (0.0, times[-1]), start_, "Radau", times, rtol=1e-8, atol=1e-14).y[0]
 
 
+@pytest.mark.slow
 def test_a_shock_tube_whose_pressure_rises_is_that_of_scipy(hydrogen):
     """dp/dt is 5 % a millisecond; a function, and a Trajectory, which is linear too."""
     times, starts = np.array([0.0, 1e-3, 2e-3, 2.6e-3]), np.array([ATM, 2 * ATM])
