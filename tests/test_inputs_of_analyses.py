@@ -120,6 +120,9 @@ CASES = {
         "network": hydrogen(), "temperature": [1100.0], "pressure": [1e6], "fuel": "H2",
         "oxidizer": {"O2": 1.0, "AR": 4.0}, "duration": 1e-3, "device": "cpu",
     },
+    kinetics.important_reactions: lambda: {
+        "network": NETWORK, "result": kinetics.integrate(NETWORK, times=[0, 1], device="cpu"),
+    },
     kinetics.integrate: lambda: {
         "network": ergode.ReactionNetwork(
             {"A": 2.0}, [ergode.Reaction("2 A -> 0", rate_constant=3.0)]
@@ -134,6 +137,9 @@ CASES = {
         "pressure": 1e6, "initial": {"H2": 2.0, "O2": 1.0, "AR": 4.0}, "device": "cpu",
     },
     kinetics.reaction_rates: lambda: {"network": NETWORK, "parameters": {"k": 0.4}},
+    kinetics.sensitivities: lambda: {
+        "call": kinetics.integrate, "network": NETWORK, "times": [0, 1], "device": "cpu",
+    },
     particles.compare: lambda: OF_SPRING | {"width": 0.25, "count": 1000, "bins": 8, "step": 0.05},
     particles.propagate: lambda: OF_SPRING | {"count": 100, "step": 0.05},
     particles.unscented_kalman: lambda: OF_SPRING,

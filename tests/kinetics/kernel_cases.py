@@ -117,7 +117,7 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
     """A kernel for a block of so many threads, with tables on the host."""
     mechanism = to_tables(network)
     zones = zones_of(
-        network, mechanism, initial=initial,
+        network, mechanism, initial=initial, rtol=rtol,
         **dict.fromkeys(("temperature", "density", "pressure", "heating")) | conditions,
     )  # fmt: skip
     bindings = bindings_of(mechanism, zones)

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import Trajectory, integrate
-from ergode.kinetics.conditions import linear_at, tabulated
 from ergode.kinetics.methods import METHODS
+from ergode.kinetics.over_time import linear_at, tabulated
 
 FACTOR, ACTIVATION = 10.0, 12_000.0
 DECAY = ergode.ReactionNetwork(

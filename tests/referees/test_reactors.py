@@ -1,4 +1,4 @@
-"""Stirred tanks and tubes against Cantera, and how a flame goes out and ignites."""
+"""Stirred tanks, tubes, compressions and walls against Cantera, and how a flame ignites."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import StirredTank, integrate, plug_flow
+from ergode.kinetics import StirredTank, Trajectory, Wall, integrate, plug_flow
 
 ct = pytest.importorskip("cantera")
 pytest.importorskip("ruamel.yaml")
@@ -92,6 +92,68 @@ def test_a_tube_is_that_of_scipy_with_the_rates_of_cantera(network, heating):
     np.testing.assert_allclose(found["age"], exact[1], rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(mass / mass.sum(axis=1, keepdims=True), exact[2:].T, atol=1e-6)
     np.testing.assert_allclose(found["velocity"] * found["density"], 0.1 * flux, rtol=1e-9)
+
+
+def compressed(kind, hot, start, points, wall, times):
+    """Temperatures by SciPy with the rates of Cantera, from one knot to the next."""
+    gas = ct.Solution(str(PATH))
+    gas.TPX = hot, 0.1 * start, FEED
+    mass, found = gas.density, [hot]  # of a volume of one at first
+    heat = 1e-1 * wall.heat_transfer_coefficient[0] * wall.area[0]  # [W/(m3 K)]
+    around = wall.temperature[0]
+
+    def change(t, y, begin, end):
+        given = begin[1] + (end[1] - begin[1]) * (t - begin[0]) / (end[0] - begin[0])
+        slope = (end[1] - begin[1]) / (end[0] - begin[0])
+        gas.set_unnormalized_mass_fractions(y[1:])
+        if kind == "given-volume":
+            volume, rate = given / points.values[0], slope / points.values[0]
+            gas.TD = y[0], mass / volume
+            each, capacity, work = gas.partial_molar_int_energies, gas.cv_mass, -gas.P * rate
+        else:
+            gas.TP = y[0], 0.1 * given
+            volume = mass / gas.density
+            each, capacity, work = gas.partial_molar_enthalpies, gas.cp_mass, volume * 0.1 * slope
+        made = gas.net_production_rates
+        warmer = work + heat * (around - y[0]) - volume * (each @ made)
+        return np.concatenate(
+            [[warmer / (mass * capacity)], made * gas.molecular_weights / gas.density]
+        )
+
+    y = np.concatenate([[hot], gas.Y])
+    knots = np.union1d(points.times, times)
+    rows = np.stack([knots, np.interp(knots, points.times, points.values)], axis=1)
+    for begin, end in zip(rows[:-1], rows[1:], strict=True):
+        y = solve_ivp(
+            change, (begin[0], end[0]), y, "Radau", args=(begin, end), rtol=1e-9, atol=1e-16
+        ).y[:, -1]  # fmt: skip
+        if end[0] in times:
+            found.append(y[0])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kind", ["given-volume", "given-pressure"])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_compressions_with_walls_are_those_of_scipy(network, kind, seed):
+    """Kinks, expansions, and walls that heat or cool; with both Rosenbrock methods."""
+    rng = np.random.default_rng(seed)
+    end = 10.0 ** rng.uniform(-4, -2.5)
+    knots = np.concatenate([[0.0], np.sort(rng.uniform(0.1, 0.9, 3)), [1.0]]) * end
+    hot, start = rng.uniform(700.0, 1100.0), ATM * 10.0 ** rng.uniform(-0.5, 0.5)
+    values = np.exp(rng.uniform(-0.6, 0.6, knots.size))
+    points = Trajectory(knots, values if kind == "given-volume" else start * values / values[0])
+    wall = Wall(10.0 ** rng.uniform(3, 6), rng.uniform(300.0, 1500.0), rng.uniform(0.1, 3.0))
+    times = np.array([0.0, 0.37, 1.0]) * end
+    expected = compressed(kind, hot, start, points, wall, times)
+    given = {"volume": points, "pressure": start}
+    if kind == "given-pressure":
+        given = {"pressure": points}
+    for method, rtol, allowed in (("rodas4", 1e-7, 3e-6), ("rosenbrock23", 1e-5, 3e-4)):
+        found = integrate(
+            network, times=times, temperature=hot, initial=FEED, heating=kind, wall=wall,
+            method=method, rtol=rtol, device="cpu", **given,
+        )  # fmt: skip
+        np.testing.assert_allclose(found["temperature"][0], expected, rtol=allowed)
 
 
 def test_a_burning_tank_goes_out_at_a_shorter_time_than_a_cold_one_ignites(network):

@@ -12,12 +12,14 @@ of time nor on the length of the run.
 from __future__ import annotations
 
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
     FLOW,
     FORMULAS,
     OWN_TOLERANCES,
     SUNLIT,
     SWEPT,
     TIMED,
+    WALLED,
 )
 from ergode.kinetics.tables import CLOSED, ConditionHistory
 
@@ -36,6 +38,7 @@ def history_of(history, zone):
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
         history.tolerances[zone] if OWN_TOLERANCES else (),
         history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
+        history.compression[zone] if COMPRESSED else (), history.wall[zone] if WALLED else (),
     )  # fmt: skip
 
 
@@ -76,15 +79,15 @@ def bend(times, values, k, h, more):
     return abs(jump) * min(h, max(width, following)) / (values[k + 1] + more)
 
 
-def until_driven(history, below, since, k, left, change):
-    """Fraction of segment k after which a driven parameter has changed by the fraction `change`.
+def until_driven(times, drives, below, since, k, left, change):
+    """Fraction of segment k after which one of `drives` has changed by the fraction `change`.
 
     Changes are relative to the value at the time `since` after the knot `below`, plus the largest
     value. The segment is the one k, from `left` on.
     """
-    times, width, share = history.times, history.times.size + 1, 2.0
-    for j in range(history.drives.size // width):
-        values = history.drives[j * width : (j + 1) * width]
+    width, share = times.size + 1, 2.0
+    for j in range(drives.size // width):
+        values = drives[j * width : (j + 1) * width]
         at_first = history_at(times, values, below, below, since)
         begin = history_at(times, values, k, k, left)
         most = change * (abs(at_first) + values[times.size])
@@ -92,11 +95,11 @@ def until_driven(history, below, since, k, left, change):
     return share
 
 
-def drives_bend(history, k, h):
-    """The largest `bend` of driven parameters at the end of segment k, over their magnitude."""
-    times, width, found = history.times, history.times.size + 1, 0.0
-    for j in range(history.drives.size // width):
-        values = history.drives[j * width : (j + 1) * width]
+def drives_bend(times, drives, k, h):
+    """The largest `bend` of `drives` at the end of segment k, over their magnitude."""
+    width, found = times.size + 1, 0.0
+    for j in range(drives.size // width):
+        values = drives[j * width : (j + 1) * width]
         most = values[times.size]
         if most > 0.0:
             # Values may be negative: twice the largest magnitude keeps the divisor positive.
@@ -137,7 +140,11 @@ def horizon(history, below, since, h, change, tolerance):
             allowed = change * (light + most)
             share = min(share, until_changed(begin_light, history.sunlight[k + 1], light, allowed))
         if FORMULAS:
-            share = min(share, until_driven(history, below, since, k, left, change))
+            share = min(share, until_driven(times, history.drives, below, since, k, left, change))
+        if COMPRESSED:
+            share = min(
+                share, until_driven(times, history.compression, below, since, k, left, change)
+            )
         if share <= 1.0:
             h = min(h, passed + share * width)
         final = k + 2 >= times.size
@@ -150,7 +157,9 @@ def horizon(history, below, since, h, change, tolerance):
             if SUNLIT and most > 0.0:
                 smooth = smooth and bend(times, history.sunlight, k, h, most) <= tolerance
             if FORMULAS:
-                smooth = smooth and drives_bend(history, k, h) <= tolerance
+                smooth = smooth and drives_bend(times, history.drives, k, h) <= tolerance
+            if COMPRESSED:
+                smooth = smooth and drives_bend(times, history.compression, k, h) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False

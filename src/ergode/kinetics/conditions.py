@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ergode.core.arguments import choice
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.core.foreign import on_host
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
+from ergode.kinetics.compression import given_over_time
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
+from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
+from ergode.kinetics.reactors import Given, PlugFlow, StirredTank, Wall
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
@@ -30,138 +29,8 @@ _SAMPLED = 257  # times at which the size of a parameter is found
 
 ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """A condition or a parameter that changes in time, linear between points.
-
-    Parameters
-    ----------
-    times : array_like, shape [point_count]
-        Ascending [time].
-    values : array_like, shape [point_count] or [zone_count, point_count]
-        Such as temperatures [K] or densities [g/cm3]; constant before the first and after the last
-        time. For a jump give two times side by side: t and ``numpy.nextafter(t, numpy.inf)``.
-
-    Examples
-    --------
-    >>> import ergode
-    >>> ergode.kinetics.Trajectory([0, 1], [2e9, 1e9]).values.shape
-    (2,)
-    """
-
-    times: np.ndarray
-    values: np.ndarray
-
-    def __init__(self, times: ArrayLike, values: ArrayLike) -> None:
-        grid = np.asarray(on_host(times), np.float64)
-        rows = np.asarray(on_host(values), np.float64)
-        ascends = grid.ndim == 1 and grid.size > 1 and (np.diff(grid) > 0).all()
-        if not ascends or not np.isfinite(grid).all():
-            twice = grid.ndim == 1 and bool((np.diff(grid) == 0.0).any())
-            jump = "; a jump has two times side by side: t and numpy.nextafter(t, numpy.inf)"
-            raise ModelError(
-                "times of a Trajectory must be two or more finite, ascending numbers"
-                f"{jump if twice else ''}"
-            )
-        if rows.shape[-1:] != grid.shape or rows.ndim > 2:
-            raise ModelError(
-                f"values of a Trajectory have shape {rows.shape}; expected [{grid.size}] or "
-                f"[zone_count, {grid.size}], one for every time"
-            )
-        object.__setattr__(self, "times", grid)
-        object.__setattr__(self, "values", rows)
-
-
-def daylight(time: float, *, sunrise: float = 4.5, sunset: float = 19.5) -> float:
-    """The sunlight at a time of day, 1 at noon and 0 at night, as in KPP's mechanisms (`SUN`).
-
-    Parameters
-    ----------
-    time : float
-        Since midnight of the first day [s].
-    sunrise, sunset : float
-        Hours of the day.
-
-    References
-    ----------
-    R. Sander, A. Sandu et al., "KPP user manual", `Update_SUN`.
-
-    Examples
-    --------
-    >>> import ergode
-    >>> [round(ergode.kinetics.daylight(3600.0 * hour), 3) for hour in (0, 6, 12, 20)]
-    [0.0, 0.287, 1.0, 0.0]
-    """
-    if not 0 <= sunrise < sunset <= 24:
-        raise ModelError(f"sunrise is {sunrise} and sunset {sunset}; expected hours from 0 to 24")
-    from_noon = (2.0 * (time / 3600.0 % 24.0) - sunrise - sunset) / (sunset - sunrise)
-    return 0.5 * (1.0 + math.cos(math.pi * from_noon**2)) if abs(from_noon) < 1.0 else 0.0
-
-
-_UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
-
-
-def tabulated(
-    name: str, function: Callable[[float], Any], grid: np.ndarray, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Tabulate a function of time for linear interpolation.
-
-    The function is sampled on the grid, on 4,096 equal intervals and on a geometric grid of 15
-    decades after the first time. Each interval is halved until linear interpolation is accurate
-    within the relative `tolerance`. An interval below 1e-13 of the run is taken as a jump.
-
-    Returns
-    -------
-    tuple of ndarray
-        Times, and values of shape [zone_count, knot_count].
-    """
-    first, last = float(grid[0]), float(grid[-1])
-    span = last - first
-
-    def at(times: np.ndarray) -> np.ndarray:
-        try:
-            rows = [np.atleast_1d(np.asarray(function(float(t)), np.float64)) for t in times]
-            found = np.stack(rows, axis=-1)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{name} as a function of time: {error}") from None
-        if found.ndim != 2:
-            raise ModelError(f"{name} as a function of time returns an array of {found.ndim} dims")
-        return found
-
-    even = first + span * np.linspace(0.0, 1.0, _UNIFORM + 1)
-    early = first + span * np.geomspace(10.0**-_DECADES, 1.0, 16 * _DECADES)
-    times = np.unique(np.concatenate([grid, even, early]))
-    times = times[(times >= first) & (times <= last)]
-    values = at(times)
-    open_ = np.ones(max(times.size - 1, 0), bool)
-    for _ in range(_DEEPEST):
-        left = np.flatnonzero(open_)
-        middle = 0.5 * (times[left] + times[left + 1])
-        inside = (middle > times[left]) & (middle < times[left + 1])
-        left, middle = left[inside], middle[inside]
-        if not left.size:
-            break
-        between = at(middle)
-        straight = 0.5 * (values[:, left] + values[:, left + 1])
-        # An interval as short as this is a jump.
-        short = times[left + 1] - times[left] <= 1e-13 * span
-        rough = (np.abs(between - straight) > tolerance * np.abs(between)).any(axis=0) & ~short
-        left, middle, between = left[rough], middle[rough], between[:, rough]
-        if times.size + left.size > _MOST_KNOTS:
-            raise ModelError(
-                f"{name} as a function of time needs more than {_MOST_KNOTS:,} knots; is "
-                "it noise?  A larger rtol needs fewer, and a Trajectory is taken as it is"
-            )
-        open_ = np.zeros(times.size - 1, bool)
-        open_[left] = True
-        # Both halves of an interval are tested in the next pass.
-        halves = np.insert(open_, left + 1, True)
-        times = np.insert(times, left + 1, middle)
-        values = np.insert(values, left + 1, between, axis=1)
-        open_ = halves
-    return times, values
+GIVEN = {"given-volume": "volume", "given-pressure": "pressure"}
+_MODES = HEATING | {ISOTHERMAL: PRESSURE, "given-volume": VOLUME, "given-pressure": PRESSURE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +48,16 @@ class Zones:
     # Whether the temperature is constant, although `heating` is `PRESSURE`.
     isothermal: bool = False
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the volume or the pressure is given over time, and the zone heats itself."""
+        return not isinstance(self.history.compression, tuple)
+
+    @property
+    def is_walled(self) -> bool:
+        """Whether heat passes through a wall."""
+        return not isinstance(self.history.wall, tuple)
+
 
 def zones_of(
     network: ReactionNetwork,
@@ -187,12 +66,14 @@ def zones_of(
     temperature: Any,
     density: Any,
     pressure: Any,
+    volume: Any = None,
     initial: Mapping[str, Any] | None,
     heating: str | None,
     grid: np.ndarray | None = None,
     rtol: float = 1e-4,
     parameters: Mapping[str, np.ndarray] | None = None,
     reactor: StirredTank | PlugFlow | None = None,
+    wall: Wall | None = None,
     sunlight: Any = None,
     tolerance_sizes: Mapping[str, int] | None = None,
     drives: Mapping[str, Any] | None = None,
@@ -209,26 +90,36 @@ def zones_of(
     Raises a ModelError if a value is missing, of the wrong shape or sign, or not finite; a species
     is unknown.
     """
-    choice("heating", heating, (*HEATING, ISOTHERMAL), error=ModelError)
-    isothermal = heating == ISOTHERMAL
-    mode = PRESSURE if isothermal else HEATING[heating]
+    choice("heating", heating, _MODES, error=ModelError)
+    isothermal, mode, given = heating == ISOTHERMAL, _MODES[heating], GIVEN.get(heating or "")
     rows = composition_of(network, initial) if initial is not None else {}
     if initial is None or not (mechanism.nuclear or mechanism.molecular):
         for i, amount in enumerate(own_amounts(network, parameters)):
             rows.setdefault(i, amount * (mechanism.mass[i] if initial is None else 1.0))
     named = {
         "temperature": temperature, "density": density, "pressure": pressure, "sunlight": sunlight,
+        "volume": volume,
     }  # fmt: skip
-    histories = {
-        name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
+    squeezed = None
+    if given and named[given] is not None and grid is not None:
+        squeezed = given_over_time(given, named[given], grid, rtol)
+    histories: dict[str, Any] = {
+        name: squeezed[:2] if squeezed and name == given else _values(name, value, grid, rtol)
+        for name, value in named.items()
+        if value is not None
     }
     _check_given(mechanism, histories, heating)
+    if given and reactor is not None:
+        raise ModelError(f"heating is {heating!r}, and a reactor is given; expected one of them")
     for name, value in (drives or {}).items():
         histories[_driven(name)] = _values(_driven(name), value, grid, rtol)
     sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
     if reactor is not None:
         sizes |= reactor.sizes
+    if wall is not None:
+        _check_wall(mechanism, mode, isothermal, reactor)
+        sizes |= wall.sizes
     sizes |= tolerance_sizes or {}
     count = max([1, *sizes.values()])
     for name, size in sizes.items():
@@ -260,9 +151,16 @@ def zones_of(
         amounts /= mechanism.mass
     elif mechanism.molecular:
         dense = _gas(network, histories, times, count, hot, amounts)
-        if mode != PRESSURE:
+        if given:
+            dense = _on_grid(histories[given], times, count, 1.0)
+        elif mode != PRESSURE:
             dense = np.ones((count, times.size))
     history, flow = ConditionHistory(times, hot, dense), CLOSED
+    if squeezed:
+        slopes = _on_grid((squeezed.times, squeezed.slopes), times, count, 0.0)
+        history = history._replace(compression=np.c_[slopes, np.abs(slopes).max(axis=1)])
+    if wall is not None:
+        history = history._replace(wall=wall.rows(count))
     if mechanism.has_sunlight:
         light = _on_grid(histories["sunlight"], times, count, 1.0)
         brightest = light.max(axis=1, keepdims=True)
@@ -272,8 +170,8 @@ def zones_of(
             **_formula_inputs(network, mechanism, histories, times, count, parameters, drives or {})
         )
     if reactor is not None:
-        flow, given = reactor.flow, Given("density" in histories, mode, isothermal)
-        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, given))
+        flow, about = reactor.flow, Given("density" in histories, mode, isothermal)
+        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, about))
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
     if flow == PLUG:
@@ -282,6 +180,13 @@ def zones_of(
         count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
         isothermal,
     )  # fmt: skip
+
+
+def _check_wall(mechanism: Mechanism, mode: int, isothermal: bool, reactor: Any) -> None:
+    if not mechanism.molecular or mode == FIXED or isothermal:
+        raise ModelError("wall is for molecules that heat themselves; expected heating")
+    if isinstance(reactor, PlugFlow):
+        raise ModelError("wall is not possible with PlugFlow; leave one of them out")
 
 
 def _driven(name: str) -> str:
@@ -360,8 +265,13 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
             "polynomials"
         )
-    if heating == ISOTHERMAL and not mechanism.molecular:
+    if heating in (ISOTHERMAL, *GIVEN) and not mechanism.molecular:
         raise ModelError(f"heating is {heating!r}; expected molecules with NASA polynomials")
+    given = GIVEN.get(heating or "")
+    if given and given not in histories:
+        raise ModelError(f"{given} is not given, and heating is {heating!r}")
+    if "volume" in histories and given != "volume":
+        raise ModelError("volume is given; it is for heating='given-volume'")
     rates = mechanism.rates
     needs = rates.parameters[1:].any() or rates.reverse.size or rates.third_body_number.size
     needs = needs or mechanism.has_plasma
@@ -389,10 +299,11 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             else "sunlight is given, but no coefficient depends on it"
         )
     for name, (times, _) in histories.items():
-        if name == "sunlight":
+        if name in ("sunlight", given):
             continue
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
-            raise ModelError(f"{name} is a Trajectory, but here the reactions determine it")
+            more = "; use heating='given-pressure'" if name == "pressure" else ""
+            raise ModelError(f"{name} is a Trajectory, but here the reactions determine it{more}")
 
 
 def _values(
@@ -454,17 +365,3 @@ def _on_grid(history: Any, times: np.ndarray, count: int, default: float) -> np.
         rows = linear_at(times, own, rows)
     # A copy: a read-only array would have another type in compiled code.
     return np.array(np.broadcast_to(rows, (count, times.size)))
-
-
-def linear_at(times: np.ndarray, knots: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """`numpy.interp` of every row, shape [row, time], without one call for each row."""
-    below = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, knots.size - 1)
-    above = np.minimum(below + 1, knots.size - 1)
-    length = np.where(above > below, knots[above] - knots[below], 1.0)
-    since = np.maximum(times - knots[below], 0.0)
-    found = rows.take(below, axis=1)  # ten times as fast as an index
-    inside = (above > below) & (since > 0.0)
-    if inside.any():
-        slopes = (rows[:, above[inside]] - found[:, inside]) / length[inside]
-        found[:, inside] += slopes * since[inside]
-    return found

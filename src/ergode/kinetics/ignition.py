@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -20,14 +20,19 @@ from ergode.core.words import counted
 from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
+from ergode.kinetics.over_time import Trajectory
+from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
+from ergode.kinetics.reactors import Wall
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
 
-_Heating = Literal["constant-volume", "constant-pressure"]
+_Heating = Literal["constant-volume", "constant-pressure", "given-volume", "given-pressure"]
+_VOLUMES = "constant-volume", "given-volume"
 _DIMS = ("temperature", "pressure", "equivalence_ratio")
 # Atoms of oxygen that one atom of each element consumes.
 _OXYGEN = {"C": 2.0, "H": 0.5, "O": -1.0}
@@ -61,6 +66,10 @@ def ignition_delay(
     equivalence_ratio: ArrayLike = 1.0,
     duration: float = 1.0,
     heating: _Heating = "constant-volume",
+    volume: Trajectory | Callable[[float], float] | None = None,
+    pressure_ratio: Trajectory | Callable[[float], float] | None = None,
+    wall: Wall | None = None,
+    rate_factors: ArrayLike | None = None,
     criterion: str | float = "temperature",
     paired: bool = False,
     method: MethodName = "auto",
@@ -84,11 +93,22 @@ def ignition_delay(
         Fuel over oxidizer, relative to complete combustion.
     duration : float
         How long to wait for ignition [s].
-    heating : {"constant-volume", "constant-pressure"}
+    heating : {"constant-volume", "constant-pressure", "given-volume", "given-pressure"}
         Which reactor.
+    volume : Trajectory or function, optional
+        The volume over time of all mixtures, for ``"given-volume"``: a rapid compression machine.
+        Only ratios matter. A function is evaluated up to 1.25 times `duration`.
+    pressure_ratio : Trajectory or function, optional
+        The pressure over time of all mixtures, over that at the start, for ``"given-pressure"``: a
+        shock tube whose pressure rises, or a measured trace. Only ratios matter.
+    wall : Wall, optional
+        A wall through which all mixtures lose heat (see `Wall`).
+    rate_factors : array_like, shape [reaction_count] or [point_count, reaction_count], optional
+        As for `integrate`; every point has all mixtures.
     criterion : str or float
-        When a mixture ignites: ``"temperature"``, when the temperature rises fastest;
-        ``"pressure"``, when the pressure rises fastest (at constant volume); the name of a
+        When a mixture ignites: ``"temperature"``, when the temperature rises fastest (by reactions
+        alone, where volume or pressure are given over time);
+        ``"pressure"``, when the pressure rises fastest (not at a given pressure); the name of a
         species, such as ``"OH"`` or ``"CH*"``, when its concentration is largest; or a rise of the
         temperature [K], when it is reached. All but the first repeat the integration to
         find the time within 1e-4.
@@ -104,9 +124,11 @@ def ignition_delay(
     xarray.Dataset
         ignition_delay(temperature, pressure, equivalence_ratio) [s], and final_temperature. A
         mixture has ignited if within `duration` the temperature has risen by a quarter of the rise
-        in chemical equilibrium, and rises more slowly than before. A mixture that did not ignite,
-        or that does not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how
-        many did not.
+        in chemical equilibrium, and rises more slowly than before. Where volume or pressure are
+        given over time, or with a wall, the reactions must have released a quarter of the heat, and
+        the delay includes the time of the compression. A mixture that did not ignite, or that does
+        not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how many did not.
+        With several rows of `rate_factors` the dimension ``point`` comes first.
 
     Raises
     ------
@@ -149,34 +171,59 @@ def ignition_delay(
         initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
     _check_criterion(network, criterion, heating)
     options: dict[str, Any] = {"heating": heating, "method": method, "rtol": rtol, "device": device}
+    if wall is not None:
+        _check_wall(wall)
+        options["wall"] = wall
+    if volume is not None:
+        options["volume"] = volume
+    squeezed = _pressures(heating, pressure_ratio)
+    factors = None if rate_factors is None else np.asarray(rate_factors, np.float64)
     found = integrate(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
-        pressure=dense, progress=progress, **options,
+        pressure=squeezed(dense), progress=progress, rate_factors=factors, **options,
     )  # fmt: skip
     shape = (hot.size,) if paired else tuple(axis.size for axis in axes)
+    size, points = hot.size, 1
+    if factors is not None and factors.ndim > 1:
+        points = len(factors)
+        dims, shape, hot = (POINT, *dims), (points, *shape), np.tile(hot, points)
+        attrs = found.attrs
+        found = found.stack({"every": (POINT, "zone")}).transpose("every", ...)
+        found.attrs = attrs
     final, delay = found["temperature"].values[:, 1], found["steepest_time"].values
     molecules: list[Any] = [one.thermochemistry for one in network.species]
-    burned = equilibrate(
-        molecules, found["concentration"].values[:, 0], hot,
-        "UV" if heating == "constant-volume" else "HP",
-    )  # fmt: skip
+    amounts = found["concentration"].values
+    burned = equilibrate(molecules, amounts[:, 0], hot, "UV" if heating in _VOLUMES else "HP")
     least = np.where(burned.converged, _SHARE * (burned.temperature - hot), 0.0)
     good = found["status"].values == Status.DONE
-    good &= final - hot > np.maximum(least, _NOISE * rtol * hot)
+    rise = final - hot
+    if wall is not None or heating.startswith("given"):
+        # What reactions alone would warm: their heat, over that of the way to equilibrium.
+        heats = np.stack([enthalpy(one, hot) for one in molecules], axis=1)
+        mass = found["density"].values[:, :2]
+        specific = amounts[:, 1] * (mass[:, :1] / mass[:, 1:])
+        whole = ((amounts[:, 0] - burned.amounts) * heats).sum(axis=1)
+        rise = ((amounts[:, 0] - specific) * heats).sum(axis=1) / whole
+        rise *= burned.temperature - hot
+    good &= rise > np.maximum(least, _NOISE * rtol * hot)
     # While the temperature rises ever faster, a mixture has not ignited yet.
     good &= delay <= duration
     if criterion != "temperature" and good.any():
 
         def run(zones: np.ndarray, times: np.ndarray) -> xarray.Dataset:
+            point, zones = zones[0] // size, zones % size
+            own = factors if factors is None or factors.ndim == 1 else factors[point]
             some = {name: row[zones] for name, row in initial.items()}
             return integrate(
-                network, times=times, initial=some, temperature=hot[zones], pressure=dense[zones],
-                **options,
+                network, times=times, initial=some, temperature=hot[zones],
+                pressure=squeezed(dense[zones]), rate_factors=own, **options,
             )  # fmt: skip
 
-        which = np.flatnonzero(good)
         delay = np.where(good, delay, np.nan)
-        delay[which] = located(criterion, run, which, delay[which], duration)
+        for point in range(points):
+            which = point * size + np.flatnonzero(good[point * size : (point + 1) * size])
+            if which.size:
+                delay[which] = located(criterion, run, which, delay[which], duration)
         good &= delay <= duration
     if not good.all():
         hint = "; pressure is in dyn/cm2, and 1 atm is 1.01325e6" if dense.min() < 1e5 else ""
@@ -209,6 +256,30 @@ def ignition_delay(
     )
 
 
+def _pressures(heating: str, ratio: Any) -> Callable[[np.ndarray], Any]:
+    """Make pressures at the start those over time."""
+    if (heating == "given-pressure") != (ratio is not None):
+        raise ModelError(
+            f"heating is '{heating}', and pressure_ratio is "
+            f"{'given' if ratio is not None else 'not'}; each needs the other"
+        )
+    if ratio is None:
+        return lambda pressure: pressure
+    if isinstance(ratio, Trajectory):
+        if ratio.values.ndim > 1:
+            raise ModelError("pressure_ratio has rows; expected one row for all mixtures")
+        first = float(np.interp(0.0, ratio.times, ratio.values))
+        return lambda pressure: Trajectory(ratio.times, np.outer(pressure / first, ratio.values))
+    if not callable(ratio):
+        raise ModelError(f"pressure_ratio is {ratio!r}; expected a Trajectory or a function")
+    return lambda pressure: lambda time: pressure / float(ratio(0.0)) * float(ratio(time))
+
+
+def _check_wall(wall: Any) -> None:
+    if isinstance(wall, Wall) and max(wall.sizes.values()) > 1:
+        raise ModelError("wall has several values; expected one wall for all mixtures")
+
+
 def _paired(axes: list[np.ndarray]) -> list[np.ndarray]:
     """Lists of equal length; one number is repeated."""
     count = max(axis.size for axis in axes)
@@ -225,8 +296,10 @@ def _check_criterion(network: ReactionNetwork, criterion: Any, heating: str) -> 
     if criterion == "temperature" or criterion in network.index:
         return
     if criterion == "pressure":
-        if heating != "constant-volume":
-            raise ModelError("criterion is 'pressure', which does not rise at constant pressure")
+        if heating not in _VOLUMES:
+            constant = heating == "constant-pressure"
+            why = "does not rise at constant pressure" if constant else "is given over time"
+            raise ModelError(f"criterion is 'pressure', which {why}")
     elif isinstance(criterion, str):
         raise ModelError(
             f"criterion is '{criterion}'; expected 'temperature', 'pressure', a species"

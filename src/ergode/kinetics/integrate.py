@@ -29,13 +29,14 @@ from ergode.kinetics.physics.equation_of_state import (
     check_isobars,
     check_range,
 )
-from ergode.kinetics.reactors import PlugFlow, StirredTank
+from ergode.kinetics.rate_factors import scaled_zones, scaling_of
+from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.sweep import Layout
+from ergode.models.sweep import POINT, Layout
 
 if TYPE_CHECKING:
     import xarray
@@ -55,12 +56,21 @@ def integrate(
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
+    volume: Any = None,
     sunlight: Any = None,
-    heating: Literal["constant-volume", "constant-pressure", "isothermal-constant-pressure"]
+    heating: Literal[
+        "constant-volume",
+        "constant-pressure",
+        "isothermal-constant-pressure",
+        "given-volume",
+        "given-pressure",
+    ]
     | None = None,
     equation_of_state: StateName | EquationOfState = "ideal",
     neutrino_losses: bool = False,
     reactor: StirredTank | PlugFlow | None = None,
+    wall: Wall | None = None,
+    rate_factors: ArrayLike | None = None,
     screening: Literal["weak", "chugunov"] | None = None,
     method: MethodName = "auto",
     rtol: float | ArrayLike = 1e-4,
@@ -107,17 +117,25 @@ def integrate(
         Steps are short enough to follow the changes of temperature and density.
     density : float, array_like of shape [zone_count], Trajectory, or function
         Mass density [g/cm3].
-    pressure : float or array_like of shape [zone_count]
-        Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6).
+    pressure : float, array_like of shape [zone_count], Trajectory, or function
+        Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6). With
+        ``heating="given-pressure"``, the pressure over time: a `Trajectory`, such as a measured
+        trace, or a function.
+    volume : Trajectory or function, optional
+        With ``heating="given-volume"``, the volume over time, as that of a rapid compression
+        machine. Only ratios matter, so any unit will do.
     sunlight : float, array_like of shape [zone_count], Trajectory, or function
         For coefficients that depend on it (`Photolysis`, `RateExpression`): a number of 0 (night)
         or more, or as for `temperature`, such as `daylight`.
-    heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure"}
+    heating : {None, "constant-volume", "constant-pressure", "isothermal-constant-pressure", \
+            "given-volume", "given-pressure"}
         Whether the energy released by reactions changes the temperature. For nuclei the temperature
         follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
         pressure, nuclei keep the pressure of ``times[0]``, and `density` is the density at
         ``times[0]``. Molecules may also keep their temperature and pressure; with None they keep
-        their temperature and volume.
+        their temperature and volume. Molecules may have a `volume` or a `pressure` that is given
+        over time: the work of the compression heats them, and the method is ``"rodas4"`` or
+        ``"rosenbrock23"``.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -129,6 +147,14 @@ def integrate(
         What flows in and out (see `StirredTank`); the default is a closed zone. For molecules and
         other species, by the implicit methods. With `PlugFlow`, `times` are positions along a tube
         (see `plug_flow`).
+    wall : Wall, optional
+        A wall through which heat passes (see `Wall`), of molecules that heat themselves, by
+        ``"rodas4"`` or ``"rosenbrock23"``. The default is no wall: zones are adiabatic.
+    rate_factors : array_like, shape [reaction_count] or [point_count, reaction_count], optional
+        Factors of the coefficients of all reactions, in the order of the network. Coefficients by
+        detailed balance follow their forward reactions, and their factor is 1. Each row is a point
+        of a sweep along the dimension ``point``, and every point is integrated in all zones: for
+        uncertainties of rates (see `sensitivities`).
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
@@ -262,21 +288,33 @@ def integrate(
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
+    if not isinstance(wall, Wall | None):
+        raise ModelError(f"wall is {wall!r}; expected a kinetics.Wall")
     constant, drives = parted(network, parameters)
     mechanism = to_tables(network, screening, tuple(drives))
     bindings_of_state(equation_of_state)
     conditions = {
-        "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
-        "grid": grid, "rtol": smallest, "reactor": reactor, "sunlight": sunlight,
-        "tolerance_sizes": asked.sizes, "drives": drives,
+        "temperature": temperature, "density": density, "pressure": pressure, "volume": volume,
+        "heating": heating, "grid": grid, "rtol": smallest, "reactor": reactor, "wall": wall,
+        "sunlight": sunlight, "tolerance_sizes": asked.sizes, "drives": drives,
     }  # fmt: skip
     output = "nuclei" if mechanism.nuclear else "concentrations"
     layout = layout_of(network, constant, initial, results.names("kinetics", output))
     values: dict[str, np.ndarray] = {}
+    scaling = None if rate_factors is None else scaling_of(network, mechanism, rate_factors)
+    if scaling is not None and np.asarray(rate_factors).ndim > 1:
+        if layout is not None:
+            raise ModelError(
+                "rate_factors has several rows, and parameters or initial amounts are swept; "
+                "expected one of them"
+            )
+        layout = Layout((POINT,), (len(scaling),), {}, {})
     if layout is None:
         zones = zones_of(network, mechanism, initial=initial, **conditions)
     else:
         zones, values = swept_zones(network, mechanism, layout, initial, conditions)
+    if scaling is not None:
+        zones = scaled_zones(zones, mechanism, scaling)
     if mechanism.nuclear:
         nuclei, history = zones.amounts[:, : len(network.species)], zones.history
         electrons = nuclei @ mechanism.thermo.charge
@@ -305,7 +343,7 @@ def integrate(
         chosen, _ = choose(decided("method", suits.name))
     chosen.refuse(chosen.why_unsupported(
         mechanism, zones.heating, zones.flow, by_zone=by_zone,
-        timed=zones.history.times.size > 1,
+        timed=zones.history.times.size > 1, walled=zones.is_walled,
     ))  # fmt: skip
     tolerances = asked.filled(mechanism, scale)
     one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())

@@ -35,6 +35,10 @@ FLOW = option(CLOSED)
 """What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
 SELF_HEATING = option(False)
 """Whether the temperature follows from the energy, which no reaction changes."""
+COMPRESSED = option(False)
+"""Whether the volume or the pressure of zones that heat themselves is given over time."""
+WALLED = option(False)
+"""Whether heat passes through a wall."""
 NEUTRINOS = option(False)
 """Whether neutrinos cool nuclei that heat themselves."""
 PARTIAL = option(False)

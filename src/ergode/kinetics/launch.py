@@ -15,6 +15,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
     DYNAMIC,
     FLOW,
     FORMULAS,
@@ -31,6 +32,7 @@ from ergode.kinetics.kernel_options import (
     SWEPT,
     THIRD_BODIES,
     TIMED,
+    WALLED,
 )
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
@@ -158,6 +160,8 @@ def matter_bindings(
     bound = {
         HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
         SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
+        COMPRESSED: zones.is_compressed,
+        WALLED: zones.is_walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
     at_pressure = zones.heating == PRESSURE and mechanism.nuclear

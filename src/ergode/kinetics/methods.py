@@ -47,11 +47,12 @@ class Method(methods.Method):
         *,
         by_zone: bool = False,
         timed: bool = False,
+        walled: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own, and `timed` whether conditions
-        change over time.
+        `by_zone` tells whether zones have tolerances of their own, `timed` whether conditions
+        change over time, and `walled` whether heat passes through walls.
         """
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
@@ -59,6 +60,8 @@ class Method(methods.Method):
             return "cannot integrate a RateExpression; use 'rodas4'"
         if self.multistep and timed:
             return "cannot follow conditions that change over time; use 'rodas4'"
+        if self.multistep and walled:
+            return "keeps the energy of a zone, and heat passes through a wall; use 'rodas4'"
         if self.multistep and flow != CLOSED:
             return "cannot integrate a reactor with flow; use 'rodas4'"
         if by_zone and not self.implicit:
@@ -159,7 +162,9 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     """The method that ``"auto"`` is for these zones, and why."""
     one = METHODS[_CHEMISTRY]
     timed = zones.history.times.size > 1
-    refused = one.why_unsupported(mechanism, zones.heating, zones.flow, timed=timed)
+    refused = one.why_unsupported(
+        mechanism, zones.heating, zones.flow, timed=timed, walled=zones.is_walled
+    )
     if mechanism.molecular and not (refused or one.why_not_on(device)):
         return one, _CHEMISTRY_REASON
     return choose("auto")

@@ -13,9 +13,10 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.slices import in_slices
 from ergode.core.status import Status
 from ergode.kinetics.compositions import molar_masses
-from ergode.kinetics.conditions import Zones, linear_at
+from ergode.kinetics.conditions import Zones
 from ergode.kinetics.launch import Options
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.over_time import linear_at
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
 from ergode.kinetics.physics.equation_of_state import (
     densities_at_pressure,
@@ -68,11 +69,13 @@ _COMMON = [
         "energy_error", _ZONE, "float64", "1",
         "largest difference between energy released and internal energy (enthalpy) gained at the "
         "times of the result, over the most that was released or a thousandth of the thermal "
-        "energy; only where the zone heats itself, without neutrino_losses or a reactor", True,
+        "energy; only where the zone heats itself, without neutrino_losses, a reactor, a wall, or "
+        "a volume or pressure that is given over time", True,
     ),
     Variable(
         "steepest_time", _ZONE, "float64", "time",
-        "when the temperature rose fastest; NaN where it is given",
+        "when the temperature rose fastest; by reactions alone where volume or pressure are given "
+        "over time; NaN where the temperature is given",
     ),
     Variable("status", _ZONE, "uint8", "1", "how the zone ended (see Status)"),
     Variable("rtol", _ZONE, "float64", "1", "relative tolerance; only by zone", True),
@@ -202,7 +205,7 @@ def dataset_of(
         if network.rules:
             coords["rule"] = list(network.rules)
             names.append("quantity")
-        if zones.heating == PRESSURE:
+        if zones.heating == PRESSURE or zones.is_compressed:
             names.append("concentration")
         else:
             contiguous = amounts.flags.c_contiguous
@@ -235,7 +238,7 @@ def _absolute(mechanism: Mechanism, zones: Zones, options: Options) -> np.ndarra
 
 def _keeps_energy(zones: Zones) -> bool:
     """Whether a zone that heats itself exchanges no heat."""
-    return zones.flow == CLOSED and not zones.isothermal
+    return zones.flow == CLOSED and not (zones.isothermal or zones.is_compressed or zones.is_walled)
 
 
 def _of_nuclei(
@@ -299,10 +302,11 @@ def _of_others(
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE
         )
-    if zones.heating == PRESSURE:
-        pressure = zones.history.density[:, :1]
-        total = amounts.sum(axis=2)
-        amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
+    if zones.heating == PRESSURE or zones.is_compressed:
+        factor = linear_at(grid, zones.history.times, zones.history.density)
+        if zones.heating == PRESSURE:
+            factor = factor / (GAS_CONSTANT * temperature * amounts.sum(axis=2))
+        amounts = amounts * factor[:, :, None]
         values["concentration"] = np.ascontiguousarray(amounts)
     if mechanism.molecular:
         values["density"] = amounts @ molar_masses(network)

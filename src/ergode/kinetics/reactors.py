@@ -1,4 +1,4 @@
-"""Reactors with flow: a continuously stirred tank, and a tube with plug flow.
+"""Reactors with flow - a continuously stirred tank, a tube with plug flow - and walls.
 
 In a tank mass flows in at the rate m / tau, where m is the mass in the reactor and tau the
 residence time, and the mixture flows out at the same rate. With the amounts Y of the mass that was
@@ -199,6 +199,62 @@ class PlugFlow:
         return np.ascontiguousarray(
             np.broadcast_to(1.0 / self.velocity[:, None], (len(amounts), 1))
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Wall:
+    """A wall through which heat passes: dU/dt = h A (T_wall - T).
+
+    Parameters
+    ----------
+    heat_transfer_coefficient : float or array_like of shape [zone_count]
+        h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall.
+    temperature : float or array_like of shape [zone_count]
+        Of the wall [K]; it does not change.
+    area : float or array_like of shape [zone_count]
+        Area of the wall over the volume of the gas at the first time [1/cm]: 6 over the diameter of
+        a sphere. The area itself does not change with the volume.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> wall = ergode.kinetics.Wall(5e4, temperature=300.0, area=6.0 / 5.0)
+    >>> wall.area.tolist()
+    [1.2]
+    """
+
+    heat_transfer_coefficient: np.ndarray
+    temperature: np.ndarray
+    area: np.ndarray
+
+    def __init__(
+        self, heat_transfer_coefficient: ArrayLike, temperature: ArrayLike, area: ArrayLike
+    ) -> None:
+        name = "heat_transfer_coefficient"
+        coefficient = by_zone(name, heat_transfer_coefficient)
+        check_signs(name, coefficient, may_vanish=True)
+        object.__setattr__(self, name, coefficient)
+        object.__setattr__(self, "temperature", _positive("temperature of the wall", temperature))
+        object.__setattr__(self, "area", _positive("area of the wall", area))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values by the name of what has them."""
+        return {
+            "heat_transfer_coefficient": self.heat_transfer_coefficient.size,
+            "temperature of the wall": self.temperature.size,
+            "area of the wall": self.area.size,
+        }
+
+    def part(self, start: int, stop: int) -> Wall:
+        """The walls of some of the zones."""
+        every = self.heat_transfer_coefficient, self.temperature, self.area
+        return Wall(*(one[start:stop] if one.size > 1 else one for one in every))
+
+    def rows(self, count: int) -> np.ndarray:
+        """What kernels know of the wall (see `ConditionHistory.wall`)."""
+        both = self.heat_transfer_coefficient * self.area, self.temperature
+        return np.stack([np.broadcast_to(one, count) for one in both], axis=1)
 
 
 def _positive(name: str, given: Any) -> np.ndarray:

@@ -16,8 +16,9 @@ from ergode.core.arguments import did_you_mean
 from ergode.core.divide import Axis
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
-from ergode.kinetics.conditions import Trajectory, Zones, own_amounts, zones_of
+from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
@@ -88,9 +89,13 @@ def parted(
     return {k: v for k, v in parameters.items() if k not in drives} or None, drives
 
 
-ROWS = {"parameters": POINT} | dict.fromkeys(
-    ("initial", "temperature", "density", "pressure", "sunlight", "reactor", "rtol", "atol"), "zone"
-)
+ROWS = {"parameters": POINT, "rate_factors": POINT} | dict.fromkeys(
+    (
+        "initial", "temperature", "density", "pressure", "volume", "sunlight", "reactor", "wall",
+        "rtol", "atol",
+    ),
+    "zone",
+)  # fmt: skip
 """Arguments that may have a value for each point or zone."""
 
 
@@ -100,7 +105,10 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     Raises a PlanError if a condition is a function of time that differs between zones: its knots
     are common to all.
     """
-    initial = arguments["initial"]
+    initial, factors = arguments["initial"], arguments["rate_factors"]
+    if np.ndim(factors) > 1:
+        rows = np.asarray(factors)
+        return Axis(POINT, range(len(rows)), lambda start, stop: {"rate_factors": rows[start:stop]})
     parameters, drives = parted(arguments["network"], arguments["parameters"])
     given = {"parameters": parameters, "initial": initial if isinstance(initial, Grid) else None}
     found = axis_of_values(given, POINT)
@@ -108,7 +116,8 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return found
     conditions: dict[str, Any] = {}
     sizes = []
-    named = {name: arguments[name] for name in ("temperature", "density", "pressure", "sunlight")}
+    quantities = "temperature", "density", "pressure", "volume", "sunlight"
+    named = {name: arguments[name] for name in quantities}
     for name, value in (named | drives).items():
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
@@ -126,14 +135,17 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         if sizes[-1] > 1:
             conditions[name] = value
     amounts = {} if isinstance(initial, Grid) or initial is None else initial
-    reactor = arguments["reactor"]
-    sizes += list(reactor.sizes.values()) if reactor is not None else []
+    exchange = {
+        name: arguments[name] for name in ("reactor", "wall") if arguments[name] is not None
+    }
+    for one in exchange.values():
+        sizes += one.sizes.values()
     tolerances = tolerances_of(arguments["network"], arguments["rtol"], arguments["atol"])
     sizes += tolerances.sizes.values()
     sizes += [np.size(value) for value in amounts.values()]
 
     def cut(start: int, stop: int) -> dict[str, Any]:
-        changed: dict[str, Any] = {} if reactor is None else {"reactor": reactor.part(start, stop)}
+        changed: dict[str, Any] = {k: one.part(start, stop) for k, one in exchange.items()}
         if tolerances.by_zone:
             changed |= _tolerances_of_part(arguments, start, stop)
         for name, value in conditions.items():

@@ -35,8 +35,8 @@ class ConditionHistory(NamedTuple):
     # float64 [knot_count]: from the first to the last time that is integrated; one number where
     # nothing changes.
     times: np.ndarray
-    # float64 [zone_count, knot_count]: [K], [g/cm3]; in zones at constant pressure `density` is the
-    # pressure [dyn/cm2].
+    # float64 [zone_count, knot_count]: [K], [g/cm3]; in zones with a pressure `density` is the
+    # pressure [dyn/cm2]; of molecules of constant or given volume it is V_0 / V.
     temperature: np.ndarray
     density: np.ndarray
     # float64 [zone_count, set_count]: `Rates.prefactor` of each zone where parameters are swept;
@@ -58,6 +58,12 @@ class ConditionHistory(NamedTuple):
     # values, then its largest magnitude. ``()`` where no coefficient is a formula.
     parameters: Any = ()
     drives: Any = ()
+    # float64 [zone_count, knot_count + 1]: d ln(density)/dt, or that of the pressure, where either
+    # is given over time and the zone heats itself; then its largest magnitude. Otherwise ``()``.
+    compression: Any = ()
+    # float64 [zone_count, 2]: heat transfer coefficient times area of the wall over the volume at
+    # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls.
+    wall: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
         """The arrays with a row for each zone, by name."""

@@ -2,7 +2,9 @@
 
 Not the temperature but the internal energy of the zone is the variable, or the enthalpy at constant
 pressure. No reaction changes it: dE/dt is what flows in less what flows out and what neutrinos
-carry off. A Rosenbrock method keeps such a sum to rounding, also near equilibrium, where huge rates
+carry off, plus the work on a zone whose volume or pressure is given over time (see `compression`),
+and the heat through a wall.
+A Rosenbrock method keeps such a sum to rounding, also near equilibrium, where huge rates
 cancel and a temperature would drift. The temperature follows from energy and amounts by Newton's
 method.
 
@@ -23,7 +25,7 @@ from typing import NamedTuple
 from ergode.core.compiler.language import no_unroll
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.kernel_options import FLOW, HEATING, MOLECULES, NEUTRINOS
+from ergode.kinetics.kernel_options import COMPRESSED, FLOW, HEATING, MOLECULES, NEUTRINOS, WALLED
 from ergode.kinetics.physics.equation_of_state import (
     isobaric,
     pressure_of,
@@ -149,10 +151,11 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
     return math.nan
 
 
-def outside_rate(system, workspace, temperature, density, y, inflow, renewal):
-    """dE/dt: what flows in less what flows out and what neutrinos carry off [erg/(g s)].
+def outside_rate(system, workspace, temperature, density, y, history, renewal, squeeze):
+    """dE/dt: what flows in less what flows out, work, heat, less neutrino losses [erg/(g s)].
 
-    In a stirred tank `renewal` is one over the residence time. Begins in a barrier.
+    In a stirred tank `renewal` is one over the residence time. `squeeze` is the logarithmic slope
+    of a density or pressure that is given over time. Begins in a barrier.
     """
     thermo, t, rate = system.thermo, temperature, 0.0
     barrier()
@@ -161,7 +164,15 @@ def outside_rate(system, workspace, temperature, density, y, inflow, renewal):
         part = 0.0
         for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
             part += y[i] * (energy_of(thermo, t, inverse, logarithm, i) + GAS_CONSTANT * t)
-        rate = renewal * (inflow[workspace.energies.size] - total_of(part, workspace.reduced, 0))
+        enters = history.inflow[workspace.energies.size]
+        rate = renewal * (enters - total_of(part, workspace.reduced, 0))
+    if COMPRESSED:
+        part = 0.0
+        for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+            part += y[i]
+        rate += total_of(part, workspace.reduced, 1) * GAS_CONSTANT * t * squeeze
+    if WALLED:
+        rate += history.wall[0] * (history.wall[1] - t)
     if NEUTRINOS:
         nuclei, electrons = matter(thermo, y, workspace.reduced)
         rate -= neutrino_losses_of(t, density, nuclei, electrons)
@@ -200,7 +211,7 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     return Heat(t, energy, capacity, outside / capacity, (outside + released) / capacity)
 
 
-def put_energy_row(system, workspace, vectors, density, y, heat, renewal, diagonal):
+def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeeze, diagonal):
     """Fill the row of the energy, in place of the temperature's; ends in a barrier.
 
     The diagonal of the matrix will get `diagonal`, which this row has for the species too.
@@ -220,6 +231,8 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, diagon
         total = diagonal * workspace.energies[j]
         if FLOW == STIRRED:
             total += renewal * (workspace.energies[j] + work)
+        if COMPRESSED:
+            total -= GAS_CONSTANT * t * squeeze
         if NEUTRINOS:
             total += by_nuclei + thermo.charge[j] * by_electrons
         matrix[place[count, j]] = total / heat.capacity
@@ -233,7 +246,7 @@ def put_gain(workspace, x, capacity):
     """
     gained, count = 0.0, workspace.energies.size
     # Without any exchange the energy is kept; all else is rounding.
-    if FLOW == STIRRED or NEUTRINOS:
+    if FLOW == STIRRED or NEUTRINOS or COMPRESSED or WALLED:
         part = 0.0
         barrier()
         for i in no_unroll(range(thread_rank(), count, thread_count())):

@@ -77,6 +77,7 @@ from ergode.kinetics.implicit.system import (
 )
 from ergode.kinetics.implicit.turns import StepTime, turns_of
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
     DYNAMIC,
     FLOW,
     FORMULAS,
@@ -210,9 +211,8 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count):
     barrier()
 
 
-def put_conditions(system, method, workspace, vectors, history, turn, turns, step, heat, isobar):
-    """Compute the coefficients of a turn; returns temperature and density."""
-    rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
+def time_of(method, turn, turns, step):
+    """The time of a turn since the knot before the step, and the last segment that it may touch."""
     stage = turn - turns.last
     at, until = step.since, step.below
     if stage > 0:
@@ -220,6 +220,14 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
         until = step.last
     elif turn == turns.later:
         at += _LATER * step.h
+    return at, until
+
+
+def put_conditions(system, method, workspace, vectors, history, turn, turns, step, heat, isobar):
+    """Compute the coefficients of a turn; returns temperature and density."""
+    rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
+    stage = turn - turns.last
+    at, until = time_of(method, turn, turns, step)
     times, below = history.times, step.below
     if SELF_HEATING and stage > 0:
         hot = temperature_at(
@@ -361,7 +369,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     turns = turns_of(system.rates)
     place, taken, repeated, defect = 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
-    before, speed, ago = 0.0, 0.0, 0.0
+    before, speed, ago, pushed = 0.0, 0.0, 0.0, 0.0
     after_reject, ends, sound, finite, keeps = False, False, True, True, True
     hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0)
     dilution = 0.0, 0.0
@@ -386,11 +394,15 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             if FLOW == STIRRED and not reactions_alone:
                 renewal = history.inflow[species_count + 1]
                 add_inflow(history.inflow, renewal, new, trial, species_count)
+            squeeze = 0.0
+            if COMPRESSED:
+                at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
+                squeeze = history_at(history.times, history.compression, below, until, at)
             if HEATING != FIXED:
                 outside = 0.0
                 if SELF_HEATING and not reactions_alone:
                     outside = outside_rate(
-                        system, workspace, hot, dense, new, history.inflow, renewal
+                        system, workspace, hot, dense, new, history, renewal, squeeze
                     )
                     if turn == 0:
                         isobar = Isobar(isobar.pressure, dense)
@@ -406,10 +418,16 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     change[i] = trial[i]
                 barrier()
                 if HEATING != FIXED and taken > 0:
+                    warmed, rise = y[species_count] - before, heat.rise
+                    if COMPRESSED:  # the heat of reactions alone
+                        warmed -= 0.5 * ago * (pushed + heat.outside)
+                        rise -= heat.outside
+                    base = begin
+                    if TIMED:
+                        base = history.times[below]
                     steepest, peak = fastest_heating(
-                        y[species_count] - before, speed, heat.rise, ago, begin, since, steepest,
-                        peak,
-                    )  # fmt: skip
+                        warmed, speed, rise, ago, base, since, steepest, peak
+                    )
                 if taken + repeated == 0:
                     h = first_step(
                         absolute, rtol, y, change, heat.rise, species_count, whole,
@@ -428,7 +446,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     keep_coefficients(workspace)
                 if SELF_HEATING:
                     put_energy_row(
-                        system, workspace, vectors, dense, y, heat, renewal,
+                        system, workspace, vectors, dense, y, heat, renewal, squeeze,
                         1.0 / (h * method.gamma),
                     )  # fmt: skip
                 if HEATING != FIXED:
@@ -472,6 +490,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         )  # fmt: skip
         if HEATING != FIXED:
             before, speed, ago = y[species_count], heat.rise, h
+            if COMPRESSED:
+                speed, pushed = heat.rise - heat.outside, heat.outside
             barrier()
         for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]

@@ -1,0 +1,99 @@
+"""Factors of rate coefficients: each zone has its own prefactors of exponentials.
+
+A factor multiplies all exponentials of a reaction. So both limits of a falloff are multiplied, the
+reduced pressure stays, and the coefficient is multiplied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ergode.core.arguments import as_numbers
+from ergode.core.errors import ModelError
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.third_bodies import (
+    ACTIVATED,
+    BLOWERS_MASEL,
+    CHEBYSHEV,
+    LOGARITHMIC,
+    MIXTURE,
+    PLAIN,
+)
+from ergode.kinetics.tables import UNSWEPT
+from ergode.models.reactions.network import ReactionNetwork
+
+
+def owners_of(mechanism: Mechanism) -> tuple[np.ndarray, dict[int, str]]:
+    """The reaction of each exponential, or -1; and why some reactions can have no factor.
+
+    Returns
+    -------
+    ndarray of int, shape [set_count]
+    dict of int to str
+    """
+    rates = mechanism.rates
+    count = rates.order.size
+    slots = np.full(rates.slot_count, -1)
+    slots[:count] = np.arange(count)
+    fixed = dict.fromkeys(rates.reverse.tolist(), "it follows from detailed balance")
+    fixed |= dict.fromkeys(rates.formulas.reaction.tolist(), "it is a RateExpression")
+    fixed |= dict.fromkeys(rates.plasma.weak_reaction.tolist(), "it has a weak table")
+    for i, k in enumerate(rates.third_body_reaction.tolist()):
+        low, kind = int(rates.third_body_low[i]), int(rates.third_body_kind[i])
+        if kind == CHEBYSHEV:
+            fixed[k] = "it is a Chebyshev"
+        elif kind == MIXTURE:
+            fixed[k] = "it is a LinearBurke"
+        elif kind == LOGARITHMIC:
+            size = int(rates.third_body_start[i + 1]) - int(rates.third_body_start[i])
+            slots[low : low + size] = k
+        elif kind % ACTIVATED not in (PLAIN, BLOWERS_MASEL):
+            slots[low] = k
+    start = rates.slot_start.astype(np.int64)
+    return np.repeat(slots, start[1:] - start[:-1]), fixed
+
+
+def scaling_of(network: ReactionNetwork, mechanism: Mechanism, given: Any) -> np.ndarray:
+    """Factors of all exponentials, shape [point_count, set_count].
+
+    Raises
+    ------
+    ModelError
+        Factors have the wrong shape, are negative or not finite, or a reaction can have none.
+    """
+    values, count = as_numbers(given), len(network.reactions)
+    if values is None or values.ndim not in (1, 2) or values.shape[-1] != count or not len(values):
+        shape = "no numbers" if values is None else f"the shape {values.shape}"
+        raise ModelError(
+            f"rate_factors has {shape}; expected [{count}] or [point_count, {count}], one factor "
+            "for each reaction"
+        )
+    rows = np.atleast_2d(np.asarray(values, np.float64))
+    bad = np.argwhere(~(np.isfinite(rows) & (rows >= 0.0)))
+    if bad.size:
+        name = network.reactions.name_of(int(bad[0, 1]))
+        raise ModelError(
+            f"rate_factors of '{name}' is {rows[tuple(bad[0])]:g}; expected finite numbers, 0 or "
+            "more"
+        )
+    owners, fixed = owners_of(mechanism)
+    for k in np.flatnonzero((rows != 1.0).any(axis=0)).tolist():
+        if k in fixed:
+            raise ModelError(
+                f"rate_factors of '{network.reactions.name_of(k)}' is not 1, but {fixed[k]}; "
+                "expected 1"
+            )
+    return np.where(owners < 0, 1.0, rows[:, owners])
+
+
+def scaled_zones(zones: Zones, mechanism: Mechanism, scaling: np.ndarray) -> Zones:
+    """Zones, point by point, with factors of their exponentials."""
+    factors = zones.history.factors
+    if factors is UNSWEPT:
+        factors = np.tile(mechanism.rates.prefactor, (zones.count, 1))
+    factors = factors * np.repeat(scaling, zones.count // len(scaling), axis=0)
+    return replace(zones, history=zones.history._replace(factors=factors))

@@ -1,0 +1,213 @@
+"""Heat through walls: Newton's law of cooling, Cantera, and what is refused."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from grid_of_threads import Block
+from kernel_cases import CARBON, burning, launch_of
+
+import ergode
+from ergode.kinetics import PlugFlow, StirredTank, Wall, ignition_delay, integrate
+from ergode.kinetics.launch import empty_outcome
+
+ct = pytest.importorskip("cantera")
+pytest.importorskip("ruamel.yaml")
+PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
+ATM, R = 1.01325e6, 8.31446261815324e7
+GAS = burning()
+MIXTURE = {"H2": 2.0, "O2": 1.0, "AR": 7.0}
+
+
+@pytest.fixture(scope="module")
+def hydrogen():
+    return ergode.read_cantera(PATH)
+
+
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_argon_cools_by_the_law_of_newton(hydrogen, heating):
+    """Coefficients, areas and temperatures by zone; an insulated wall; one that heats."""
+    h, area = np.array([1e4, 2e5, 0.0, 1e5]), np.array([1.0, 0.5, 3.0, 1.0])
+    around = np.array([300.0, 500.0, 300.0, 1700.0])
+    times = np.array([0.0, 1e-3, 5e-3, 2e-2, 1.0])
+    found = integrate(
+        hydrogen, times=times, temperature=1200.0, pressure=ATM, initial={"AR": 1.0},
+        wall=Wall(h, around, area), heating=heating, rtol=1e-6, device="cpu",
+    )  # fmt: skip
+    capacity = (1.5 if heating == "constant-volume" else 2.5) * ATM / 1200.0
+    kept = np.exp(-np.outer(h * area / capacity, times))
+    np.testing.assert_allclose(
+        found["temperature"], around[:, None] + (1200.0 - around)[:, None] * kept, rtol=1e-5
+    )
+    assert "energy_error" not in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_a_tank_of_argon_loses_heat_to_its_wall(hydrogen, heating):
+    """What flows in warms as much as the wall takes away."""
+    flow, around, tau = 1500.0, 400.0, np.array([1e-2, 0.1])
+    found = integrate(
+        hydrogen, times=[0.0, 5.0], temperature=1000.0, pressure=ATM, initial={"AR": 1.0},
+        wall=Wall(1e4, around, 1.0), heating=heating, rtol=1e-6, device="cpu",
+        reactor=StirredTank({"AR": 1.0}, tau, flow),
+    )  # fmt: skip
+    carried = 2.5 * ATM / 1000.0 / tau
+    steady = (carried * flow + 1e4 * around) / (carried + 1e4)
+    np.testing.assert_allclose(found["temperature"][:, -1], steady, rtol=1e-5)
+
+
+def by_cantera(times, hot, heating, coefficient, around, area, moving):
+    """Temperatures at some times, and when the temperature rises fastest."""
+    gas = ct.Solution(str(PATH))
+    gas.TPX = hot, ct.one_atm, MIXTURE
+    outside = ct.Solution(str(PATH))
+    outside.TP = around, ct.one_atm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind = ct.IdealGasReactor
+        if heating == "constant-pressure":
+            kind = ct.IdealGasConstPressureReactor
+        reactor = kind(gas)
+        reservoir = ct.Reservoir(outside)
+        # [W/(m2 K)] and [1/m]
+        wall = ct.Wall(reactor, reservoir, U=1e-3 * coefficient, A=100.0 * area * reactor.volume)
+        net = ct.ReactorNet([reactor])
+    if moving:
+        wall.velocity = lambda t: moving / (100.0 * area)
+    net.rtol, net.atol, net.max_time_step = 1e-10, 1e-20, 1e-5
+    found, seen = [], [(0.0, hot)]
+    for t in times:
+        while net.time < t:
+            net.step()
+            seen.append((net.time, reactor.T))
+        past, now = seen[-2], seen[-1]
+        found.append(past[1] + (now[1] - past[1]) * (t - past[0]) / (now[0] - past[0]))
+    t, warm = np.array(seen).T
+    steep = np.argmax(np.diff(warm) / np.diff(t))
+    return np.array(found), 0.5 * (t[steep] + t[steep + 1])
+
+
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure", "given-volume"])
+def test_a_burning_mixture_with_a_wall_is_that_of_cantera(hydrogen, heating):
+    """And its delay. In the third case the volume grows, and the area of the wall does not."""
+    times, area, around = np.array([2e-4, 1e-3, 3e-3]), 4.0, 350.0
+    growth = 100.0 if heating == "given-volume" else 0.0
+    given = {"volume": lambda time: 1.0 + growth * time} if growth else {}
+    options = {
+        "pressure": ATM, "wall": Wall(5e4, around, area), "heating": heating, "device": "cpu",
+        **given,
+    }  # fmt: skip
+    found = integrate(
+        hydrogen, times=[0.0, *times], temperature=1020.0, initial=MIXTURE, rtol=1e-6, **options
+    )
+    hot, ignited = by_cantera(times, 1020.0, heating, 5e4, around, area, growth)
+    np.testing.assert_allclose(found["temperature"][0, 1:], hot, rtol=2e-5)
+    delay = ignition_delay(
+        hydrogen, temperature=1020.0, fuel="H2", oxidizer={"O2": 1.0, "AR": 7.0}, duration=3e-3,
+        **options,
+    )["ignition_delay"].item()  # fmt: skip
+    np.testing.assert_allclose(delay, ignited, rtol=3e-4)
+
+
+@pytest.mark.slow
+def test_the_kernel_of_a_block_is_that_of_the_cpu():
+    """Its text runs on a grid of threads."""
+    grid, start = np.array([0.0, 1e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
+    options = {
+        "temperature": 1500.0, "pressure": 1e6, "heating": "constant-volume",
+        "wall": Wall(4e10, 500.0, 3.0),
+    }  # fmt: skip
+    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
+    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
+    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(
+        *launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
+    )
+    one = integrate(
+        GAS, times=grid, initial=start, rtol=1e-2, method="rodas4", device="cpu", **options
+    )
+    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
+    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
+    assert one["temperature"][0, 1] < 1490.0
+
+
+def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):
+    options = {
+        "times": [0.0, 1e-3], "initial": {"N2": 1.0}, "temperature": [900.0, 1000.0, 1100.0],
+        "pressure": ATM, "heating": "constant-volume", "device": "cpu",
+        "wall": Wall([1e4, 2e4, 3e4], 300.0, [1.0, 2.0, 0.5]),
+    }  # fmt: skip
+    one = integrate(hydrogen, **options)
+    parts = integrate(hydrogen, **options, store=tmp_path / "parts.zarr", chunk=1)
+    np.testing.assert_array_equal(one["temperature"], parts["temperature"])
+    assert one.attrs["method"] == "rodas4"
+
+
+INSULATED = Wall(0.0, 300.0, 1.0)
+REFUSED = [
+    (lambda: Wall(-1.0, 300.0, 1.0), "heat_transfer_coefficient is -1 in zone 0"),
+    (lambda: Wall(1.0, 0.0, 1.0), "temperature of the wall is 0 in zone 0"),
+    (lambda: Wall(1.0, 300.0, [1.0, np.nan]), "area of the wall is nan in zone 1"),
+    (lambda: asked(wall=300.0), "wall is 300.0; expected a kinetics.Wall"),
+    (lambda: asked(heating=None), "wall is for molecules that heat themselves"),
+    (lambda: asked(heating="isothermal-constant-pressure"), "wall is for molecules that heat"),
+    (
+        lambda: asked(heating="constant-pressure", reactor=PlugFlow(1.0)),
+        "wall is not possible with PlugFlow",
+    ),
+    (
+        lambda: asked(
+            network=CARBON, temperature=1e9, density=1e7, pressure=None, initial={"c12": 1.0}
+        ),
+        "wall is for molecules that heat themselves",
+    ),
+    (
+        lambda: asked(wall=Wall([1.0, 2.0], 300.0, 1.0), temperature=[1.0, 2.0, 3.0]),
+        "heat_transfer_coefficient has 2 values",
+    ),
+    (
+        lambda: ignition_delay(
+            GAS, temperature=1500.0, pressure=1e6, fuel="H2", oxidizer={"OH": 1.0},
+            wall=Wall([1.0, 2.0], 300.0, 1.0),
+        ),
+        "wall has several values; expected one wall for all mixtures",
+    ),
+]  # fmt: skip
+
+
+def asked(**changes):
+    given = {
+        "network": GAS, "times": [0, 1e-6], "device": "cpu", "temperature": 1500.0,
+        "pressure": 1e6, "initial": {"H2": 1.0}, "heating": "constant-volume", "wall": INSULATED,
+    } | changes  # fmt: skip
+    return integrate(given.pop("network"), **given)
+
+
+@pytest.mark.parametrize(("make", "words"), REFUSED)
+def test_what_is_refused(make, words):
+    with pytest.raises(ergode.ModelError) as caught:
+        make()
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_bdf_refuses_a_wall():
+    with pytest.raises(ergode.PlanError, match="'bdf' keeps the energy of a zone, and heat passes"):
+        asked(method="bdf")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_walls_on_a_device(method, heating):
+    one, other = (
+        integrate(
+            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
+            temperature=np.linspace(1200.0, 2000.0, 5), pressure=1e6, heating=heating,
+            wall=Wall(np.geomspace(1e6, 1e8, 5), 400.0, 2.0), method=method, device=device,
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
