@@ -18,7 +18,7 @@ from ergode.models.estimation.covariances import root_of
 FEWEST = 0.3
 """Effective number of points below which a lattice is replaced, relative to that of the prior."""
 
-AGREED = 0.02
+AGREED = 0.01
 """Difference of the moments of both halves of the points above which it is, in deviations."""
 
 EDGE = 1e-3

@@ -109,13 +109,16 @@ class Outcome:
     ) -> Outcome:
         """Outcome of trajectories before they run."""
         events, kept = len(control.events), control.recorded if control.events else 0
+        full = resolve("cpu").full
         return cls(
             resident.full((times, variables, count), np.nan, precision),
             np.zeros((events, count), np.int64),
             np.full((events, kept, 1 + variables, count), np.nan, precision),
             np.full((len(control.observables), count), np.nan, precision),
             np.full(count, Status.NOT_RUN, np.uint8),
-            *(resolve("cpu").full((count,), 0, kind) for kind in (np.int64, np.int64, precision)),
+            full((count,), 0, np.int64),
+            full((count,), 0, np.int64),
+            full((count,), 0, precision),
             np.full((control.step_log, control.log_rows(variables), count), np.nan, precision),
         )
 
