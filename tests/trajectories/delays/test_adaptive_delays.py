@@ -191,7 +191,8 @@ def test_events_act_on_a_delay_equation(linear):
 def test_an_event_one_rounding_after_the_end_of_a_cell(device):
     """Its jump lies at the end of a cell, of which it is no interpolation error."""
     echo = ergode.VectorField(echo_of_a_ramp, ["x", "echo"], ["tau", "when"], [("x", "tau")])
-    when = [0.1 + 0.2, 0.3, np.nextafter(0.3, 0), 1.1 + 2.2, 6 * 0.3]
+    before = np.nextafter(0.3, 0)  # then a step of a rounding follows
+    when = [0.1 + 0.2, 0.3, before, np.nextafter(before, 0), 1.1 + 2.2, 6 * 0.3]
     result = ergode.trajectories.integrate(
         echo, times=[0, 6], parameters={"tau": 0.3, "when": when}, device=device,
         initial={"x": 1.0, "echo": 0.0},

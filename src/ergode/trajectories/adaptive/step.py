@@ -32,6 +32,7 @@ from ergode.trajectories.steppers.inside_step import (
     column,
     gaps_at_nodes,
     gaps_here,
+    has_just_acted,
     is_endless,
     jumps_across,
     next_crossing,
@@ -141,7 +142,13 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
         nodes = nodes_after_begin(gaps_at_nodes(g0, g1, inside), t == run.origin, inside)
         g0 = nodes[0]
         g1 = numbers_throughout(nodes)
-        first = tuple(_first_of(e, nodes, inside) if ACTS[e] else real(2.0) for e in range(EVENTS))
+        # Within a step of a few roundings no state leaves the surface of an event that has acted.
+        stays = tuple(h <= 16.0 * EPSILON * abs(t) and has_just_acted(g0[e]) for e in range(EVENTS))
+        g1 = tuple(g0[e] if stays[e] else g1[e] for e in range(EVENTS))
+        first = tuple(
+            _first_of(e, nodes, inside) if ACTS[e] and not stays[e] else real(2.0)
+            for e in range(EVENTS)
+        )
         for e in unroll(range(EVENTS)):
             if ACTS[e] and (first[e] < stop or (first[e] == 1.0 and which < 0)):
                 stop = first[e]

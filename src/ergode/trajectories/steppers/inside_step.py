@@ -262,7 +262,12 @@ def is_endless(g, stop, t, h):
     `g` is its event function at the beginning of the step.
     """
     here = stop <= 64.0 * EPSILON or stop * h <= 16.0 * EPSILON * abs(t)
-    return here and abs(g) <= 8.0 * LEFT
+    return here and has_just_acted(g)
+
+
+def has_just_acted(g):
+    """Whether an event may have acted at the beginning of a step, where its function is `g`."""
+    return abs(g) <= 8.0 * LEFT
 
 
 def jumps_across(e, before, after):
