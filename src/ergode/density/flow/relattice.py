@@ -185,8 +185,8 @@ def _beyond(
 _FLATTEST = 0.01  # least curvature of a parabola, in units of the frame
 _STEP_MOST = 1e3  # of a lattice, in units of its frame
 
-_FAINT = 3e-4  # of all weight: cells that hold less together are dropped
-_OUTER = 3e-3  # of all weight: what cells without neighbours hold together
+_FAINT = 3e-5  # of all weight: cells that hold less together are dropped; far ones widen a density
+_OUTER = 3e-4  # of all weight: what cells without neighbours hold together
 
 
 def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:

@@ -267,6 +267,7 @@ class FlowSolver:
         constants: np.ndarray, measurement: Measurement,
     ) -> None:  # fmt: skip
         """Record evidences and posteriors; impossible measurements end their densities."""
+        agreed = _agree(group.starts, after)
         for place in np.flatnonzero(group.active).tolist():
             record = self.records[group.which[place]]
             evidence = after.log_mass[place] - log_before[place] + constants[place]
@@ -277,8 +278,11 @@ class FlowSolver:
                 )
                 continue
             edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
+            # Halves that disagree leave the error unknown.
+            known = agreed[place] or not len(group.starts[place].index)
+            error = float(after.mean_error[place]) if known else np.inf
             record.after_measurement(
-                index, _summary(after, group, place), edge, float(after.mean_error[place]),
+                index, _summary(after, group, place), edge, error,
                 float(after.log_mass_error[place]),
             )  # fmt: skip
         group.log_mass = np.where(np.isfinite(after.log_mass), after.log_mass, 0.0)
