@@ -18,9 +18,11 @@ _LARGE = 1 << 23  # bytes; starting threads takes as long as filling this
 def in_slices(work: Callable[[slice], None], count: int, size: int, threads: int) -> None:
     """Call `work` for slices of `size` rows of `count`."""
     parts = [slice(first, min(first + size, count)) for first in range(0, count, size)]
-    if len(parts) == 1:
-        return work(parts[0])
-    with ThreadPoolExecutor(min(threads, len(parts) or 1)) as pool:
+    if len(parts) < 2:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
         for _ in pool.map(work, parts):
             pass
 

@@ -59,7 +59,6 @@ def next_start(
     away = points - mean
     root = root_of((away * weight[:, None]).T @ away)
     is_beyond = edge > _BEYOND and len(start.frames) == 1
-    holds = is_beyond or _outside(root, away, weight, cut) <= _OUTSIDE
     if is_beyond:
         mean, root = _beyond(start, points, base + gain) or (mean, root)
     volume = float(np.linalg.slogdet(root)[1])
@@ -68,8 +67,9 @@ def next_start(
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
     is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
+    is_new = is_one and (power < 0.5 or is_shrunk or edge > EDGE)
     # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
-    if is_one and holds and (power < 0.5 or is_shrunk or edge > EDGE):
+    if is_new and (is_beyond or _outside(root, away, weight, cut) <= _OUTSIDE):
         found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
         return replace(found, roots=start.roots)
     return divided(start, log_weights, 1 if is_resolved else 2)
