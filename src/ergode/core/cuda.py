@@ -1,4 +1,4 @@
-"""CUDA backend: the only module that uses numba-cuda.
+"""CUDA backend: the only module that uses numba-cuda, with `compiler.device_linking`.
 
 numba-cuda is imported on first use.  Other files use this module's functions and, inside kernels,
 the name `cuda`.
@@ -32,6 +32,12 @@ from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
+
+try:
+    from ergode.core.compiler.device_linking import external as external
+    from ergode.core.compiler.device_linking import linked as linked
+except ImportError:  # another numba-cuda: functions of a model are written into its kernels
+    external = linked = None  # type: ignore[assignment]
 
 # Suppress numba's occupancy warning: a small problem cannot fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
@@ -550,6 +556,8 @@ def ptx(
 
     def make() -> str:
         with _absent_device(capability):
+            if hasattr(compiled, "links"):
+                return str(compiled.ptx(signature, capability, optimized))
             text, _ = cuda.compile_ptx(function, signature, cc=capability, opt=optimized)
         return str(text)
 

@@ -54,8 +54,11 @@ class Kernel:
     registers: int | None = None
     _compiled: dict[Target, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def source(self, target: Target) -> Source:
-        """The generated module for `target`; read its `.text` to debug a kernel."""
+    def source(self, target: Target, links: bool = False) -> Source:
+        """The generated module for `target`; read its `.text` to debug a kernel.
+
+        If it `links`, the functions of a model are only declared in it.
+        """
         return bundle.bundle(
             self._bodies_of(target),
             target=target,
@@ -63,7 +66,7 @@ class Kernel:
             bindings=self.bindings,
             loop=self.loop,
             registers=self.registers if target == "cuda" else None,
-            links=_links(target),
+            links=links,
         )
 
     def argument_count(self, target: Target) -> int:
@@ -115,7 +118,7 @@ class Kernel:
         if found is None:
             for old in list(_SOURCES)[: max(0, len(_SOURCES) + 1 - _MOST_SOURCES)]:
                 _SOURCES.pop(old, None)
-            found = _SOURCES[key] = self.source(target)
+            found = _SOURCES[key] = self.source(target, linked)
         return found
 
     def _bodies_of(self, target: Target) -> tuple[Callable[..., Any], ...]:
@@ -127,8 +130,10 @@ class Kernel:
 
 def _links(target: Target) -> bool:
     """Whether the functions of a model are linked into its kernels, not written into them."""
-    if target != "cpu":
-        return False
+    if target == "cuda":
+        from ergode.core import cuda
+
+        return cuda.linked is not None
     from ergode.core.compiler import inner_functions
 
     return inner_functions.DEFERS  # otherwise numba lacks what linking needs

@@ -23,6 +23,8 @@ from numba.core.environment import Environment
 from numba.core.errors import TypingError
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 
+from ergode.core.compiler.declared import EXTERNAL
+
 _LONG = 320
 """Basic blocks, including called functions, from which on a function counts as long."""
 
@@ -162,10 +164,6 @@ def _is_ours(module: Any) -> bool:
         "ergode_cpu_" in function.name and not function.is_declaration
         for function in module.functions
     )
-
-
-EXTERNAL = "ergode_external_"
-"""Beginning of the symbols of functions that are linked later (see `linking`)."""
 
 
 def missing(module: Any) -> Iterator[str]:

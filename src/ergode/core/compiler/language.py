@@ -119,7 +119,7 @@ def option(default: Any = None, *, of_linked: bool = False) -> Any:
 
 
 def linked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a device function that returns a number, and that is linked into CPU kernels.
+    """Mark a device function that returns a number, and that is linked into kernels.
 
     The options that it uses are those of a model: another model then needs no other kernel.
     """

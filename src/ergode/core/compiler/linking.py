@@ -14,12 +14,8 @@ This uses internal names of numba, like `inner_functions`.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import pickle
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,10 +29,9 @@ from numba.core.runtime import rtsys
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
-from numba.np.numpy_support import as_dtype
 
+from ergode.core.compiler.declared import Declared, file_of, read, written
 from ergode.core.compiler.inner_functions import (
-    EXTERNAL,
     InnerLibrary,
     OpenCompiler,
     inner_libraries,
@@ -44,15 +39,6 @@ from ergode.core.compiler.inner_functions import (
     leave_as_it_is,
     missing,
 )
-
-
-class Declared(NamedTuple):
-    """A function of the model, as a kernel declares it."""
-
-    name: str
-    arguments: tuple[Any, ...]  # types of numba
-    returned: Any
-
 
 _DECLARED: dict[str, Declared] = {}
 """By the symbol in LLVM code."""
@@ -84,9 +70,9 @@ def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
             return returned(*map(unliteral, arguments))
 
     def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        spelled = f"{signature.args} {returned}"
-        symbol = f"{EXTERNAL}{name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
-        _DECLARED[symbol] = Declared(name, signature.args, returned)
+        declared = Declared(name, signature.args, returned)
+        symbol = declared.symbol
+        _DECLARED[symbol] = declared
         convention = context.call_conv
         kind = convention.get_function_type(returned, signature.args)
         function = cgutils.get_or_insert_function(builder.module, kind, symbol)
@@ -154,9 +140,9 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
     def _compile_core(self, args: Any, return_type: Any) -> Any:
         target = self.targetdescr.target_context
         path = self._path(self.py_func.__module__, args, "nbc")
-        found = _read(path, Linked)
+        found = read(path, Linked)
         if found is None:
-            found = _written(path, self._linked(self._open(args, return_type)))
+            found = written(path, self._linked(self._open(args, return_type)))
         rtsys.initialize(target)  # the code counts references
         for initialize in found.reload:
             initialize()
@@ -182,11 +168,8 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         )  # fmt: skip
 
     def _path(self, module: str, args: Any, ending: str) -> Path:
-        """File of a compiled form, which depends on the types of the arguments and the CPU."""
-        magic = self.targetdescr.target_context.codegen().magic_tuple()
-        digest = hashlib.sha256(f"{args} {magic}".encode()).hexdigest()[:16]
-        folder = Path(self.py_func.__code__.co_filename).parent / "__pycache__"
-        return folder / f"{module}.{self.py_func.__name__}.{digest}.{ending}"
+        machine = self.targetdescr.target_context.codegen().magic_tuple()
+        return file_of(self.py_func, module, args, machine, ending)
 
     def _linked(self, opened: Open) -> Linked:
         codegen = self.targetdescr.target_context.codegen()
@@ -215,9 +198,9 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         """The kernel without the model: from this process, from disk, or compiled."""
         path = self._path(self._module, args, "open")
         if path.name not in _OPEN:
-            found = _read(path, Open)
+            found = read(path, Open)
             if found is None:
-                found = _written(path, self._opened(args, return_type))
+                found = written(path, self._opened(args, return_type))
             _OPEN[path.name] = found
         return _OPEN[path.name]
 
@@ -275,27 +258,12 @@ class _Machine(codegen.JITCodeLibrary):  # type: ignore[misc]
         ctypes.c_void_p.from_address(address).value = id(environment)
 
 
-def _read(path: Path, kind: type[Any]) -> Any:
-    try:
-        return kind(*pickle.loads(path.read_bytes()))
-    except Exception:  # absent, damaged, or of a module that this process does not have
-        return None
-
-
-def _written(path: Path, found: Any) -> Any:
-    with suppress(OSError):  # without room on the disk it is compiled again
-        path.parent.mkdir(exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_bytes(pickle.dumps(tuple(found)))
-        os.replace(part, path)
-    return found
-
-
 def _compiled(opened: Open, functions: Mapping[str, Any], codegen: Any) -> dict[str, bytes]:
     """LLVM code of the functions of the model, by their symbols."""
     modules = {}
     for symbol, declared in opened.declared.items():
-        function = _in_form(functions[declared.name], declared)
+        function = functions[declared.name]
+        function = declared.given_by(function, jit(**function.targetoptions))
         with inner_libraries(codegen):
             function.compile(declared.arguments)
         result = function.overloads[declared.arguments]
@@ -303,31 +271,6 @@ def _compiled(opened: Open, functions: Mapping[str, Any], codegen: Any) -> dict[
         module.get_function(result.fndesc.mangled_name).name = symbol
         modules[symbol] = module.as_bitcode()
     return modules
-
-
-def _in_form(function: Any, declared: Declared) -> Any:
-    """The function with the numbers that it returns in their declared form and precision."""
-    names = ", ".join(f"argument_{k}" for k in range(len(declared.arguments)))
-    text = (
-        f"def {declared.name}({names}):\n    value = function({names})\n"
-        f"    return {_text('value', declared.returned)}\n"
-    )
-    home = function.py_func.__module__
-    space = {"function": function, "real": _scalar(declared.returned), "__name__": home}
-    exec(text, space)
-    return jit(**function.targetoptions)(space[declared.name])
-
-
-def _text(value: str, form: Any) -> str:
-    if not isinstance(form, types.BaseTuple):
-        return f"real({value})"
-    return f"({''.join(_text(f'{value}[{k}]', item) + ', ' for k, item in enumerate(form))})"
-
-
-def _scalar(form: Any) -> Any:
-    while isinstance(form, types.BaseTuple):
-        form = form[0]
-    return as_dtype(form).type
 
 
 def _closed(module: Any, modules: Mapping[str, bytes], parsed: Callable[[bytes], Any]) -> Any:

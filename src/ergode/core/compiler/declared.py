@@ -1,0 +1,94 @@
+"""Functions of a model as kernels declare them, and files of what is compiled without them.
+
+Both linkers use this: `linking` for CPUs, `device_linking` for CUDA.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+EXTERNAL = "ergode_external_"
+"""Beginning of the symbols of functions that are linked later."""
+
+
+class Declared(NamedTuple):
+    """A function of the model, as a kernel declares it."""
+
+    name: str
+    arguments: tuple[Any, ...]  # types of numba
+    returned: Any
+
+    @property
+    def symbol(self) -> str:
+        """Its name in LLVM code."""
+        spelled = f"{self.arguments} {self.returned}"
+        return f"{EXTERNAL}{self.name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
+
+    def given_by(self, function: Any, decorator: Callable[[Any], Any]) -> Any:
+        """A function of this name, whose numbers have their declared form and precision."""
+        names = ", ".join(f"argument_{k}" for k in range(len(self.arguments)))
+        text = (
+            f"def {self.name}({names}):\n    value = function({names})\n"
+            f"    return {_text('value', self.returned)}\n"
+        )
+        space = {
+            "function": function, "real": _scalar(self.returned),
+            "__name__": function.py_func.__module__,
+        }  # fmt: skip
+        exec(text, space)
+        return decorator(space[self.name])
+
+
+def _parts(form: Any) -> Any:
+    """Types of the items of a tuple; None for a number."""
+    return getattr(form, "types", None)
+
+
+def _text(value: str, form: Any) -> str:
+    if _parts(form) is None:
+        return f"real({value})"
+    return (
+        f"({''.join(_text(f'{value}[{k}]', item) + ', ' for k, item in enumerate(_parts(form)))})"
+    )
+
+
+def _scalar(form: Any) -> Any:
+    while _parts(form) is not None:
+        form = _parts(form)[0]
+    return np.dtype(str(form)).type
+
+
+def file_of(stand_in: Any, module: str, arguments: Any, machine: Any, ending: str) -> Path:
+    """File of a form of a kernel, which depends on the types of the arguments and the machine.
+
+    It lies beside the generated module of `stand_in`, and is named like a kernel of `module`.
+    """
+    digest = hashlib.sha256(f"{arguments} {machine}".encode()).hexdigest()[:16]
+    folder = Path(stand_in.__code__.co_filename).parent / "__pycache__"
+    return folder / f"{module}.{stand_in.__name__}.{digest}.{ending}"
+
+
+def read(path: Path, kind: type[Any]) -> Any:
+    """The named tuple in a file; None if there is none."""
+    try:
+        return kind(*pickle.loads(path.read_bytes()))
+    except Exception:  # absent, damaged, or of a module that this process does not have
+        return None
+
+
+def written(path: Path, found: Any) -> Any:
+    """The named tuple, which is now in a file too."""
+    with suppress(OSError):  # without room on the disk it is compiled again
+        path.parent.mkdir(exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_bytes(pickle.dumps(tuple(found)))
+        os.replace(part, path)
+    return found
