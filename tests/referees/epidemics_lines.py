@@ -79,8 +79,7 @@ class TestLines:
         found = run.rng.random(rows.size) < share
         run.tallies.note(rows, k, "tests", node)
         run.tallies.note(rows[found], k, "positive", node[found])
-        begin = tidy(time[found] + one["delay"])
-        run._hold(rows[found], k, node[found], begin, one["isolation"])
+        run._hold(rows[found], k, node[found], time[found], one["isolation"], one["delay"])
 
     def refill(self, rows: np.ndarray, time: np.ndarray) -> None:
         """A period begins: those who wait the longest are tested."""

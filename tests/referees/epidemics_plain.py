@@ -451,8 +451,9 @@ class _Run:
             self.tallies.note(mine[made], int(k), "tests", node[made])
             found = (self.rng.random(mine.size) < share) & made
             self.tallies.note(mine[found], int(k), "positive", node[found])
-            begin = tidy(when[found] + one["delay"])
-            self._hold(mine[found], int(k), node[found], begin, one["isolation"])
+            self._hold(
+                mine[found], int(k), node[found], when[found], one["isolation"], one["delay"]
+            )
             self._propose_test(mine, int(k), when)
 
     def _detect(self, rows: np.ndarray, time: np.ndarray) -> None:
@@ -464,8 +465,9 @@ class _Run:
             if one["kind"] == "testing":
                 for name in ("tests", "positive"):
                     self.tallies.note(rows[mine], number, name, node[mine])
-                begin = tidy(time[mine] + one["delay"])
-                self._hold(rows[mine], number, node[mine], begin, one["isolation"])
+                self._hold(
+                    rows[mine], number, node[mine], time[mine], one["isolation"], one["delay"]
+                )
             if one["kind"] != "tracing":
                 continue
             self.tallies.note(rows[mine], number, "detected", node[mine])
@@ -477,8 +479,9 @@ class _Run:
                     recent = self._contact_time(arc, time)
                     here &= recent > self._contact_time(arc, tidy(time - one["lookback"]))
                 whom = np.full(int(here.sum()), self.target[arc])
-                self._hold(rows[here], number, whom, tidy(time[here] + one["tracing_delay"]),
-                           one["quarantine"])  # fmt: skip
+                self._hold(
+                    rows[here], number, whom, time[here], one["quarantine"], one["tracing_delay"]
+                )
 
     def _contact_time(self, arc: int, time: np.ndarray) -> np.ndarray:
         total = np.zeros(time.size)
@@ -490,8 +493,10 @@ class _Run:
         return total
 
     def _hold(
-        self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray, lasts: float
-    ) -> None:
+        self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray, lasts: float,
+        delay: float = 0.0,
+    ) -> None:  # fmt: skip
+        time = np.maximum(tidy(time + delay), time)  # what is just after a moment stays so
         begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
         until = tidy(time + lasts)
         self.tallies.hold(rows, k, node, time, until)

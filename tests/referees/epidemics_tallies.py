@@ -30,6 +30,11 @@ def names_of(one: dict[str, Any]) -> list[str]:
     return [*found, "in force"]
 
 
+def _over(time: Any, grid: np.ndarray) -> np.ndarray:
+    """Whether a time is over at times of the grid; just after the first is later than it."""
+    return np.where(np.arange(grid.size) > 0, tidy(time), time) <= grid
+
+
 class Tallies:
     """Counts of what measures did, [replicate, time, tally, group]; and entries."""
 
@@ -101,12 +106,12 @@ class Tallies:
         """All counts."""
         world, times = self.run.world, self.run.world.times
         rows, k, time, by = _joined(self.changes, 4)
-        for g, when in enumerate(times):
+        for g in range(times.size):
             for number in range(len(world.measures)):
                 kind = world.measures[number]["kind"]
                 if kind in ("vaccination", "capacity"):
                     continue
-                here = (k == number) & ((tidy(time) if g else time) <= when)
+                here = (k == number) & _over(time[:, None], times)[:, g]
                 force = np.zeros(len(self.now), int)
                 np.add.at(force, rows[here], by[here])
                 self.found[:, g, self.column[number, "in force"]] = force[:, None]
@@ -146,7 +151,7 @@ class Tallies:
     ) -> None:
         row, k, node = who
         name = traced if self.run.world.measures[k]["kind"] == "tracing" else tested
-        on = self.run.world.times >= tidy(time)
+        on = _over(time, self.run.world.times)
         self.found[row, :, self.column[k, name]] += by * on[:, None] * self.run.inside[node]
 
     def _finish_doses(self, k: int) -> None:
@@ -160,8 +165,8 @@ class Tallies:
                 given = run.starts[:, k, None] + one["rollout"] * v[:, k] + after
                 chosen = (u[:, k] < one["fraction"]) & run._among(one)
                 given = np.where(chosen, given, np.inf)
-            for g, when in enumerate(run.world.times):
-                got = tidy(given) <= when
+            for g in range(run.world.times.size):
+                got = _over(given[..., None], run.world.times)[..., g]
                 self.found[:, g, self.column[k, f"dose {d + 1}"]] = got @ run.inside
 
     def _assert_conservation(self) -> None:
