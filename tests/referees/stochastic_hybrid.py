@@ -197,22 +197,28 @@ class SideBySide:
                 x[name][fires & (j == k)] += count
 
     def _happen(self, x, t, which):
-        """Events of the realizations `which`, in the order of the case, until none is due.
+        """Events of the realizations `which`, one after the other, until none is due.
 
-        All that are due have their values from the moment before the first.
+        The one that the case lists first is executed, with the values from the moment at which it
+        became due; what it changes may make others due.
         """
-        for _ in range(10):
+        waits = np.zeros_like(self.armed)
+        values = [{n: np.zeros_like(t) for n in effects} for effects in self.effects]
+        for _ in range(40):
             held = self._held(x, t)
             due = held & ~self.armed & which
             self.armed = np.where(which, held, self.armed)
-            if not due.any():
+            for now, effects, kept in zip(due, self.effects, values, strict=True):
+                for n, code in effects.items():
+                    kept[n] = np.where(now, self._eval(code, x, t), kept[n])
+            waits |= due
+            if not waits.any():
                 return
-            values = [
-                {n: self._eval(code, x, t) for n, code in effects.items()}
-                for effects in self.effects
-            ]
-            for now, assigned in zip(due, values, strict=True):
-                for n, value in assigned.items():
+            first = waits.argmax(axis=0)
+            for k, kept in enumerate(values):
+                now = waits[k] & (first == k)
+                waits[k] &= ~now
+                for n, value in kept.items():
                     x[n][now] = value[now]
 
 

@@ -276,6 +276,40 @@ def test_events_of_equal_priority_run_in_random_order(method):
     assert (found["amount"] == 27).all()
 
 
+def test_of_events_without_a_priority_the_one_listed_first_runs_first():
+    """The third becomes due with the first, before the second has run; its value is of then."""
+    network = ReactionNetwork(
+        {"X": 1, "Y": 0}, [Reaction("X -> X", rate_constant=1e-9)],
+        events=[
+            Event("time >= 1", {"Y": 1}), Event("time >= 1", {"X": "X + 10"}),
+            Event("Y > 0", {"X": "X + 100"}),
+        ],
+    )  # fmt: skip
+    found = ergode.stochastic.simulate(network, times=[0, 2], replicates=2, method="direct")
+    assert (found["amount"].sel(species="X", time=2) == 101).all()
+
+
+@pytest.mark.parametrize("law", ["0.08 * A", "0.08 * A * c"])
+def test_an_event_after_a_firing_sets_continuous_variables(law):
+    """Whether or not the firing changes a propensity that follows them."""
+    network = ReactionNetwork(
+        {"A": 1, "B": 0, "Z": 0},
+        [
+            Reaction("-> A", rate_constant=15.0), Reaction("A ->", rate_constant=3.5),
+            Reaction("A -> B", rate=law),
+        ],
+        {"c": 0.8}, rate_rules={"c": "0.35"},
+        events=[Event("A > 2", {"c": "c + 1", "Z": "Z + 1"})],
+    )  # fmt: skip
+    found = ergode.stochastic.simulate(
+        network, times=[0, 0.3, 0.6], replicates=400, method="hybrid"
+    )
+    times = found["amount"].sel(species="Z")
+    assert times.max() > 2
+    jumped = found["value"].sel(rule="c") - 0.8 - 0.35 * found["time"]
+    np.testing.assert_allclose(jumped, times, atol=1e-6)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("method", ["direct", "warp-direct"])
 def test_a_device_runs_events_of_equal_priority_in_the_same_order(method):

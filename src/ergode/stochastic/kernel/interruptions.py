@@ -309,7 +309,10 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
                     priority = evaluate(program, w, moment, point, net, work)
                 if best < 0 or priority > highest:
                     best, highest, alike = q, priority, 1
-                elif priority == highest and priority > -INFINITY:
+                elif priority == highest and priority == -INFINITY:
+                    if waiting.pending[row, q] < waiting.pending[row, best]:
+                        best = q
+                elif priority == highest:
                     alike += 1
                     if _uniform(0, EVENT_ORDER, w, waiting) * alike < 1.0:
                         best = q
