@@ -71,7 +71,7 @@ def test_exponents_need_the_steps_that_they_are_given():
     )
     with pytest.warns(ergode.FailureWarning, match="max_steps"):
         found = lyapunov_spectrum(
-            field, initial={"a": 1.0, "b": 1.0, "c": 1.0}, duration=50.0, count=1, max_steps=40,
+            field, initial={"a": 1.0, "b": 1.0, "c": 1.0}, duration=50.0, max_steps=40,
             device="cpu",
         )  # fmt: skip
     assert int(found["status"]) == Status.TOO_MANY_STEPS
