@@ -85,8 +85,8 @@ def test_a_meeting_before_the_start_infects_nobody(device, unit, precision):
             ids, ids + 1, np.full(count, begin * unit), node_count=2 * count, **given
         )
         found = simulate(
-            lasting, contacts, initial={"I": ids}, times=np.array([5.0, 9.0]) * unit, method="sellke",
-            device=device, precision=precision, interventions=NEVER,
+            lasting, contacts, initial={"I": ids}, times=np.array([5.0, 9.0]) * unit,
+            method="sellke", device=device, precision=precision, interventions=NEVER,
         )  # fmt: skip
         return int(found["cases"][0, -1]) - count
 

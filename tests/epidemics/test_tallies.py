@@ -175,14 +175,33 @@ def test_who_waits_is_tested_or_still_waits():
         assert of(found, "0] waiting" if wait else "0] turned away").max() > 5
 
 
+def with_stay(stay, infections=HOSPITAL.infections):
+    """The model, with this time in I."""
+    latent, ill, *others = HOSPITAL.progressions
+    own = ergode.Progression("I", ill.to, stay)
+    return ergode.CompartmentModel(HOSPITAL.compartments, infections, [latent, own, *others])
+
+
+@pytest.mark.parametrize(
+    "stay", [ergode.Exponential(mean=2.0), ergode.Gamma(mean=5.0, sd=3.0)], ids=repr
+)
+def test_ages_far_in_the_tail(stay):
+    """Beyond age 180 the tail is below the smallest float32."""
+    quiet = with_stay(stay, [ergode.Infection("S", "E", {"I": 1e-9})])
+    options = {"model": quiet, "initial": {"I": ergode.Seeds(N, age=200.0)}, "times": [0, 1.0]}
+    counts = alone([], precision="auto", replicates=70, **options)
+    assert counts.attrs["precision"] == "float64"
+    expected = stay.survival(201.0) / stay.survival(200.0)
+    found = counts["count"].sel(compartment="I").values[:, 1].sum() / (70 * N)
+    assert abs(found - expected) < 5.5 * np.sqrt(expected * (1 - expected) / (70 * N))
+    with pytest.raises(ergode.PlanError, match="too small for float32; use precision='float64'"):
+        alone([], precision="float32", **options)
+
+
 @pytest.mark.slow
 def test_isolation_holds_whom_it_isolates():
     """All in I, from one day after entry on; with a fixed stay of three days."""
-    latent, ill, *others = HOSPITAL.progressions
-    short = ergode.Progression("I", ill.to, ergode.Deterministic(3.0))
-    model = ergode.CompartmentModel(
-        HOSPITAL.compartments, HOSPITAL.infections, [latent, short, *others]
-    )
+    model = with_stay(ergode.Deterministic(3.0))
     measure = ergode.Isolation("I", delay=1, reduction=0.0, start=5, duration=20)
     found = alone([measure], model=model, times=np.arange(61) * 0.5)
     entries = found["entries"].sel(compartment="I").values

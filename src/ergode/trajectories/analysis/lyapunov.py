@@ -145,14 +145,14 @@ def lyapunov_spectrum(
     --------
     >>> import ergode
     >>> def saddle(t, y, p):
-    ...     return p[0] * y[0], -1.0 * y[1], -2.0 * y[2]
-    >>> field = ergode.VectorField(saddle, ["x", "y", "z"], ["rate"])
+    ...     return p[0] * y[0], -2.0 * y[1]
+    >>> field = ergode.VectorField(saddle, ["x", "y"], ["rate"])
     >>> found = ergode.trajectories.lyapunov_spectrum(
-    ...     field, initial={"x": 0, "y": 0, "z": 0}, parameters={"rate": 0.5}, transient=10,
-    ...     duration=10, device="cpu",
+    ...     field, initial={"x": 0, "y": 0}, parameters={"rate": 0.5}, transient=10, duration=10,
+    ...     device="cpu",
     ... )
     >>> found["exponent"].values.round(6).tolist()
-    [0.5, -1.0, -2.0]
+    [0.5, -2.0]
     """
     stopwatch = Stopwatch()
     check_field(field)
