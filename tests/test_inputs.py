@@ -33,7 +33,7 @@ def epidemic(**options):
 def swept_epidemic(**options):
     given = {
         "parameters": {"rate": [0.2, 0.5]}, "initial": {"I": 3}, "times": [0, 1, 2], "seed": 4,
-        "method": "sellke", "device": "cpu",
+        "method": "first-passage", "device": "cpu",
     }  # fmt: skip
     return ergode.epidemics.simulate(sir, CONTACTS, **given | options)
 

@@ -41,10 +41,10 @@ OF_SPRING = {
 
 
 @cache
-def epidemic(output="counts", **options):
+def epidemic(output="counts", method="sellke", **options):
     return epidemics.simulate(
         sir(0.4), CONTACTS, initial={"I": 3}, times=[0, 1, 2, 8], seed=4, replicates=3,
-        method="sellke", device="cpu", output=output, **options,
+        method=method, device="cpu", output=output, **options,
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def of_cases(**more):
 
 
 def of_counts(**more):
-    return lambda: {"counts": epidemic(include="entries"), **more}
+    return lambda: {"counts": epidemic(method="first-passage", include="entries"), **more}
 
 
 CASES = {
@@ -160,15 +160,16 @@ CASES = {
     },
     trajectories.basins: lambda: OF_DECAY | {"duration": 1.0},
     trajectories.bifurcation_diagram: lambda: OF_ROSSLER | {
-        "parameter": "c", "values": [2.5], "section": "x", "duration": 20, "record": 2,
+        "parameter": "c", "values": [2.5], "section": "x", "duration": 20, "record": 8,
+        "rtol": 1e-5,
     },
     trajectories.fit: lambda: OF_DECAY | {
         "times": [0, 1, 2], "estimate": ["rate"], "data": {"x": [1.0, 0.5, 0.25]},
     },
     trajectories.integrate: lambda: OF_DECAY | {"times": [0, 1]},
-    trajectories.lyapunov_spectrum: lambda: OF_DECAY | {"duration": 1.0},
+    trajectories.lyapunov_spectrum: lambda: OF_DECAY | {"duration": 1.0, "rtol": 1e-5},
     trajectories.poincare_section: lambda: OF_ROSSLER | {
-        "parameters": {"c": 2.5}, "section": "x", "duration": 20, "record": 2,
+        "parameters": {"c": 2.5}, "section": "x", "duration": 20, "record": 8, "rtol": 1e-5,
     },
     trajectories.sensitivities: lambda: OF_DECAY | {"times": [0, 1], "with_respect_to": ["rate"]},
     ergode.compare: lambda: {"baseline": reactions(0.5), "scenarios": {"more": reactions(0.6)}},
@@ -196,6 +197,10 @@ def test_a_call_says_what_it_was_computed_from_and_computes_it_again(name):
     inputs = ergode.inputs(result)
     assert inputs.call == name.replace("ergode.compare", "ergode.core.compare")
     assert set(arguments) <= {*inputs, "device"}
+    if "rtol" in arguments:  # an option that the call hands to another
+        assert inputs["rtol"] == arguments["rtol"]
+        other = inputs.again(device="cpu", rtol=1e-7)
+        assert ergode.inputs(other).digest != inputs.digest
     repeated = inputs.again(device="cpu") if "device" in arguments else inputs.again()
     assert ergode.inputs(repeated).digest == inputs.digest
     if isinstance(result, xarray.Dataset):

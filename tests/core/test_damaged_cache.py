@@ -59,15 +59,12 @@ def filled(tmp_path_factory):
     return folder, called(folder)
 
 
-@pytest.mark.parametrize("ending", sorted(ENDINGS))
-@pytest.mark.parametrize(
-    "cut",
-    ["half", *(pytest.param(cut, marks=pytest.mark.exhaustive)
-     for cut in ("empty", "one byte", "one byte less"))],
-)  # fmt: skip
+@pytest.mark.parametrize("ending", ["*", *sorted(ENDINGS)])
+@pytest.mark.parametrize("cut", ["half", "empty", "one byte", "one byte less"])
 def test_files_that_were_cut_are_made_again(filled, ending, cut):
     folder, usual = filled
     files = [file for file in folder.rglob(f"*.{ending}") if file.is_file()]
+    files = [file for file in files if file.name.rpartition(".")[2] in ENDINGS]
     if ending == "open":  # it is read where no linked kernel is
         files += folder.rglob("ergode_cpu_*.nbc")
     sizes = {file: file.stat().st_size for file in files}

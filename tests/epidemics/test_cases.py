@@ -3,6 +3,8 @@
 Where an assertion is statistical its error is below 1e-7, and that of all of them below 1e-6.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,9 @@ from ergode.epidemics.methods import METHODS
 SIGMAS = 5.4
 NODES = 400
 LASTING = ergode.Exponential(mean=1e3)
-PAIRS = ergode.ContactNetwork.from_edges(np.arange(0, NODES, 2), np.arange(1, NODES, 2))
+PAIRS = ergode.ContactNetwork.from_edges(
+    np.arange(0, NODES, 2), np.arange(1, NODES, 2)
+).with_attributes(group=np.zeros(NODES, int))
 SIR = ergode.CompartmentModel.sir(transmission_rate=0.3, infectious=ergode.Exponential(mean=4))
 SIS = ergode.CompartmentModel.sis(transmission_rate=0.3, infectious=ergode.Exponential(mean=4))
 
@@ -70,20 +74,32 @@ def test_triggers_count_no_immune():
 # ---- cases from outside
 
 
+def by_factors(model):
+    """The same, with a factor of one for some infections: so that tests share a kernel."""
+    first, *others = model.infections
+    one = ergode.ByAttribute("group", [1.0, 1.0], groups=[0, 1])
+    return ergode.CompartmentModel(
+        model.compartments, [dataclasses.replace(first, susceptibility=one), *others],
+        model.progressions,
+    )  # fmt: skip
+
+
 def strains(cross):
-    return ergode.CompartmentModel.two_strains(
-        transmission_rate=[1e-6, 1e-6], infectious=[LASTING] * 2, cross_susceptibility=cross
+    return by_factors(
+        ergode.CompartmentModel.two_strains(
+            transmission_rate=[1e-6, 1e-6], infectious=[LASTING] * 2, cross_susceptibility=cross
+        )
     )
 
 
-CLASSES = ergode.CompartmentModel(
+CLASSES = by_factors(ergode.CompartmentModel(
     ["S1", "S2", "I1", "I2"],
     [
         ergode.Infection("S1", "I1", {"I1": 1e-6, "I2": 1e-6}),
         ergode.Infection("S2", "I2", {"I1": 5e-7}),
     ],
     [ergode.Progression("I1", "S1", LASTING), ergode.Progression("I2", "S2", LASTING)],
-)
+))  # fmt: skip
 
 
 def visits(count, into):
@@ -148,14 +164,13 @@ def test_importations_do_not_depend_on_compartments_that_nobody_is_in():
         [one, ergode.Infection("V", "I", {"I": 3e-6}, susceptibility=four)],
         [ergode.Progression("V", "S", LASTING)],
     )  # fmt: skip
-    contacts = PAIRS.with_attributes(group=np.zeros(NODES, int))
     alone = ergode.CompartmentModel.si(transmission_rate=1e-6)
-    expected = run(alone, contacts, initial={}, importations=visits(60, "I"))["cases"].values
+    expected = run(alone, initial={}, importations=visits(60, "I"))["cases"].values
     for initial in ({}, {"V": 0}, {"V": []}):
-        found = run(model, contacts, initial=initial, importations=visits(60, "I"))
+        found = run(model, initial=initial, importations=visits(60, "I"))
         np.testing.assert_array_equal(found["cases"], expected)
     # Where somebody is in V, all is relative to the largest there.
-    some = run(model, contacts, initial={"V": [0]}, importations=visits(60, "I"))
+    some = run(model, initial={"V": [0]}, importations=visits(60, "I"))
     assert abs(some["cases"].values[:, -1].mean() - 60 / 12) < 1.5
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray
+from one_kernel import IDLE, NEVER_CHANGES, with_layers
 
 import ergode
 from ergode.models.epidemic.dates import dates_since
@@ -17,11 +18,20 @@ MODEL = ergode.CompartmentModel.seir(
 )
 CONTACTS = ergode.ContactNetwork.erdos_renyi(300, mean_degree=8, seed=1)
 DAY = datetime.timedelta(days=1)
+LAYERS = with_layers(*CONTACTS.edges(), 300, half=np.arange(300) % 2)
 
 
 def simulate(**options):
     options = {"times": range(41), "replicates": 3, "seed": 7} | options
     return ergode.epidemics.simulate(MODEL, CONTACTS, initial={"I": 6}, device="cpu", **options)
+
+
+def with_measures(contacts=LAYERS, interventions=(), layer_factors=NEVER_CHANGES, **options):
+    options = {"times": range(41), "replicates": 3, "seed": 7} | options
+    return ergode.epidemics.simulate(
+        MODEL, contacts, initial={"I": 6}, device="cpu", strata="half",
+        interventions=[*interventions, *IDLE], layer_factors=layer_factors, **options,
+    )  # fmt: skip
 
 
 def forms_of(moment):
@@ -63,8 +73,8 @@ def test_dates_are_days_since_the_origin(case):
         series, xarray.DataArray(series.to_numpy(), {"time": series.index}, ["time"]),
         ergode.Calendar([zero + t * DAY for t in changes], factors),
     )[case % 3]  # fmt: skip
-    plain = simulate(**scenario(float, ergode.Calendar(changes, factors)))
-    dated = simulate(origin=date_of(0), **scenario(date_of, table))
+    plain = with_measures(**scenario(float, ergode.Calendar(changes, factors)))
+    dated = with_measures(origin=date_of(0), **scenario(date_of, table))
     for name in plain.data_vars:
         np.testing.assert_array_equal(plain[name], dated[name])
     stamps = pd.to_datetime(dated["date"].values)
@@ -84,15 +94,13 @@ def test_times_may_be_dates():
 
 
 def test_a_table_has_a_column_for_each_layer():
-    layers = ergode.ContactNetwork.from_layers({"home": CONTACTS, "school": CONTACTS.reversed()})
+    both = {name: LAYERS.layer(name) for name in ("home",)} | {"school": LAYERS.layer("home")}
+    layers = ergode.ContactNetwork.from_layers(both).with_attributes(**LAYERS.attributes)
     columns = {"home": [1.0, 0.5], "school": [0.2, 0.9]}
     table = pd.DataFrame(columns, pd.to_datetime(["2026-03-05", "2026-03-20"]))
     calendars = {name: ergode.Calendar([4, 19], values) for name, values in columns.items()}
-    options = {"initial": {"I": 6}, "times": range(31), "replicates": 3, "device": "cpu"}
-    dated = ergode.epidemics.simulate(
-        MODEL, layers, layer_factors=table, origin="2026-03-01", **options
-    )
-    plain = ergode.epidemics.simulate(MODEL, layers, layer_factors=calendars, **options)
+    dated = with_measures(layers, layer_factors=table, origin="2026-03-01")
+    plain = with_measures(layers, layer_factors=calendars)
     np.testing.assert_array_equal(plain["count"], dated["count"])
 
 
@@ -185,9 +193,9 @@ def test_bad_dates_are_one_line(options, message):
     [
         {"importations": ergode.Importation("I", times=["2025-03-05", "2025-03-09"])},
         {"importations": ergode.Importation("I", rate=1.0, start="2027-03-05")},
-        {"interventions": ergode.LayerClosure(reduction=0.5, start="2027-03-05")},
+        {"interventions": [ergode.LayerClosure(reduction=0.5, start="2027-03-05")]},
     ],
 )
 def test_a_wrong_year_is_said(measure):
     with pytest.warns(ergode.AccuracyWarning, match="does nothing: the run is from 60 to 100"):
-        simulate(**measure, times=[60, 100], origin="2025-03-01")
+        with_measures(**measure, times=[60, 100], origin="2025-03-01")

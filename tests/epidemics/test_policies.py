@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from one_kernel import IDLE, with_layers
 
 import ergode
 from ergode.epidemics import simulate
@@ -46,6 +47,7 @@ def test_a_grid_of_policies_is_one_call():
 @pytest.mark.slow
 def test_models_and_measures_are_swept_together():
     """Points of equal measures share a launch; the others do not."""
+    layers = with_layers(*NETWORK.edges(), N, half=np.arange(N) % 2)
 
     def model(mean):
         return ergode.CompartmentModel.seir(
@@ -54,36 +56,31 @@ def test_models_and_measures_are_swept_together():
         )  # fmt: skip
 
     def closure(reduction):
-        return [ergode.LayerClosure(reduction=reduction, start=5, duration=10)]
+        return [ergode.LayerClosure(reduction=reduction, start=5, duration=10), *IDLE]
 
-    values = {"mean": [4.0, 6.0, 4.0], "reduction": [0.5, 0.5, 1.0]}
-    found = simulate(model, NETWORK, parameters=values, interventions=closure, **GIVEN)
-    for k in range(3):
-        alone = simulate(
-            model(values["mean"][k]), NETWORK, interventions=closure(values["reduction"][k]),
-            **GIVEN,
-        )  # fmt: skip
-        np.testing.assert_array_equal(found["count"].isel(point=k), alone["count"])
-
-
-@pytest.mark.slow
-def test_importations_and_factors_are_swept():
     def importations(rate):
         return [ergode.Importation("E", rate=rate)]
 
     def factors(level):
         return ergode.Calendar([0.0, 10.0], [1.0, level])
 
-    values = {"rate": [0.2, 2.0], "level": [1.0, 0.2]}
-    found = simulate(
-        MODEL, NETWORK, parameters=values, importations=importations, layer_factors=factors, **GIVEN
-    )
-    for k in range(2):
-        alone = simulate(
-            MODEL, NETWORK, importations=importations(values["rate"][k]),
-            layer_factors=factors(values["level"][k]), **GIVEN,
+    plain = {"mean": [4.0] * 3, "reduction": [0.5] * 3, "rate": [0.2] * 3, "level": [0.2] * 3}
+    given = {"strata": "half", **GIVEN}
+    for changed in ({"mean": [4.0, 6.0, 4.0], "reduction": [0.5, 0.5, 1.0]},
+                    {"rate": [0.2, 2.0, 0.2], "level": [1.0, 0.2, 0.2]}):  # fmt: skip
+        values = plain | changed
+        found = simulate(
+            model, layers, parameters=values, interventions=closure, importations=importations,
+            layer_factors=factors, **given,
         )  # fmt: skip
-        np.testing.assert_array_equal(found["cases"].isel(point=k), alone["cases"])
+        for k in range(3):
+            mean, reduction, rate, level = (one[k] for one in values.values())
+            alone = simulate(
+                model(mean), layers, interventions=closure(reduction),
+                importations=importations(rate), layer_factors=factors(level), **given,
+            )  # fmt: skip
+            np.testing.assert_array_equal(found["count"].isel(point=k), alone["count"])
+            np.testing.assert_array_equal(found["cases"].isel(point=k), alone["cases"])
 
 
 def test_errors_name_the_point():

@@ -1,12 +1,13 @@
 """What changes in time, what is done, what comes in: against exact answers on pairs of nodes.
 
 A pair of nodes, one infectious for ever, has an answer that can be written down: the other is
-susceptible with probability exp(-integral of the rate).  All measures are in force in all runs,
-most of them without effect, so that they share a kernel.
+susceptible with probability exp(-integral of the rate).  `one_kernel` has the measures without
+effect that are beside those of every run, so that all share a kernel.
 """
 
 import numpy as np
 import pytest
+from one_kernel import IDLE, NEVER_CHANGES, with_layers
 
 import ergode
 from ergode.epidemics import simulate, summary
@@ -25,18 +26,11 @@ def model(rate=RATE, profile=None):
 
 def pairs():
     source = 2 * np.arange(PAIRS)
-    # Weights of one: the kernel is that of the windows' test of everything.
-    network = ergode.ContactNetwork.from_edges(source, source + 1, weights=np.ones(PAIRS))
-    layered = ergode.ContactNetwork.from_layers({"home": network})
     half = (np.arange(2 * PAIRS) // 2) % 2
-    return layered.with_attributes(half=half)
+    return with_layers(source, source + 1, 2 * PAIRS, half=half)
 
 
 CONTACTS = pairs()
-IDLE = (
-    ergode.ContactTracing("I", detection=0.0),
-    ergode.LayerClosure(start=ergode.Trigger("R", 10**6)),
-)
 
 
 def infected(*interventions, contacts=CONTACTS, calendar=None, strata="half", **options):
@@ -45,7 +39,7 @@ def infected(*interventions, contacts=CONTACTS, calendar=None, strata="half", **
     counts = simulate(
         options.pop("model"), contacts, initial={"I": 2 * np.arange(PAIRS)}, times=GRID, seed=3,
         device="cpu", interventions=[*interventions, *IDLE], strata=strata,
-        layer_factors={"home": calendar or ergode.Calendar([0], [1.0])}, **options,
+        layer_factors={"home": calendar} if calendar else NEVER_CHANGES, **options,
     )  # fmt: skip
     cases = counts["cases"].isel(replicate=0) - counts["cases"].isel(replicate=0, time=0)
     return cases.sum("stratum").values / PAIRS, cases.values.T * 2 / PAIRS
@@ -172,18 +166,14 @@ def test_trigger_starts_at_the_level_and_not_before():
 def test_scenarios_share_their_randomness():
     """A measure prevents infections, and causes and moves none: replicate by replicate."""
     rng = np.random.default_rng(0)
-    network = ergode.ContactNetwork.erdos_renyi(600, mean_degree=6, seed=2)
-    ones = np.ones(network.edge_count)
-    network = ergode.ContactNetwork.from_edges(*network.edges(), 600, weights=ones)
-    network = ergode.ContactNetwork.from_layers({"home": network}).with_attributes(
-        half=rng.integers(0, 2, 600)
-    )
+    edges = ergode.ContactNetwork.erdos_renyi(600, mean_degree=6, seed=2).edges()
+    network = with_layers(*edges, 600, half=rng.integers(0, 2, 600))
 
     def cases(*interventions):
         counts = simulate(
             model(0.05), network, initial={"I": 3}, times=GRID, replicates=20, seed=3,
             device="cpu", interventions=[*interventions, *IDLE], strata="half",
-            layer_factors={"home": ergode.Calendar([0], [1.0])},
+            layer_factors=NEVER_CHANGES,
         )  # fmt: skip
         return counts["cases"].values
 
@@ -216,7 +206,7 @@ def test_importations():
     network = CONTACTS
     counts = simulate(
         model(0.0 + 1e-9), network, initial={}, times=GRID, replicates=400, seed=5, device="cpu",
-        interventions=IDLE, strata="half", layer_factors={"home": ergode.Calendar([0], [1.0])},
+        interventions=IDLE, strata="half", layer_factors=NEVER_CHANGES,
         importations=[
             ergode.Importation("I", rate=2.0, start=5.0, stop=15.0),
             ergode.Importation("I", times=[2.5, 2.5, 18.0]),

@@ -299,27 +299,6 @@ def test_ages_are_those_of_who_is_still_there(method, options):
     ).all()
 
 
-@pytest.mark.parametrize(
-    "holding", [ergode.Exponential(mean=2.0), ergode.Gamma(mean=5.0, sd=3.0)], ids=repr
-)
-def test_ages_far_in_the_tail(holding):
-    """Beyond age 180 the tail is below the smallest float32."""
-    empty = ergode.ContactNetwork.from_edges([0], [1], node_count=20_000)
-    model = ergode.CompartmentModel.sir(transmission_rate=1e-9, infectious=holding)
-    options = {
-        "initial": {"I": ergode.Seeds(20_000, age=200.0)},
-        "times": [0, 1.0],
-        "device": "cpu",
-    }
-    counts = ergode.epidemics.simulate(model, empty, **options)
-    expected = holding.survival(201.0) / holding.survival(200.0)
-    found = counts["count"].sel(compartment="I").values[0, 1] / 20_000
-    assert abs(found - expected) < 5.5 * np.sqrt(expected * (1 - expected) / 20_000)
-    assert counts.attrs["precision"] == "float64"
-    with pytest.raises(ergode.PlanError, match="too small for float32; use precision='float64'"):
-        ergode.epidemics.simulate(model, empty, precision="float32", **options)
-
-
 def test_ages_that_cannot_be_are_refused(contacts):
     def refused(match, model=SIR, **initial):
         with pytest.raises(ModelError, match=match):

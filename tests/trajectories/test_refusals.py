@@ -66,13 +66,14 @@ def test_exponents_with_noise_are_refused():
 
 
 def test_exponents_need_the_steps_that_they_are_given():
-    field = ergode.VectorField(
-        lambda t, y, p: (-1.0 * y[0], -2.0 * y[1], -3.0 * y[2]), ["a", "b", "c"]
-    )
+    def saddle(t, y, p):  # as in the example of `lyapunov_spectrum`
+        return p[0] * y[0], -2.0 * y[1]
+
+    field = ergode.VectorField(saddle, ["x", "y"], ["rate"])
     with pytest.warns(ergode.FailureWarning, match="max_steps"):
         found = lyapunov_spectrum(
-            field, initial={"a": 1.0, "b": 1.0, "c": 1.0}, duration=50.0, count=1, max_steps=40,
-            device="cpu",
+            field, initial={"x": 1.0, "y": 1.0}, parameters={"rate": -1.0}, duration=200.0,
+            max_steps=40, device="cpu",
         )  # fmt: skip
     assert int(found["status"]) == Status.TOO_MANY_STEPS
 

@@ -66,19 +66,16 @@ def compare(
     Examples
     --------
     >>> import ergode
-    >>> model = ergode.CompartmentModel.sir(
-    ...     transmission_rate=0.3, infectious=ergode.Exponential(mean=6.0)
-    ... )
     >>> contacts = ergode.ContactNetwork.erdos_renyi(500, mean_degree=8, seed=1)
-    >>> def run(*interventions):
-    ...     return ergode.epidemics.simulate(
-    ...         model, contacts, initial={"I": 10}, times=range(81), replicates=20,
-    ...         interventions=interventions, device="cpu",
+    >>> def run(rate):
+    ...     model = ergode.CompartmentModel.sir(
+    ...         transmission_rate=rate, infectious=ergode.Exponential(mean=6.0)
     ...     )
-    >>> averted = ergode.compare(
-    ...     run(), {"closure": run(ergode.LayerClosure(reduction=0.5, start=5, duration=20))}
-    ... )
-    >>> float(averted["cases"].sel(scenario="closure", time=20)) < 0
+    ...     return ergode.epidemics.simulate(
+    ...         model, contacts, initial={"I": 10}, times=range(81), replicates=20, device="cpu"
+    ...     )
+    >>> averted = ergode.compare(run(0.3), {"masks": run(0.2)})
+    >>> float(averted["cases"].sel(scenario="masks", time=20)) < 0
     True
     """
     import pandas

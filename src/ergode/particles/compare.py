@@ -133,9 +133,9 @@ def compare(
     --------
     >>> import ergode
     >>> found = ergode.particles.compare(
-    ...     ergode.fields.ornstein_uhlenbeck(), ergode.Gaussian([1.5], [0.04]), times=[0, 1],
-    ...     parameters={"rate": 1.0, "mean": 0.0}, process_noise=[0.5], width=0.05,
-    ...     count=20_000, device="cpu",
+    ...     ergode.field_from_equations({"x": "v", "v": "-k * x"}),
+    ...     ergode.Gaussian([1.0, 0.0], [0.3, 0.3]), times=[0, 1], parameters={"k": 1.0},
+    ...     width=0.1, count=20_000, step=0.05, device="cpu",
     ... )
     >>> bool(found["total_variation"][-1, 0] < 3 * found["total_variation_by_chance"][-1, 0])
     True

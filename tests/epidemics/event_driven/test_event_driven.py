@@ -174,7 +174,7 @@ def test_reaches_what_first_passage_reaches(model):
 
 
 def test_auto_says_why():
-    network = random_network(60, 6, 4)
+    network = ergode.ContactNetwork.erdos_renyi(60, mean_degree=6, seed=4)
     recurrent = run(SIS, network)
     assert recurrent.attrs["method"] == "sellke"
     assert "susceptible again" in recurrent.attrs["method_reason"]

@@ -185,13 +185,17 @@ def test_what_computed_networks_lack_is_named():
 
 def test_memory_is_planned_before_it_is_allocated(monkeypatch):
     monkeypatch.setattr(devices.CPU, "available_bytes", lambda self: 2 * 10**9)
+
+    def ensemble_of(count):
+        return FirstPassageEnsemble(
+            seir(), scenario_of(regular(count)), {"E": 100}, times=np.arange(200.0), seed=1,
+            device=devices.resolve("cpu:1"),
+        )  # fmt: skip
+
     with pytest.raises(PlanError, match="one replicate of 8,000,000,000 nodes .* needs 32.00 GB"):
-        simulate(seir(), regular(EARTH), initial={"E": 100}, replicates=1)
+        ensemble_of(EARTH).chunk_size(1)
     # A hundred million nodes fit in two billion bytes.
-    ensemble = FirstPassageEnsemble(
-        seir(), scenario_of(regular(100_000_000)), {"E": 100}, times=np.arange(200.0), seed=1,
-        device=devices.resolve("cpu:1"),
-    )  # fmt: skip
+    ensemble = ensemble_of(100_000_000)
     assert ensemble.bytes_per_replicate < 410_000_000
     assert ensemble.chunk_size(1) == 1
 

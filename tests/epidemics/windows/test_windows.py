@@ -21,7 +21,6 @@ from ergode.epidemics.windows.state import Epidemic
 GRID = np.arange(0, 41.0)
 SIS = ergode.CompartmentModel.sis(transmission_rate=0.25, infectious=ergode.Exponential(rate=0.15))
 _EDGES = ergode.ContactNetwork.erdos_renyi(400, mean_degree=8, seed=1).edges()
-AGED = {"I": ergode.Seeds(20, age=2.0)}
 NETWORK = ergode.ContactNetwork.from_edges(
     *_EDGES, 400, weights=np.random.default_rng(1).gamma(4.0, 0.25, _EDGES[0].size)
 )
@@ -185,7 +184,7 @@ def check_equal(expected, found):
 
 
 def test_windows_find_the_history_of_the_events():
-    a, b = both(SIS, scenario_of(NETWORK), AGED)
+    a, b = both(SIS, scenario_of(NETWORK), {"I": 20})
     check_equal(a, b)
     assert (a[0][:, -1, 1] > 300).all() and (a[0][:, -1, 2] > 1000).all()
     assert a[1]["node"].size == a[0][:, -1, 2].sum()
@@ -193,7 +192,7 @@ def test_windows_find_the_history_of_the_events():
 
 @pytest.mark.parametrize("width", [0.05, 3.0, 1e9])
 def test_the_width_of_a_window_does_not_matter(width):
-    check_equal(*both(SIS, scenario_of(NETWORK), AGED, width=width))
+    check_equal(*both(SIS, scenario_of(NETWORK), {"I": 20}, width=width))
 
 
 def test_windows_find_it_with_everything_there_is():

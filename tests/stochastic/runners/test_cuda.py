@@ -31,7 +31,7 @@ def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
 @pytest.mark.parametrize(
     ("name", "general"),
     [(name, True) for name in [*methods.EXACT, "tau-leap"]]
-    + [(name, False) for name in methods.EXACT if name not in ("direct", "hybrid")],
+    + [(name, False) for name in [*methods.EXACT, "tau-leap"] if name not in ("direct", "hybrid")],
 )
 def test_kernels_on_tables_compile(name, general):
     """With a warp for each where a beginning is prepared, which all its threads copy."""
