@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -244,7 +244,7 @@ def within(
         return keys, mass, None
     values = evaluate(limits.function, lattice, parameters, keys)
     if np.isnan(limits.least):
-        limits = Limits(limits.function, float(values.min()), float(values.max()))
+        limits = replace(limits, least=float(values.min()), largest=float(values.max()))
     inside = (values >= limits.least) & (values <= limits.largest)
     if not inside.any():
         raise PlanError("the prior lies wholly outside the region")

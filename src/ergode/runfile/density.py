@@ -83,6 +83,8 @@ class DensityRun:
             variance = last["covariance"].sel(variable=name, variable_=name).values
             found[f"final mean of {name}"] = spread(mean)
             found[f"final standard deviation of {name}"] = spread(np.sqrt(variance))
+        if "survival" in last:
+            found["survival"] = spread(last["survival"].values)
         return found | {
             "probability lost": spread(last["mass_lost"].values),
             "cells": spread(last["cell_count"].values),
@@ -183,7 +185,7 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     return np.array(numbers)
 
 
-_OF_STATE = ("conserved", "region")
+_OF_STATE = ("conserved", "region", "killing_rate")
 READERS: Readers = {
     **dict.fromkeys(_OF_STATE, Table.text),
     "times": Table.times,
@@ -193,7 +195,7 @@ READERS: Readers = {
     **dict.fromkeys(("max_cells", "chunk"), Table.integer),
     "store": Table.path,
     "checkpoint": Table.number,
-    **dict.fromkeys(("scheme", "device", "precision", "keep"), Table.text),
+    **dict.fromkeys(("scheme", "device", "precision", "keep", "boundary"), Table.text),
     **dict.fromkeys(("threshold", "retained"), Table.number),
     **dict.fromkeys(("scale_threshold", "lower_threshold", "smooth"), Table.boolean),
 }

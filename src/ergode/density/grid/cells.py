@@ -26,17 +26,24 @@ from ergode.core.compiler.language import (
     unroll,
 )
 from ergode.density.grid.lattice import (
+    ABSORBING,
     BITS,
     DIMENSION,
-    LOCAL_NOISE,
+    KILLED,
+    LOSSY,
     NOISY,
+    SPREAD_KEPT,
     VARYING,
     centre_of,
     face_rates,
     is_admissible,
     is_inside,
+    killing_rate,
     spreads,
 )
+from ergode.density.grid.walls import find_walls
+
+_KILLED_FAST = 2.0  # least number of steps in the time in which a rate kills most of a cell's mass
 
 OWN_FACES = option(False)
 """Whether the rate on the face above a cell serves for the face below it too."""
@@ -54,8 +61,8 @@ COMPLETE = np.uint32(1 << 31)  # a bit of `flow`
 # density was loaded, in units of 2^-60.
 (
     USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED,
-    COUNTERS,
-) = range(13)  # fmt: skip
+    ABSORBED, KILLED_MASS, COUNTERS,
+) = range(15)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
 
 # Private words of a CPU thread in `barrier_words`: number of cells that it lists, the latest slot
@@ -91,7 +98,9 @@ class Cells(NamedTuple):
 
     key: Any  # int64 [capacity]
     rate: Any  # real [dimension, capacity]: cells per unit of time, on the face above
-    spread: Any  # real [dimension, capacity], if noise is local: fraction per unit of time each way
+    spread: Any  # real [dimension, capacity], if kept: fraction per unit of time each way
+    walls: Any  # real [2 x dimension + 1, capacity], if walls absorb: see `walls`
+    decay: Any  # real [capacity], if mass is killed: fraction per unit of time
     above: Any  # uint32 [dimension, capacity]: number of the neighbour
     below: Any  # uint32 [dimension, capacity]
     flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
@@ -116,9 +125,10 @@ class Masses(NamedTuple):
 def cells_of(every, which):
     """The grid of one density."""
     return Cells(
-        every.key[which], every.rate[which], every.spread[which], every.above[which],
-        every.below[which], every.flow[which], every.table[which], every.fastest[which],
-        every.counters[which], every.ladder[which], every.barrier_words[which],
+        every.key[which], every.rate[which], every.spread[which], every.walls[which],
+        every.decay[which], every.above[which], every.below[which], every.flow[which],
+        every.table[which], every.fastest[which], every.counters[which], every.ladder[which],
+        every.barrier_words[which],
     )  # fmt: skip
 
 
@@ -141,7 +151,18 @@ def units(mass):
 def total_mass(counters):
     """Total mass, from the counters."""
     kept = counters[LOADED] - counters[PRUNED] - counters[LOST] + counters[CLIPPED]
+    if LOSSY:
+        # A few units: where all mass is gone, no cell is above the threshold.
+        kept = max(kept - counters[ABSORBED] - counters[KILLED_MASS], np.int64(64))
     return np.float64(kept) / MASS_UNIT
+
+
+def mass_at_threshold(counters, control):
+    """Mass of a cell at the threshold."""
+    floor = control[THRESHOLD] * total_mass(counters)
+    if LOSSY:
+        floor = max(floor, 1.0 / MASS_UNIT)  # no cell without mass is kept
+    return floor
 
 
 # ---- the table
@@ -296,13 +317,20 @@ def survey(i, t, cells, frame):
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
     _raise_to(cells.fastest, 0, bound if all_finite else real(math.inf))
-    if LOCAL_NOISE:
+    if SPREAD_KEPT:
         spread = spreads(t, z, frame)
         bound = real(0.0)
         for d in unroll(range(DIMENSION)):
             cells.spread[d, i] = spread[d]
             bound += spread[d]
         _raise_to(cells.fastest, 1, bound if math.isfinite(bound) else real(math.inf))
+    if ABSORBING:
+        _raise_to(cells.fastest, 0, find_walls(i, t, z, cells, frame))
+    if KILLED:
+        rate = killing_rate(t, z, frame)
+        cells.decay[i] = rate
+        fast = _KILLED_FAST * rate if rate >= 0.0 and math.isfinite(rate) else real(math.inf)
+        _raise_to(cells.fastest, 0, fast)
 
 
 def is_undefined(cells):

@@ -100,6 +100,15 @@ ROTATED = option(False)
 LIMITED = option(False)
 """Whether cells must lie in a range of `limited_by`."""
 
+ABSORBING = option(False)
+"""Whether mass leaves the grid where `limited_by` becomes negative."""
+
+KILLED = option(False)
+"""Whether mass vanishes at the rate `killing`."""
+
+LOSSY = option(False)
+"""Whether mass is absorbed or killed."""
+
 VARYING = option(False)
 """Whether the field or the noise depends on time."""
 
@@ -107,7 +116,10 @@ NOISY = option((False,))
 """Whether noise acts along each dimension."""
 
 LOCAL_NOISE = option(False)
-"""Whether noise depends on the state, time or parameters, and is kept for each cell."""
+"""Whether noise depends on the state, time or parameters."""
+
+SPREAD_KEPT = option(False)
+"""Whether the spread of noise is kept for each cell: if it is local, or walls absorb."""
 
 AMPLITUDES = option(False)
 """Whether `noise` returns square roots of variances."""
@@ -120,6 +132,9 @@ noise = option()
 
 limited_by = option()
 """``limited_by(y, t, p)``, a quantity that must lie in a range where a cell is admissible."""
+
+killing = option()
+"""``killing(y, t, p)``, the rate at which mass vanishes."""
 
 
 class Frame(NamedTuple):
@@ -188,11 +203,16 @@ def centre_of(key, frame):
     return tuple(real(coordinate(key, d)) * frame.width[d] for d in range(DIMENSION))
 
 
+def limited_value(z, frame):
+    """The value of `limited_by` at the point with the coordinates `z`."""
+    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    return real(limited_by(point(z, frame), real(0.0), p)[0])
+
+
 def is_allowed(z, frame):
     """Whether the point with the coordinates `z` is in the range of `limited_by`."""
     if LIMITED:
-        p = tuple(frame.parameters[j] for j in range(PARAMETERS))
-        value = real(limited_by(point(z, frame), real(0.0), p)[0])
+        value = limited_value(z, frame)
         return value >= frame.limits[0] and value <= frame.limits[1]
     return True
 
@@ -233,8 +253,16 @@ def face_rates(t, z, side, frame):
     )
 
 
+def killing_rate(t, z, frame):
+    """Rate at which mass vanishes at the point with the coordinates `z`."""
+    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    return real(killing(point(z, frame), t, p)[0])
+
+
 def spreads(t, z, frame):
     """Fraction of a cell that noise moves each way along each dimension, per unit of time."""
-    q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
-    q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
-    return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))
+    if LOCAL_NOISE:
+        q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+        q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
+        return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))
+    return tuple(frame.spread[d] for d in range(DIMENSION))
