@@ -1,4 +1,4 @@
-"""Run files of densities with walls that absorb and a killing rate."""
+"""Run files of densities with walls that absorb, a killing rate and periods."""
 
 import pytest
 
@@ -27,6 +27,7 @@ region = "1 - x * x"
 boundary = "absorbing"
 killing_rate = "pull * x ** 2 + t"
 device = "cpu"
+periodic = { x = 6.25 }
 """
 
 
@@ -39,6 +40,7 @@ def read(folder, text):
 def test_walls_and_a_killing_rate(tmp_path):
     request = read(tmp_path, FILE)
     assert request.options["boundary"] == "absorbing"
+    assert request.options["periodic"] == {"x": 6.25}
     assert request.options["region"]((0.5,), 0.0, (1.0,)) == (0.75,)
     assert request.options["killing_rate"]((0.5,), 2.0, (1.0,)) == (2.25,)
 

@@ -11,7 +11,7 @@ from ergode.density.flow.bend import BEND_MOST, bend_of
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE
 from ergode.density.methods import SchemeName
 from ergode.density.noise import Noise
-from ergode.density.specialize import Killing, Limits
+from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.priors import Gaussian, Mixture
 
@@ -20,17 +20,18 @@ MEASURED_MOST = 100
 
 
 def choose(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, killing: Killing | None,
+    asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
     of_carrier: dict[str, Any], *, smooth: bool, **given: bool,
 ) -> tuple[SchemeName, str]:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
-    `of_carrier` are keyword arguments of `Carrier`.
+    `of_carrier` are keyword arguments of `Carrier`. `also` is what else only a grid can
+    do, or empty.
     """
     if smooth:
         return "flow", "smoothing: points that follow the flow keep what later measurements say"
     wanted = [name for name, is_given in given.items() if is_given]
-    why = why_not_flow(asked, noise, limits, killing)
+    why = why_not_flow(asked, noise, limits, also)
     if why:
         return "split", f"a fixed grid: {why}"
     if wanted:
@@ -63,15 +64,13 @@ def is_wide(asked: Estimation, noise: Noise | None) -> bool:
     return noise is not None or any(one.covariance is not None for one in asked.maneuvers)
 
 
-def why_not_flow(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, killing: Killing | None
-) -> str:
+def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, also: str) -> str:
     """What only a fixed grid can do for a density; empty if there is nothing."""
     wide = is_wide(asked, noise)
     dimension = len(asked.field.variables)
     for is_given, what in (
         (limits is not None, "a region or a conserved quantity"),
-        (killing is not None, "a killing rate"),
+        (bool(also), also),
         (noise is not None and noise.matrix is None, "process noise given by a function"),
         (
             wide and any(one.likelihood is not None for one in asked.measurements),
@@ -89,7 +88,7 @@ def why_not_flow(
 
 
 def check_flow(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, killing: Killing | None,
+    asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
     *, smooth: bool, **given: bool,
 ) -> None:  # fmt: skip
     """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
@@ -98,7 +97,7 @@ def check_flow(
         raise PlanError(
             f"smooth=True is for densities without {what}: only there points keep their weights"
         )
-    if why := why_not_flow(asked, noise, limits, killing):
+    if why := why_not_flow(asked, noise, limits, also):
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
     checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
     if resident.device() is not None:

@@ -78,7 +78,8 @@ class Record:
         """Record the density at one time of the grid; its keys and masses if they are kept."""
         values = self.values
         values["grid_shift"][index] = centre - self.lattice.centre
-        values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
+        values["mean"][index] = self.lattice.near(summary.mean, self.lattice.centre)
+        values["covariance"][index] = summary.covariance
         out = budget["lost"] - budget["clipped"]
         values["mass_kept"][index] = summary.mass
         values["mass_pruned"][index] = budget["pruned"]
@@ -99,7 +100,7 @@ class Record:
 
     def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
         """Record the outcome of a measurement; the density is the prediction before it."""
-        self.values["prior_mean"][index] = summary.mean
+        self.values["prior_mean"][index] = self.lattice.near(summary.mean, self.lattice.centre)
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 

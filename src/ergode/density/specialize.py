@@ -92,6 +92,7 @@ def _bindings_of_model(
     absorbs = limits is not None and limits.absorbs
     return _bindings_of_field(field, lattices, noise, limits, killing) | {
         lattice.BITS: first.bits,
+        lattice.PERIODIC: first.turns is not None,
         lattice.VARYING: varies(field, noise, killing),
         lattice.NOISY: noisy,
         lattice.ABSORBING: absorbs,

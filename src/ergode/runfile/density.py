@@ -111,6 +111,12 @@ def _function(table: Table, key: str, field: VectorField) -> Any:
         return function_of_state([table.text(key)], field, key)
 
 
+def _periods(table: Table, key: str) -> dict[str, float]:
+    """Periods by variable."""
+    given = table.table(key)
+    return {name: given.number(name) for name in given.values}
+
+
 def _axes(table: Table, key: str) -> Any:
     """A keyword, or a matrix."""
     return table.text(key) if isinstance(table.values[key], str) else _matrix(table, key)
@@ -192,6 +198,7 @@ READERS: Readers = {
     "process_noise": _matrix,
     "width": Table.one_or_more,
     "axes": _axes,
+    "periodic": _periods,
     **dict.fromkeys(("max_cells", "chunk"), Table.integer),
     "store": Table.path,
     "checkpoint": Table.number,
