@@ -192,7 +192,7 @@ def forcing_kernel(
     lattices: Sequence[Lattice],
     noise: Noise | None,
     limits: Limits | None,
-    killing: Killing | None,
+    killing: Killing | None = None,
 ) -> kernels.Kernel:
     """The kernel that computes how fast the field changes in time."""
     bindings = _bindings_of_field(field, lattices, noise, limits, killing)

@@ -465,9 +465,9 @@ def mark(i, cells, kept):
                     if e != d:
                         for turn in range(2):
                             if _moves_out(bits, e, turn):
-                                other = cells.above[e, there]
-                                if turn != 0:
-                                    other = cells.below[e, there]
+                                other = (
+                                    cells.above[e, there] if turn == 0 else cells.below[e, there]
+                                )
                                 kept[other] = np.uint8(1)
     if DIMENSION > 2:
         axes = _fast_axes(i, bits, cells)
