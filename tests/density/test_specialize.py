@@ -44,8 +44,8 @@ def arguments(field, precision):
 
     neighbours = np.zeros((1, n, 4), np.uint32)
     grid = cells.Cells(
-        words(4), real(n, 4), real(n, 4), neighbours, neighbours, neighbours[0], words(8), real(2),
-        words(cells.COUNTERS), words(8), words(8),
+        words(4), real(n, 4), real(n, 4), real(2 * n + 1, 4), real(4), neighbours, neighbours,
+        neighbours[0], words(8), real(2), words(cells.COUNTERS), words(8), words(8),
     )  # fmt: skip
     masses = cells.Masses(
         real(4), real(4), real(4), real(n, 4), words(4), np.zeros((1, 4), np.uint8)

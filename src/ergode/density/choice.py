@@ -20,17 +20,18 @@ MEASURED_MOST = 100
 
 
 def choose(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, of_carrier: dict[str, Any],
-    *, smooth: bool, **given: bool,
+    asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
+    of_carrier: dict[str, Any], *, smooth: bool, **given: bool,
 ) -> tuple[SchemeName, str]:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
-    `of_carrier` are keyword arguments of `Carrier`.
+    `of_carrier` are keyword arguments of `Carrier`. `also` is what else only a grid can
+    do, or empty.
     """
     if smooth:
         return "flow", "smoothing: points that follow the flow keep what later measurements say"
     wanted = [name for name, is_given in given.items() if is_given]
-    why = why_not_flow(asked, noise, limits)
+    why = why_not_flow(asked, noise, limits, also)
     if why:
         return "split", f"a fixed grid: {why}"
     if wanted:
@@ -63,12 +64,13 @@ def is_wide(asked: Estimation, noise: Noise | None) -> bool:
     return noise is not None or any(one.covariance is not None for one in asked.maneuvers)
 
 
-def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) -> str:
+def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, also: str) -> str:
     """What only a fixed grid can do for a density; empty if there is nothing."""
     wide = is_wide(asked, noise)
     dimension = len(asked.field.variables)
     for is_given, what in (
         (limits is not None, "a region or a conserved quantity"),
+        (bool(also), also),
         (noise is not None and noise.matrix is None, "process noise given by a function"),
         (
             wide and any(one.likelihood is not None for one in asked.measurements),
@@ -86,15 +88,16 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) 
 
 
 def check_flow(
-    asked: Estimation, noise: Noise | None, limits: Limits | None, *, smooth: bool, **given: bool
-) -> None:
+    asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
+    *, smooth: bool, **given: bool,
+) -> None:  # fmt: skip
     """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
     if smooth and (limits is not None or is_wide(asked, noise)):
         what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
         raise PlanError(
             f"smooth=True is for densities without {what}: only there points keep their weights"
         )
-    if why := why_not_flow(asked, noise, limits):
+    if why := why_not_flow(asked, noise, limits, also):
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
     checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
     if resident.device() is not None:

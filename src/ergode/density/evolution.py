@@ -25,12 +25,14 @@ from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.runner import FOREVER, PRUNE_EVERY, RUNNERS, CUDARunner
 from ergode.density.specialize import (
+    Killing,
     Limits,
     ThreadGroup,
     advance_kernel,
     bindings_of,
     forcing_kernel,
     keeps_fluxes,
+    keeps_spread,
     reweigh_kernel,
     varies,
 )
@@ -71,6 +73,7 @@ class Evolution:
         precision: Precision = "float64",  # type of masses and rates
         noise: Noise | None = None,
         limits: Sequence[Limits] = (),  # one per density; cells outside are never made
+        killing: Killing | None = None,  # rate at which probability vanishes
         # A density that needs more cells is treated as if memory were full.
         max_cells: int | None = None,
         # Probability that may be lost per unit of time; the threshold follows from it.
@@ -87,17 +90,18 @@ class Evolution:
         self._runner = RUNNERS[device.target](device, count)
         bounds = limits[0] if limits else None
         self._forcing: kernels.Kernel | None = None
-        if varies(field, noise):
-            self._forcing = forcing_kernel(field, lattices, noise, bounds)
+        if varies(field, noise, killing):
+            self._forcing = forcing_kernel(field, lattices, noise, bounds, killing)
         self._bindings = partial(
-            bindings_of, field, lattices, self.method, noise, limits=bounds,
+            bindings_of, field, lattices, self.method, noise, limits=bounds, killing=killing,
             retained=loss_rate is not None,
         )  # fmt: skip
-        self._local_noise = noise is not None and noise.function is not None
+        self._keeps_spread, self._kills = keeps_spread(noise, bounds), killing is not None
         keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
         self._memory = Memory(
-            lattice.dimension, precision, lattice.dimension if keeps_all else 1, self._local_noise
-        )
+            lattice.dimension, precision, lattice.dimension if keeps_all else 1,
+            self._keeps_spread, bounds is not None and bounds.absorbs, self._kills,
+        )  # fmt: skip
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
         ranges = [(one.least, one.largest) for one in limits]
@@ -166,9 +170,15 @@ class Evolution:
 
     @property
     def budget(self) -> dict[str, np.ndarray]:
-        """Mass balance of each density since loading: loaded, pruned, lost at faces, clipped."""
-        names = ("loaded", "pruned", "lost", "clipped")
-        places = (cells.LOADED, cells.PRUNED, cells.LOST, cells.CLIPPED)
+        """Mass balance of each density since loading.
+
+        Mass that was loaded, pruned, lost at faces, made by clipping, absorbed and killed.
+        """
+        names = ("loaded", "pruned", "lost", "clipped", "absorbed", "killed")
+        places = (
+            cells.LOADED, cells.PRUNED, cells.LOST, cells.CLIPPED, cells.ABSORBED,
+            cells.KILLED_MASS,
+        )  # fmt: skip
         return {
             name: self._counters[:, at] / float(cells.MASS_UNIT)
             for name, at in zip(names, places, strict=True)
@@ -182,11 +192,11 @@ class Evolution:
         """Load cells: keys and masses of each density, for a run over a `span` of time."""
         self._span = span
         self._control[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT, cells.SEEN]] = time
-        self._control[:, cells.ALLOWED] = 0.0
-        self._control[:, cells.FLOOR] = 0.0
+        self._control[:, [cells.ALLOWED, cells.FLOOR]] = 0.0
         self._allocate(max(len(keys) for keys, _ in priors))
         counters = self._counters
-        counters[:, [cells.SINCE, cells.PRUNED, cells.LOST, cells.CLIPPED]] = 0
+        sums = [cells.PRUNED, cells.LOST, cells.CLIPPED, cells.ABSORBED, cells.KILLED_MASS]
+        counters[:, [cells.SINCE, *sums]] = 0
         for which, (keys, mass) in enumerate(priors):
             self._place(which, keys, np.asarray(mass, self.precision))
         self.settle()
@@ -370,6 +380,7 @@ class Evolution:
         after, at_edge = list(before), np.zeros(self.count, bool)
         balance = self.budget
         total = balance["loaded"] - balance["pruned"] - balance["lost"] + balance["clipped"]
+        total = total - balance["absorbed"] - balance["killed"]
         for which in np.flatnonzero(~self.has_ended).tolist():
             lattice, (keys, mass) = self.lattices[which], before[which]
             faint = float(self._control[which, cells.THRESHOLD] * total[which])
@@ -527,8 +538,11 @@ class Evolution:
         """Lattice, keys [cell] and rates [row, cell] of a density, on the host."""
         assert self._cells is not None
         used = int(self._counters[which, cells.USED])
-        kept = [self._cells.rate] + [self._cells.spread] * self._local_noise
+        kept = [self._cells.rate] + [self._cells.spread] * self._keeps_spread
         rates = np.concatenate([self.device.get(one[which])[:, 1:used] for one in kept])
+        if self._kills:
+            decay = self.device.get(self._cells.decay[which])[1:used]
+            rates = np.vstack([rates, np.where(decay < 0, np.nan, decay)])
         keys, _ = self._filled(which)
         return self.lattices[which], self.device.get(keys) & cells.KEY, rates
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,8 @@ def lay_prior(
             peak = np.exp(log.max() + np.log(lattice.width).sum())
             left_out = max(0.0, 1.0 - float(mass.sum() * peak))
     mass = mass / mass.sum()
+    if lattice.turns is not None:
+        keys, mass = _wrapped(lattice, keys, mass)
     if cut is not None:
         ascending = np.sort(mass)
         below = np.cumsum(ascending) * (1.0 - left_out) + left_out
@@ -186,6 +188,13 @@ def lay_prior(
         left_out = 1.0 - (1.0 - left_out) * float(mass[stays].sum())
         keys, mass = keys[stays], mass[stays] / mass[stays].sum()
     return Laid(keys, mass, threshold, left_out)
+
+
+def _wrapped(lattice: Lattice, keys: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and masses of cells, with what is beyond a period wrapped around it."""
+    inside = lattice.pack(lattice.wrapped(lattice.unpack(keys)))
+    found, cell = np.unique(inside, return_inverse=True)
+    return found, np.bincount(cell.ravel(), mass, len(found))
 
 
 def count_estimate(
@@ -244,7 +253,7 @@ def within(
         return keys, mass, None
     values = evaluate(limits.function, lattice, parameters, keys)
     if np.isnan(limits.least):
-        limits = Limits(limits.function, float(values.min()), float(values.max()))
+        limits = replace(limits, least=float(values.min()), largest=float(values.max()))
     inside = (values >= limits.least) & (values <= limits.largest)
     if not inside.any():
         raise PlanError("the prior lies wholly outside the region")

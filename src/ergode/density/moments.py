@@ -2,7 +2,8 @@
 
 Moments are sums of integers over cells, so they do not depend on the order of cells.  Each term is
 rounded to a multiple of a power of two, chosen so that no sum overflows.  Coordinates count from
-the middle of the cells' range.  Sharpness follows from the total variation along a line, which for
+the middle of the cells' range; along a periodic axis, the short way from the cell at the mean
+direction.  Sharpness follows from the total variation along a line, which for
 a Gaussian is 2 / (sqrt(2 pi) sigma).
 """
 
@@ -14,9 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, unroll
-from ergode.density.grid.cells import COUNTERS, KEY, MASS_UNIT, USED, step_key, units
+from ergode.density.grid.cells import COUNTERS, KEY, MASS_UNIT, TURN, USED, units
 from ergode.density.grid.group import atomic_accumulate, barrier, share
-from ergode.density.grid.lattice import DIMENSION, Lattice, coordinate, is_admissible
+from ergode.density.grid.lattice import (
+    DIMENSION,
+    PERIODIC,
+    Lattice,
+    beside,
+    coordinate,
+    is_admissible,
+    turns_of,
+)
 
 RANGE = COUNTERS
 """First counter of a summary: minus the minimum and the maximum of each coordinate; then sums."""
@@ -56,6 +65,7 @@ def _rounded(value):
 
 # If mass hardly falls towards the edge of the grid, the mass beyond it cannot be estimated.
 _STEADIEST = np.float64(0.9)
+_TURN = np.float64(2.0 * math.pi)
 _BEYOND_UNIT = MASS_UNIT / np.float64(16.0)  # up to nine times all mass must not overflow
 
 
@@ -78,9 +88,9 @@ def beyond_cell(i, cells, p, frame):
         for d in unroll(range(DIMENSION)):
             above, below = cells.above[d, i], cells.below[d, i]
             # Nothing is missing beyond an inadmissible cell.
-            if above == 0 and is_admissible(cells.key[i] + step_key(d), frame):
+            if above == 0 and is_admissible(beside(cells.key[i], d, 1, frame), frame):
                 most = max(most, _beyond_face(p[i], p[below]))
-            if below == 0 and is_admissible(cells.key[i] - step_key(d), frame):
+            if below == 0 and is_admissible(beside(cells.key[i], d, -1, frame), frame):
                 most = max(most, _beyond_face(p[i], p[above]))
     return most
 
@@ -91,6 +101,46 @@ def forget(counters):
         counters[RANGE + n] = np.int64(-(1 << 40))
     for n in range(RANGE + 2 * DIMENSION, counters.size):
         counters[n] = 0
+    if PERIODIC:
+        for n in range(2 * DIMENSION):
+            counters[TURN + n] = 0
+
+
+def _sum_phases(thread_rank, thread_count, used, cells, p, frame):
+    """Sum masses times cosine and sine of their phase, for each periodic axis."""
+    for d in range(DIMENSION):
+        count = turns_of(d, frame)
+        across = np.int64(0)
+        along = np.int64(0)
+        if count > 0:
+            for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+                k = coordinate(cells.key[i] & KEY, d)
+                phase = _TURN * np.float64(k) / np.float64(count)
+                across += units(np.float64(p[i]) * math.cos(phase))
+                along += units(np.float64(p[i]) * math.sin(phase))
+        atomic_accumulate(cells.counters, TURN + 2 * d, across)
+        atomic_accumulate(cells.counters, TURN + 2 * d + 1, along)
+    barrier(thread_count, cells.barrier_words)
+
+
+def _middle_of_turn(count, counters, d):
+    """The cell at the mean direction along a periodic axis."""
+    phase = math.atan2(np.float64(counters[TURN + 2 * d + 1]), np.float64(counters[TURN + 2 * d]))
+    return _rounded(phase / _TURN * np.float64(count))
+
+
+def _away(k, middle, d, frame):
+    """Cells from the middle, the short way along a periodic axis."""
+    x = k - middle
+    if PERIODIC:
+        count = turns_of(d, frame)
+        if count > 0:
+            half = count >> 1
+            if x < -half:
+                x += count
+            if x >= count - half:
+                x -= count
+    return np.float64(x)
 
 
 @noinline_cpu
@@ -98,6 +148,8 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
     """Sum over the cells of a density. Out: the counters from RANGE on, which `forget` reset."""
     range_ = cells.counters[RANGE : RANGE + 2 * DIMENSION]
     sums = cells.counters[RANGE + 2 * DIMENSION :]
+    if PERIODIC:
+        _sum_phases(thread_rank, thread_count, used, cells, p, frame)
     for d in range(DIMENSION):
         least = np.int64(1 << 40)
         most = np.int64(-(1 << 40))
@@ -105,6 +157,12 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
             k = coordinate(cells.key[i] & KEY, d)
             least = min(least, k)
             most = max(most, k)
+        if PERIODIC:
+            count = turns_of(d, frame)
+            if count > 0:
+                middle = _middle_of_turn(count, cells.counters, d)
+                least = middle - (count >> 1)
+                most = middle + (count >> 1)
         atomic_max(range_, 2 * d, -least)
         atomic_max(range_, 2 * d + 1, most)
     barrier(thread_count, cells.barrier_words)
@@ -124,7 +182,7 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
         first = np.int64(0)
         variation = np.int64(0)
         for i in no_unroll(share(thread_rank, thread_count, 1, used)):
-            x = np.float64(coordinate(cells.key[i] & KEY, d) - middle)
+            x = _away(coordinate(cells.key[i] & KEY, d), middle, d, frame)
             first += _rounded(np.float64(p[i]) * x * scale)
             variation += units(abs(p[i] - p[above[i]]))
         atomic_accumulate(sums, 1 + d, first)
@@ -135,8 +193,8 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
             second = np.int64(0)
             for i in no_unroll(share(thread_rank, thread_count, 1, used)):
                 key = cells.key[i] & KEY
-                x = np.float64(coordinate(key, d) - middle)
-                y = np.float64(coordinate(key, e) - centre)
+                x = _away(coordinate(key, d), middle, d, frame)
+                y = _away(coordinate(key, e), centre, e, frame)
                 second += _rounded(np.float64(p[i]) * (x * y) * finer)
             atomic_accumulate(sums, place, second)
             place += 1

@@ -120,10 +120,10 @@ def _check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarra
 
 
 @lru_cache(maxsize=64)
-def depends_on_time(function: Any) -> bool:
-    """Whether a function uses its first argument."""
+def depends_on_time(function: Any, place: int = 0) -> bool:
+    """Whether a function uses its argument at a place, that of time."""
     tree = syntax(function)
-    name = tree.args.args[0].arg
+    name = tree.args.args[place].arg
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
 
 

@@ -34,6 +34,21 @@ results.register(
             "probability lost at missing neighbours, less what clipping at zero made, since the "
             "latest measurement",
         ),
+        Variable(
+            "survival", _TIME, "floating", "1",
+            "with absorbing walls or a killing rate: probability that is left, that is the sum "
+            "over cells; one less mass_absorbed, mass_killed, mass_pruned and mass_out",
+            optional=True,
+        ),
+        Variable(
+            "mass_absorbed", _TIME, "floating", "1",
+            "probability that walls have absorbed: the distribution of the time of first passage",
+            optional=True,
+        ),
+        Variable(
+            "mass_killed", _TIME, "floating", "1",
+            "probability that the killing rate has taken", optional=True,
+        ),
         Variable("cell_count", _TIME, "number", "1", "number of cells"),
         Variable(
             "time_reached", (SWEPT,), "floating", "time", "time up to which the density was found"

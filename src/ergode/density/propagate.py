@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, launch, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
-from ergode.core.compiler.syntax import as_function
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, decided_once, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
 from ergode.density.choice import check_flow, choose, is_wide
+from ergode.density.edges import closed, killing_of, limits_of, periods_of
 from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
@@ -29,13 +29,11 @@ from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
-from ergode.density.specialize import Limits
 from ergode.models.cut import ROWS, axis_of_densities
 from ergode.models.estimation.estimation import Estimation, estimation
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
-from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
 
 if TYPE_CHECKING:
@@ -66,6 +64,9 @@ def propagate(
     axes: Literal["variables", "principal"] | ArrayLike = "variables",
     conserved: Callable[..., tuple[Any, ...]] | None = None,
     region: Callable[..., tuple[Any, ...]] | None = None,
+    boundary: Literal["reflecting", "absorbing"] = "reflecting",
+    killing_rate: Callable[..., tuple[Any, ...]] | None = None,
+    periodic: Mapping[str, float] | None = None,
     keep: Literal["all", "last", "none"] | None = None,
     smooth: bool = False,
     max_cells: int | None = None,
@@ -177,8 +178,26 @@ def propagate(
         as the Jacobi constant. Cells are made only where it is within its range in the prior.
     region : function, optional
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
-        No probability leaves the region. Its edge is along faces of cells: a cell is inside if its
-        centre is. So the edge is up to half a cell off, and errors fall in proportion to the width.
+        The prior is restricted to it. The `boundary` says what its edge does.
+    boundary : {"reflecting", "absorbing"}
+        ``"reflecting"``: no probability leaves the `region`. Its edge is along faces of cells: a
+        cell is inside if its centre is. So the edge is up to half a cell off, and errors fall in
+        proportion to the width. ``"absorbing"``: probability that reaches the edge leaves. The
+        result has the law of first passage, ``mass_absorbed``, and ``survival``. The edge lies
+        where the function is zero between two centres (linearly). With noise across the edge,
+        errors fall nearly with the square of the width; without, this is so for an edge along
+        faces, and an oblique edge has errors in proportion to the width. Not with measurements.
+    killing_rate : function, optional
+        ``killing_rate(y, t, p)`` returns a tuple with one rate, not negative [1 / time]:
+        probability vanishes at this rate, as by decay, capture or failure (the killing of a
+        process). A step is at most half of the time 1 / rate. Not with measurements.
+    periodic : mapping of str to float, optional
+        Period of each variable that is an angle, such as ``{"theta": 2 * math.pi}``. Its cells
+        close a circle; they are a little narrower than `width`, so that they divide the period. The
+        field, and all other functions of the state, must have the period. A mean is that of the
+        short ways from the mean direction, within half a period of the prior's mean, and a variance
+        is that of the short ways: at most that of a uniform angle, a twelfth of the squared period.
+        Not with rotated `axes` or maneuvers with a covariance.
     keep : {"all", "last", "none"}, optional
         Times at which the density itself is part of the result. The default is ``"all"`` for a
         single density, and ``"none"`` for many.
@@ -216,6 +235,10 @@ def propagate(
         ``deviation_error`` are differences from points that follow the flow, which have no
         numerical diffusion; they are missing if the density moved too little to be smeared.
         The grid's centre, width and axes, and the threshold.
+        With an absorbing boundary or a killing rate, ``survival(time)`` is the probability that is
+        left, and ``mass_absorbed`` and ``mass_killed`` are what has been taken by then.
+        ``result["mass_absorbed"].differentiate("time")`` is the density of the time of first
+        passage. Means, covariances and cells are those given survival.
         Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
@@ -277,7 +300,17 @@ def propagate(
     keep = keep or ("none" if layout.dims else "all")
     if max_cells is not None:
         max_cells = integer("max_cells", max_cells, 1, 2**31)
-    limits = _limits(field, conserved, region)
+    limits = limits_of(field, conserved, region, boundary)
+    killing = killing_of(field, killing_rate)
+    periods = periods_of(asked, periodic)
+    also = "a killing rate" if killing is not None else ""
+    also = also or ("periodic variables" if periods is not None else "")
+    if (killing is not None or (limits is not None and limits.absorbs)) and asked.measurements:
+        name = "killing_rate" if killing is not None else "boundary='absorbing'"
+        raise PlanError(
+            f"measurements and {name} are both given; expected one of them, because a measured "
+            "density is normalised and has no survival"
+        )
     if limits is not None and asked.maneuvers:
         name = "region" if conserved is None else "conserved"
         raise PlanError(
@@ -298,7 +331,8 @@ def propagate(
     reason = "asked for"
     if scheme == "auto":
         scheme, reason = decided_once(
-            "scheme", lambda: choose(asked, noise, limits, of_carrier, smooth=smooth, **given)
+            "scheme",
+            lambda: choose(asked, noise, limits, also, of_carrier, smooth=smooth, **given),
         )
     on_grid = GRIDS.get(scheme)
     if smooth and on_grid is not None:
@@ -310,6 +344,7 @@ def propagate(
     turned = None if noise is None or on_grid is None else noise.matrix
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
+    each = closed(each, periods)
     check_lattices(each, precision)
     check_lattices(_moved(each, asked), precision)
     if on_grid is not None:
@@ -319,7 +354,7 @@ def propagate(
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
-        check_flow(asked, noise, limits, smooth=smooth, **given)
+        check_flow(asked, noise, limits, also, smooth=smooth, **given)
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
@@ -337,7 +372,7 @@ def propagate(
             show=progress,
             options={
                 "scheme": scheme, "device": device, "precision": precision, "noise": noise,
-                "max_cells": max_cells,
+                "max_cells": max_cells, "killing": killing,
             },
         )  # fmt: skip
         solver.check_counts()
@@ -345,7 +380,8 @@ def propagate(
         solver.solve()
         if lower_threshold:
             solver.solve_cut_ones_again()
-        if limits is None and (noise is None or noise.matrix is not None):
+        is_plain = limits is None and not also
+        if is_plain and (noise is None or noise.matrix is not None):
             matrix = None if noise is None else noise.matrix
             check(asked, solver.records, on_grid.steps_to_smear, matrix)
         found = together(solver.records)
@@ -542,19 +578,3 @@ def _allowed(
         raise PlanError(f"retained is {retained!r}; expected a probability between 0 and 1")
     lost = 1.0 - float(retained)
     return 0.5 * lost / (1 + measurement_count), 0.5 * lost / duration if duration > 0 else 0.0
-
-
-def _limits(
-    field: VectorField,
-    conserved: Callable[..., tuple[Any, ...]] | None,
-    region: Callable[..., tuple[Any, ...]] | None,
-) -> Limits | None:
-    if conserved is not None and region is not None:
-        raise PlanError("conserved and region are both given; expected one of them")
-    function = as_function(region if conserved is None else conserved)
-    if function is None:
-        return None
-    name = "region" if conserved is None else "conserved"
-    arguments = {"y": len(field.variables), "t": None, "p": len(field.parameters)}
-    check_function(function, arguments, ["value"], name)
-    return Limits(function, 0.0 if conserved is None else np.nan, np.inf)

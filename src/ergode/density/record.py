@@ -18,6 +18,7 @@ _OF_MEASUREMENTS = (
     "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",
     "evidence_shift", "posterior_cells_in_deviation",
 )  # fmt: skip
+_OF_LOSSES = "survival", "mass_absorbed", "mass_killed"
 _AT_END = "status", "time_reached"  # set when the run ends
 
 
@@ -29,6 +30,7 @@ class Record:
     times: np.ndarray
     measurement_count: int
     keep: str
+    lossy: bool = False  # whether walls absorb or a rate kills
     values: dict[str, np.ndarray] = field(default_factory=dict)
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
@@ -59,7 +61,7 @@ class Record:
             "posterior_cells_in_deviation": (count, n),
             "cell_count": (size,),
             "time_reached": (),
-        }
+        } | dict.fromkeys(_OF_LOSSES if self.lossy else (), (size,))
         # Values that are not computed stay missing.
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self.values["status"] = np.array(Status.NOT_RUN, np.uint8)
@@ -76,12 +78,17 @@ class Record:
         """Record the density at one time of the grid; its keys and masses if they are kept."""
         values = self.values
         values["grid_shift"][index] = centre - self.lattice.centre
-        values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
+        values["mean"][index] = self.lattice.near(summary.mean, self.lattice.centre)
+        values["covariance"][index] = summary.covariance
         out = budget["lost"] - budget["clipped"]
         values["mass_kept"][index] = summary.mass
         values["mass_pruned"][index] = budget["pruned"]
         values["mass_out"][index] = out
         values["mass_lost"][index] = lost_before + budget["pruned"] + budget["lost"]
+        if self.lossy:
+            values["survival"][index] = np.nan_to_num(summary.mass)
+            values["mass_absorbed"][index] = budget["absorbed"]
+            values["mass_killed"][index] = budget["killed"]
         values["cells_in_deviation"][index] = summary.sharpness
         values["cell_count"][index] = summary.cell_count
         if self.keep == "last":
@@ -93,7 +100,7 @@ class Record:
 
     def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
         """Record the outcome of a measurement; the density is the prediction before it."""
-        self.values["prior_mean"][index] = summary.mean
+        self.values["prior_mean"][index] = self.lattice.near(summary.mean, self.lattice.centre)
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 

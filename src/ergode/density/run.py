@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -181,6 +182,8 @@ class Run:
         after = evolution.summaries()
         for which in np.flatnonzero(goes_on).tolist():
             record = self.records[which]
+            near = record.lattice.near(after[which].mean, before[which].mean)
+            after[which] = replace(after[which], mean=near)
             pull = tail.pull_of(before[which], after[which], record.lattice)
             shown = min(1.0, float(faint[which]) + after[which].beyond)
             cut = float(self._cut[which] + dropped[which])

@@ -61,7 +61,11 @@ class Solver:
 
     def _record(self, which: int) -> Record:
         asked = self.asked
-        return Record(self.lattices[which], asked.times, len(asked.measurements), self.keep)
+        absorbs = self.limits is not None and self.limits.absorbs
+        return Record(
+            self.lattices[which], asked.times, len(asked.measurements), self.keep,
+            lossy=absorbs or self.options["killing"] is not None,
+        )  # fmt: skip
 
     def solve(self) -> None:
         """Run all densities."""

@@ -22,6 +22,9 @@ THREADS = {"grid": 256, "cluster": 512}  # per block
 
 ThreadGroup = Literal["threads", "grid", "cluster"]  # kinds of groups
 
+Killing = Callable[..., tuple[Any, ...]]
+"""``killing(y, t, p)`` returns a tuple with the rate at which probability vanishes."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -30,6 +33,7 @@ class Limits:
     function: Callable[..., tuple[Any, ...]]
     least: float
     largest: float
+    absorbs: bool = False  # whether mass that reaches the edge leaves
 
 
 def keeps_fluxes(dimension: int, target: Target) -> bool:
@@ -50,6 +54,7 @@ def bindings_of(
     thread_group: ThreadGroup,
     *,
     limits: Limits | None = None,
+    killing: Killing | None = None,
     retained: bool = False,
     blocks: int = 1,
 ) -> dict[Any, Any]:
@@ -57,7 +62,7 @@ def bindings_of(
     first = lattices[0]
     target: Target = "cpu" if thread_group == "threads" else "cuda"
     return (
-        _bindings_of_model(field, lattices, noise, limits)
+        _bindings_of_model(field, lattices, noise, limits, killing)
         | {
             pruning.RETAINED: retained,
             fluxes.EAGER: target == "cpu",
@@ -73,26 +78,48 @@ def bindings_of(
 
 
 def _bindings_of_model(
-    field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
+    field: VectorField,
+    lattices: Sequence[Lattice],
+    noise: Noise | None,
+    limits: Limits | None,
+    killing: Killing | None,
 ) -> dict[Any, Any]:
     """Options of the kernels for the field, its noise and the lattice."""
     first = lattices[0]
     noisy = (False,) * first.dimension
     if noise is not None:
         noisy = tuple((noise.spread(first) != 0).tolist())
-    return _bindings_of_field(field, lattices, noise, limits) | {
+    absorbs = limits is not None and limits.absorbs
+    return _bindings_of_field(field, lattices, noise, limits, killing) | {
         lattice.BITS: first.bits,
-        lattice.VARYING: varies(field, noise),
+        lattice.PERIODIC: first.turns is not None,
+        lattice.VARYING: varies(field, noise, killing),
         lattice.NOISY: noisy,
+        lattice.ABSORBING: absorbs,
+        lattice.LOSSY: absorbs or killing is not None,
+        lattice.SPREAD_KEPT: keeps_spread(noise, limits),
         advance.ANY_NOISE: any(noisy),
     }
 
 
+def keeps_spread(noise: Noise | None, limits: Limits | None) -> bool:
+    """Whether the spread of noise is kept for each cell."""
+    return noise is not None and (
+        noise.function is not None or (limits is not None and limits.absorbs)
+    )
+
+
 def _bindings_of_field(
-    field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
+    field: VectorField,
+    lattices: Sequence[Lattice],
+    noise: Noise | None,
+    limits: Limits | None,
+    killing: Killing | None,
 ) -> dict[Any, Any]:
-    """Data that a kernel needs to evaluate the field and its noise at a point."""
+    """Data that a kernel needs to evaluate the field, its noise and killing at a point."""
     found: dict[Any, Any] = {}
+    if killing is not None:
+        found[lattice.killing] = UserFunction(killing, (1,))
     if limits is not None:
         found[lattice.limited_by] = UserFunction(limits.function, (1,))
     if noise is not None and noise.function is not None:
@@ -105,13 +132,16 @@ def _bindings_of_field(
         lattice.ROTATED: any(one.is_rotated for one in lattices),
         lattice.LIMITED: limits is not None,
         lattice.LOCAL_NOISE: noise is not None and noise.function is not None,
+        lattice.KILLED: killing is not None,
     }
 
 
-def varies(field: VectorField, noise: Noise | None) -> bool:
-    """Whether the field or its noise depends on time."""
-    return depends_on_time(field.function) or (
-        noise is not None and noise.function is not None and depends_on_time(noise.function)
+def varies(field: VectorField, noise: Noise | None, killing: Killing | None = None) -> bool:
+    """Whether the field, its noise or the killing rate depends on time."""
+    return (
+        depends_on_time(field.function)
+        or (noise is not None and noise.function is not None and depends_on_time(noise.function))
+        or (killing is not None and depends_on_time(killing, 1))
     )
 
 
@@ -158,10 +188,14 @@ def advance_kernel(
 
 
 def forcing_kernel(
-    field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
+    field: VectorField,
+    lattices: Sequence[Lattice],
+    noise: Noise | None,
+    limits: Limits | None,
+    killing: Killing | None = None,
 ) -> kernels.Kernel:
     """The kernel that computes how fast the field changes in time."""
-    bindings = _bindings_of_field(field, lattices, noise, limits)
+    bindings = _bindings_of_field(field, lattices, noise, limits, killing)
     return kernels.for_each(forcing.largest_bend, bindings=bindings)
 
 

@@ -83,6 +83,8 @@ class DensityRun:
             variance = last["covariance"].sel(variable=name, variable_=name).values
             found[f"final mean of {name}"] = spread(mean)
             found[f"final standard deviation of {name}"] = spread(np.sqrt(variance))
+        if "survival" in last:
+            found["survival"] = spread(last["survival"].values)
         return found | {
             "probability lost": spread(last["mass_lost"].values),
             "cells": spread(last["cell_count"].values),
@@ -107,6 +109,12 @@ def _function(table: Table, key: str, field: VectorField) -> Any:
     """A function of the state, from its formula."""
     with table.explaining():
         return function_of_state([table.text(key)], field, key)
+
+
+def _periods(table: Table, key: str) -> dict[str, float]:
+    """Periods by variable."""
+    given = table.table(key)
+    return {name: given.number(name) for name in given.values}
 
 
 def _axes(table: Table, key: str) -> Any:
@@ -183,17 +191,18 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     return np.array(numbers)
 
 
-_OF_STATE = ("conserved", "region")
+_OF_STATE = ("conserved", "region", "killing_rate")
 READERS: Readers = {
     **dict.fromkeys(_OF_STATE, Table.text),
     "times": Table.times,
     "process_noise": _matrix,
     "width": Table.one_or_more,
     "axes": _axes,
+    "periodic": _periods,
     **dict.fromkeys(("max_cells", "chunk"), Table.integer),
     "store": Table.path,
     "checkpoint": Table.number,
-    **dict.fromkeys(("scheme", "device", "precision", "keep"), Table.text),
+    **dict.fromkeys(("scheme", "device", "precision", "keep", "boundary"), Table.text),
     **dict.fromkeys(("threshold", "retained"), Table.number),
     **dict.fromkeys(("scale_threshold", "lower_threshold", "smooth"), Table.boolean),
 }

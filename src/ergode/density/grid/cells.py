@@ -26,17 +26,26 @@ from ergode.core.compiler.language import (
     unroll,
 )
 from ergode.density.grid.lattice import (
+    ABSORBING,
     BITS,
     DIMENSION,
-    LOCAL_NOISE,
+    DIMENSIONS_MOST,
+    KILLED,
+    LOSSY,
     NOISY,
+    SPREAD_KEPT,
     VARYING,
+    beside,
     centre_of,
     face_rates,
     is_admissible,
     is_inside,
+    killing_rate,
     spreads,
 )
+from ergode.density.grid.walls import find_walls
+
+_KILLED_FAST = 2.0  # least number of steps in the time in which a rate kills most of a cell's mass
 
 OWN_FACES = option(False)
 """Whether the rate on the face above a cell serves for the face below it too."""
@@ -51,11 +60,13 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 COMPLETE = np.uint32(1 << 31)  # a bit of `flow`
 
 # Words of `counters`: counts (the sentinel is one of the cells USED), and sums of mass since the
-# density was loaded, in units of 2^-60.
+# density was loaded, in units of 2^-60. From TURN on: the sums of mass times the cosine and
+# the sine of its phase, for each periodic axis.
 (
     USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED,
-    COUNTERS,
-) = range(13)  # fmt: skip
+    ABSORBED, KILLED_MASS, TURN,
+) = range(15)  # fmt: skip
+COUNTERS = TURN + 2 * DIMENSIONS_MOST
 MASS_UNIT = np.float64(2.0**60)
 
 # Private words of a CPU thread in `barrier_words`: number of cells that it lists, the latest slot
@@ -91,7 +102,9 @@ class Cells(NamedTuple):
 
     key: Any  # int64 [capacity]
     rate: Any  # real [dimension, capacity]: cells per unit of time, on the face above
-    spread: Any  # real [dimension, capacity], if noise is local: fraction per unit of time each way
+    spread: Any  # real [dimension, capacity], if kept: fraction per unit of time each way
+    walls: Any  # real [2 x dimension + 1, capacity], if walls absorb: see `walls`
+    decay: Any  # real [capacity], if mass is killed: fraction per unit of time
     above: Any  # uint32 [dimension, capacity]: number of the neighbour
     below: Any  # uint32 [dimension, capacity]
     flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
@@ -116,9 +129,10 @@ class Masses(NamedTuple):
 def cells_of(every, which):
     """The grid of one density."""
     return Cells(
-        every.key[which], every.rate[which], every.spread[which], every.above[which],
-        every.below[which], every.flow[which], every.table[which], every.fastest[which],
-        every.counters[which], every.ladder[which], every.barrier_words[which],
+        every.key[which], every.rate[which], every.spread[which], every.walls[which],
+        every.decay[which], every.above[which], every.below[which], every.flow[which],
+        every.table[which], every.fastest[which], every.counters[which], every.ladder[which],
+        every.barrier_words[which],
     )  # fmt: skip
 
 
@@ -141,15 +155,21 @@ def units(mass):
 def total_mass(counters):
     """Total mass, from the counters."""
     kept = counters[LOADED] - counters[PRUNED] - counters[LOST] + counters[CLIPPED]
+    if LOSSY:
+        # A few units: where all mass is gone, no cell is above the threshold.
+        kept = max(kept - counters[ABSORBED] - counters[KILLED_MASS], np.int64(64))
     return np.float64(kept) / MASS_UNIT
 
 
+def mass_at_threshold(counters, control):
+    """Mass of a cell at the threshold."""
+    floor = control[THRESHOLD] * total_mass(counters)
+    if LOSSY:
+        floor = max(floor, 1.0 / MASS_UNIT)  # no cell without mass is kept
+    return floor
+
+
 # ---- the table
-
-
-def step_key(d):
-    """Difference of the keys of neighbours along one dimension."""
-    return np.int64(1) << np.int64(BITS * d)
 
 
 def _home(table, key):
@@ -278,10 +298,10 @@ def survey(i, t, cells, frame):
         rate = above[d]
         if not (math.isfinite(rate) and math.isfinite(below[d])):
             # On the face of an inadmissible cell the field need not be defined.
-            key, step = cells.key[i], step_key(d)
+            key = cells.key[i]
             rate = rate if math.isfinite(rate) else real(0.0)
-            if (not math.isfinite(above[d]) and is_admissible(key + step, frame)) or (
-                not math.isfinite(below[d]) and is_admissible(key - step, frame)
+            if (not math.isfinite(above[d]) and is_admissible(beside(key, d, 1, frame), frame)) or (
+                not math.isfinite(below[d]) and is_admissible(beside(key, d, -1, frame), frame)
             ):
                 rate = real(math.inf)
                 all_finite = False
@@ -296,13 +316,20 @@ def survey(i, t, cells, frame):
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
     _raise_to(cells.fastest, 0, bound if all_finite else real(math.inf))
-    if LOCAL_NOISE:
+    if SPREAD_KEPT:
         spread = spreads(t, z, frame)
         bound = real(0.0)
         for d in unroll(range(DIMENSION)):
             cells.spread[d, i] = spread[d]
             bound += spread[d]
         _raise_to(cells.fastest, 1, bound if math.isfinite(bound) else real(math.inf))
+    if ABSORBING:
+        _raise_to(cells.fastest, 0, find_walls(i, t, z, cells, frame))
+    if KILLED:
+        rate = killing_rate(t, z, frame)
+        cells.decay[i] = rate
+        fast = _KILLED_FAST * rate if rate >= 0.0 and math.isfinite(rate) else real(math.inf)
+        _raise_to(cells.fastest, 0, fast)
 
 
 def is_undefined(cells):
@@ -310,9 +337,9 @@ def is_undefined(cells):
     return math.isinf(cells.fastest[0]) or math.isinf(cells.fastest[1])
 
 
-def link(i, d, side, cells):
+def link(i, d, side, cells, frame):
     """Link a cell and its neighbour above (side 0) or below (side 1) to each other."""
-    other = find(cells.table, cells.key[i] + (1 - 2 * side) * step_key(d))
+    other = find(cells.table, beside(cells.key[i], d, 1 - 2 * side, frame))
     number = np.uint32(i)
     if side == 0:
         cells.above[d, i] = other
@@ -352,8 +379,8 @@ def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
         if _moves_out(bits, d, side):
             there = cells.above[d, i] if side == 0 else cells.below[d, i]
             if there == 0:
-                beside = key + (1 - 2 * side) * step_key(d)
-                _try_to_create(thread_rank, beside, d, cells, masses, fresh, frame)
+                there_key = beside(key, d, 1 - 2 * side, frame)
+                _try_to_create(thread_rank, there_key, d, cells, masses, fresh, frame)
         return
     side, turn = move & 1, (move >> 1) & 1
     pair = (move - 2 * DIMENSION) >> 2
@@ -367,8 +394,8 @@ def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
         if there != 0:
             there = cells.above[e, there] if turn == 0 else cells.below[e, there]
         if there == 0:
-            beside = key + (1 - 2 * side) * step_key(d) + (1 - 2 * turn) * step_key(e)
-            _try_to_create(thread_rank, beside, e, cells, masses, fresh, frame)
+            corner = beside(beside(key, d, 1 - 2 * side, frame), e, 1 - 2 * turn, frame)
+            _try_to_create(thread_rank, corner, e, cells, masses, fresh, frame)
 
 
 # Sweeps along all dimensions carry mass to the corner that is downwind along each of them. Mass
@@ -413,7 +440,7 @@ def _grow_corners(thread_rank, i, key, bits, cells, masses, fresh, frame):
             last = 0
             for d in range(DIMENSION):
                 if (mask >> np.int64(d)) & 1 != 0:
-                    corner += step_key(d) if cells.rate[d, i] > 0.0 else -step_key(d)
+                    corner = beside(corner, d, 1 if cells.rate[d, i] > 0.0 else -1, frame)
                     last = d
             _try_to_create(thread_rank, corner, last, cells, masses, fresh, frame)
         mask = (mask - 1) & axes
@@ -432,14 +459,14 @@ def mark(i, cells, kept):
     for d in range(DIMENSION):
         for side in range(2):
             if _moves_out(bits, d, side):
-                beside = cells.above[d, i] if side == 0 else cells.below[d, i]
-                kept[beside] = np.uint8(1)
+                there = cells.above[d, i] if side == 0 else cells.below[d, i]
+                kept[there] = np.uint8(1)
                 for e in range(d + 1 if complete else 0, DIMENSION):
                     if e != d:
                         for turn in range(2):
                             if _moves_out(bits, e, turn):
                                 other = (
-                                    cells.above[e, beside] if turn == 0 else cells.below[e, beside]
+                                    cells.above[e, there] if turn == 0 else cells.below[e, there]
                                 )
                                 kept[other] = np.uint8(1)
     if DIMENSION > 2:

@@ -58,7 +58,7 @@ def build(thread_rank, thread_count, used, t, cells, frame):
         survey(i, t, cells, frame)
     for d in range(DIMENSION):
         for i in no_unroll(share(thread_rank, thread_count, 1, used)):
-            link(i, d, 0, cells)
+            link(i, d, 0, cells, frame)
     barrier(thread_count, cells.barrier_words)
 
 
@@ -87,7 +87,7 @@ def expand(thread_rank, thread_count, used, floor, listed, t, cells, due, p, q, 
         for n in no_unroll(share(thread_rank, thread_count, 0, ways * (grown - used))):
             i = n // ways
             way = n - i * ways
-            link(used + i, way >> 1, way & 1, cells)
+            link(used + i, way >> 1, way & 1, cells, frame)
         barrier(thread_count, cells.barrier_words)
         if is_undefined(cells):
             state = UNDEFINED

@@ -21,6 +21,7 @@ from ergode.core.compiler.language import option, real
 from ergode.core.errors import PlanError
 
 DIMENSIONS_MOST = 10
+_TURNS_LEAST = 5  # cells in a period, so that those of a stencil are different
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Lattice:
     axes: np.ndarray  # [dimension, dimension]: columns are the directions of the axes: orthonormal
     # Whether the axes may differ from those of the variables; kernels are specialised to this.
     is_rotated: bool = True
+    # [dimension]: cells in a period of each axis, 0 if it is not periodic; None: none is.
+    turns: np.ndarray | None = None
 
     @property
     def dimension(self) -> int:
@@ -47,6 +50,29 @@ class Lattice:
     def reach(self) -> int:
         """Largest absolute coordinate of a cell."""
         return (1 << (self.bits - 1)) - 3
+
+    def near(self, point: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The point [variable], moved by whole periods to the one nearest to `other`."""
+        if self.turns is None:
+            return point
+        period = np.where(self.turns > 0, self.turns * self.width, 1.0)
+        whole = np.where(self.turns > 0, np.rint((point - other) / period), 0.0)
+        return np.asarray(point - whole * period)
+
+    def periodic(self, periods: np.ndarray) -> Lattice:
+        """The lattice with these periods [dimension]; a little narrower cells divide each."""
+        turns = np.ceil(periods / self.width - 1e-9)
+        turns = np.where(np.isfinite(periods), np.maximum(turns, _TURNS_LEAST), 0)
+        width = np.where(turns > 0, periods / np.maximum(turns, 1), self.width)
+        return replace(self, width=width, turns=turns.astype(np.int64))
+
+    def wrapped(self, coordinates: np.ndarray) -> np.ndarray:
+        """Coordinates [cell, dimension] within one period around the centre."""
+        if self.turns is None:
+            return coordinates
+        count = np.maximum(self.turns, 1)
+        least = -(count // 2)
+        return np.where(self.turns > 0, (coordinates - least) % count + least, coordinates)
 
     def moved(self, change: np.ndarray) -> Lattice:
         """The same lattice at another place: all cells move by `change` [variable]."""
@@ -80,7 +106,8 @@ class Lattice:
 
     def cell_of(self, points: np.ndarray) -> np.ndarray:
         """Coordinates of the cells in which points lie."""
-        return np.rint(((points - self.centre) @ self.axes) / self.width).astype(np.int64)
+        cells = np.rint(((points - self.centre) @ self.axes) / self.width).astype(np.int64)
+        return self.wrapped(cells)
 
 
 # ---- options of kernels: the model
@@ -100,6 +127,18 @@ ROTATED = option(False)
 LIMITED = option(False)
 """Whether cells must lie in a range of `limited_by`."""
 
+PERIODIC = option(False)
+"""Whether any axis is periodic."""
+
+ABSORBING = option(False)
+"""Whether mass leaves the grid where `limited_by` becomes negative."""
+
+KILLED = option(False)
+"""Whether mass vanishes at the rate `killing`."""
+
+LOSSY = option(False)
+"""Whether mass is absorbed or killed."""
+
 VARYING = option(False)
 """Whether the field or the noise depends on time."""
 
@@ -107,7 +146,10 @@ NOISY = option((False,))
 """Whether noise acts along each dimension."""
 
 LOCAL_NOISE = option(False)
-"""Whether noise depends on the state, time or parameters, and is kept for each cell."""
+"""Whether noise depends on the state, time or parameters."""
+
+SPREAD_KEPT = option(False)
+"""Whether the spread of noise is kept for each cell: if it is local, or walls absorb."""
 
 AMPLITUDES = option(False)
 """Whether `noise` returns square roots of variances."""
@@ -121,6 +163,9 @@ noise = option()
 limited_by = option()
 """``limited_by(y, t, p)``, a quantity that must lie in a range where a cell is admissible."""
 
+killing = option()
+"""``killing(y, t, p)``, the rate at which mass vanishes."""
+
 
 class Frame(NamedTuple):
     """The lattice and the parameters of the field, on a device, of type `real`.
@@ -133,7 +178,8 @@ class Frame(NamedTuple):
     axes: Any  # [dimension, dimension]
     parameters: Any  # [parameter]
     spread: Any  # [dimension]: fraction of a cell that noise moves each way per unit of time
-    limits: Any  # [2]: least and largest admissible value
+    # [2 + dimension]: least and largest admissible value, and the cells in a period of each axis
+    limits: Any
 
 
 def frame_rows(
@@ -150,8 +196,12 @@ def frame_rows(
         np.stack([lattice.axes for lattice in lattices]),
         parameters,
         np.zeros((count, dimension)) if spread is None else spread,
-        np.array(limits or [(0.0, 0.0)] * count),
+        np.hstack([limits or [(0.0, 0.0)] * count, [_turns_of(one) for one in lattices]]),
     ]
+
+
+def _turns_of(lattice: Lattice) -> np.ndarray:
+    return np.zeros(lattice.dimension) if lattice.turns is None else lattice.turns
 
 
 def frame_of(every, which):
@@ -165,6 +215,29 @@ def frame_of(every, which):
 def coordinate(key, d):
     """Coordinate of a cell along one dimension."""
     return ((key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)) - np.int64(1 << (BITS - 1))
+
+
+def turns_of(d, frame):
+    """Cells in a period along a dimension; 0 if it is not periodic."""
+    return np.int64(frame.limits[2 + d])
+
+
+def step_key(d):
+    """Difference of the keys of neighbours along one dimension, within a period."""
+    return np.int64(1) << np.int64(BITS * d)
+
+
+def beside(key, d, way, frame):
+    """Key of the neighbour above (`way` 1) or below (-1) along one dimension."""
+    if PERIODIC:
+        count = turns_of(d, frame)
+        if count > 0:
+            k = coordinate(key, d) + way + (count >> 1)
+            if k < 0:
+                return key + (count - 1) * step_key(d)
+            if k >= count:
+                return key - (count - 1) * step_key(d)
+    return key + way * step_key(d)
 
 
 def is_inside(key, d):
@@ -188,11 +261,16 @@ def centre_of(key, frame):
     return tuple(real(coordinate(key, d)) * frame.width[d] for d in range(DIMENSION))
 
 
+def limited_value(z, frame):
+    """The value of `limited_by` at the point with the coordinates `z`."""
+    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    return real(limited_by(point(z, frame), real(0.0), p)[0])
+
+
 def is_allowed(z, frame):
     """Whether the point with the coordinates `z` is in the range of `limited_by`."""
     if LIMITED:
-        p = tuple(frame.parameters[j] for j in range(PARAMETERS))
-        value = real(limited_by(point(z, frame), real(0.0), p)[0])
+        value = limited_value(z, frame)
         return value >= frame.limits[0] and value <= frame.limits[1]
     return True
 
@@ -233,8 +311,16 @@ def face_rates(t, z, side, frame):
     )
 
 
+def killing_rate(t, z, frame):
+    """Rate at which mass vanishes at the point with the coordinates `z`."""
+    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    return real(killing(point(z, frame), t, p)[0])
+
+
 def spreads(t, z, frame):
     """Fraction of a cell that noise moves each way along each dimension, per unit of time."""
-    q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
-    q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
-    return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))
+    if LOCAL_NOISE:
+        q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+        q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
+        return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))
+    return tuple(frame.spread[d] for d in range(DIMENSION))

@@ -21,15 +21,18 @@ class Memory(NamedTuple):
     dimension: int
     precision: Precision
     flux_rows: int  # of `Masses.flux`
-    has_local_noise: bool
+    keeps_spread: bool
+    absorbs: bool
+    kills: bool
 
     @property
     def bytes_per_cell(self) -> int:
         """Memory that a cell takes [bytes]."""
         word = np.dtype(self.precision).itemsize
         # The table has two to four slots per cell, of 16 bytes each.
-        rates = 2 if self.has_local_noise else 1
-        values = rates * self.dimension + 3 + self.flux_rows
+        rates = 2 if self.keeps_spread else 1
+        values = rates * self.dimension + 3 + self.flux_rows + self.kills
+        values += self.absorbs * (2 * self.dimension + 1)
         return 8 + 4 + 8 + 1 + values * word + 8 * self.dimension + 4 * 16
 
     def arrays(
@@ -37,12 +40,14 @@ class Memory(NamedTuple):
     ) -> tuple[Cells, Masses]:
         """Zeros for `count` densities, each with room for `capacity` cells."""
         real, along = self.precision, (self.dimension, capacity)
-        spread = along if self.has_local_noise else (1, 1)
+        spread = along if self.keeps_spread else (1, 1)
+        walls = (2 * self.dimension + 1, capacity) if self.absorbs else (1, 1)
+        decay = (capacity,) if self.kills else (1,)
         table = 1 << int(np.ceil(np.log2(2 * capacity)))
         barrier_words = APART * (1 + _BARRIER_WORDS_MOST * device.core_count)
         grid: list[Any] = [
-            ((capacity,), np.int64), (along, real), (spread, real), (along, np.uint32),
-            (along, np.uint32), ((capacity,), np.uint32),
+            ((capacity,), np.int64), (along, real), (spread, real), (walls, real), (decay, real),
+            (along, np.uint32), (along, np.uint32), ((capacity,), np.uint32),
             ((2 * table,), np.int64), ((2,), real), ((pruning.RUNGS,), np.int64),
             ((barrier_words,), np.int64),
         ]  # fmt: skip

@@ -34,6 +34,7 @@ from ergode.density.grid.cells import (
     USED,
     list_key,
     mark,
+    mass_at_threshold,
     total_mass,
     units,
 )
@@ -92,7 +93,7 @@ def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
     for i in no_unroll(share(thread_rank, thread_count, 0, used)):
         kept[i] = np.uint8(0)
     barrier(thread_count, cells.barrier_words)
-    floor = real(control[THRESHOLD] * total_mass(counters))
+    floor = real(mass_at_threshold(counters, control))
     for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         if p[i] >= floor:
             mark(i, cells, kept)

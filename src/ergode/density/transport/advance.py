@@ -3,13 +3,16 @@
 A step grows the grid where there is mass to move, and moves the mass. The fastest cell limits the
 step; the last step ends at the target. The grid is pruned at regular intervals, and rebuilt from
 the keys of the cells that stay. The mass balance in the counters gives the total mass (loaded, less
-pruned and lost): the threshold is scaled, and masses are never normalised.
+pruned and lost): the threshold is scaled, and masses are never normalised. A killing rate acts half
+a step before mass moves, and half a step after it.
 
 The whole loop runs on the device, by a thread group (see `group`). Every thread computes the time
 and the numbers of cells and steps for itself, and takes its share of the cells.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -19,6 +22,7 @@ from ergode.density.grid.cells import (
     CELL_STEPS,
     CONTROLS,
     FLOOR,
+    KILLED_MASS,
     LOADED_AT,
     NOISE_TIME,
     PART_RATE,
@@ -33,19 +37,19 @@ from ergode.density.grid.cells import (
     STEPS,
     TAKEN,
     TARGET,
-    THRESHOLD,
     TIME,
     TO_PRUNE,
     UNDEFINED,
     USED,
     cells_of,
     is_undefined,
+    mass_at_threshold,
     masses_of,
-    total_mass,
+    units,
 )
-from ergode.density.grid.group import barrier, locate_thread, share
+from ergode.density.grid.group import atomic_accumulate, barrier, locate_thread, share
 from ergode.density.grid.growth import build, expand
-from ergode.density.grid.lattice import DIMENSION, VARYING, frame_of
+from ergode.density.grid.lattice import DIMENSION, KILLED, LOSSY, VARYING, frame_of
 from ergode.density.grid.pruning import drop
 from ergode.density.moments import forget, summarize
 from ergode.density.transport import corner, split
@@ -131,18 +135,24 @@ def advance(
         )  # fmt: skip
         if state != REACHED:
             break
+        if LOSSY:
+            barrier(thread_count, cells.barrier_words)  # all have read the total mass
         last = taken >= target - t
         dt = target - t if last else taken
         steps += 1
         since += 1
         # Cells that need neighbours are listed as mass moves, unless noise or pruning comes first.
         listed = not ANY_NOISE and not last and since % prune_every != 0
+        if KILLED:
+            fade(thread_rank, thread_count, used, real(0.5 * dt), cells, p)
         _transport(
             thread_rank, thread_count, used, real(dt), real(earlier), listed, (steps & 1) == 0,
             cells, masses, p, q,
         )  # fmt: skip
         if CORNER or DIMENSION & 1 != 0:
             p, q = q, p
+        if KILLED:
+            fade(thread_rank, thread_count, used, real(0.5 * dt), cells, p)
         t = target if last else t + dt
         peak = max(peak, used - 1)
         if since % prune_every == 0:
@@ -153,7 +163,7 @@ def advance(
         cell_steps += used - 1
         work += used
     if ANY_NOISE and state == REACHED and noise_time < t:
-        floor = real(control[THRESHOLD] * total_mass(counters))
+        floor = real(mass_at_threshold(counters, control))
         used, state = diffuse(
             thread_rank, thread_count, used, t - noise_time, floor, 0.5 * (noise_time + t), cells,
             masses, p, q, frame,
@@ -196,7 +206,7 @@ def _prepare(
         )
         if state != REACHED:
             return used, state, (t, noise_time, earlier, taken, seen)
-    fresh = control[THRESHOLD] * total_mass(cells.counters)
+    fresh = mass_at_threshold(cells.counters, control)
     # The last step listed the cells that need neighbours, with its own floor.
     floor = real(earlier if earlier > 0.0 else fresh)
     # A field that depends on time is evaluated in the middle of the expected step.
@@ -222,7 +232,7 @@ def _diffuse_ahead(
     """
     t, noise_time, earlier, taken, seen = times
     state = REACHED
-    fresh = control[THRESHOLD] * total_mass(cells.counters)
+    fresh = mass_at_threshold(cells.counters, control)
     floor = real(earlier if earlier > 0.0 else fresh)
     # Rates of a field that depends on time may be of an earlier time, so they bound no step.
     if VARYING:
@@ -287,3 +297,15 @@ def _finish(
     if state == REACHED:
         barrier(thread_count, cells.barrier_words)
         summarize(thread_rank, thread_count, used, cells, masses.now, frame)
+
+
+def fade(thread_rank, thread_count, used, step, cells, p):
+    """Let the killing rate act on `p`; count the mass that vanishes."""
+    killed = np.int64(0)
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        mass = p[i]
+        left = mass * math.exp(-step * cells.decay[i])
+        killed += units(mass) - units(left)
+        p[i] = left
+    atomic_accumulate(cells.counters, KILLED_MASS, killed)
+    barrier(thread_count, cells.barrier_words)

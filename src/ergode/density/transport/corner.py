@@ -9,7 +9,7 @@ T_d is the loss by transport along d alone in half a step, and S is its sum over
 S - T is the transport across corners. The last term makes the step second-order where the solution
 is smooth (monotonised central limiter). The sum of c over dimensions bounds the step. Mass that
 flows into a missing neighbour above is lost, and counted. No mass leaves through a face with a
-missing neighbour below.
+missing neighbour below. Walls may absorb mass (see `grid.walls`).
 
 P. Colella, "Multidimensional upwind methods for hyperbolic conservation laws", J. Comput. Phys. 87
 (1990); R. J. LeVeque, "Finite Volume Methods for Hyperbolic Problems" (2002), chapter 20.
@@ -21,10 +21,11 @@ import numpy as np
 
 from ergode.core.barriers import edge
 from ergode.core.compiler.language import no_unroll, real, unroll
-from ergode.density.grid.cells import CLIPPED, LOST, units
+from ergode.density.grid.cells import ABSORBED, CLIPPED, LOST, units
 from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import note_due
-from ergode.density.grid.lattice import DIMENSION
+from ergode.density.grid.lattice import ABSORBING, DIMENSION
+from ergode.density.grid.walls import at_cut, escaping
 from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
 
@@ -67,7 +68,11 @@ def gather(d, i, k, cells, p, s):
     beyond = cells.rate[d, under if upward else k]
     beyond = beyond if far != 0 else real(0.0)
     up = i if upward else k
-    return rate, beyond, p[i], p[k], p[far], s[up], real(1.0) if k != 0 else real(0.0)
+    here, there = p[i], p[k]
+    if ABSORBING:
+        here, there = at_cut(d, i, k, upward, here, there, cells)
+        rate = rate if cells.walls[2 * d, i] == 0.0 else real(0.0)
+    return rate, beyond, here, there, p[far], s[up], real(1.0) if k != 0 else real(0.0)
 
 
 def moved(step, rate, beyond, here, there, far, corners, joined):
@@ -113,6 +118,7 @@ def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p
     barrier(thread_count, cells.barrier_words)
     lost = np.int64(0)
     clipped = np.int64(0)
+    absorbed = np.int64(0)
     if FLUXES_FIRST:
         lost = find_fluxes(thread_rank, thread_count, used, step, cells, masses, p)
         barrier(thread_count, cells.barrier_words)
@@ -125,6 +131,11 @@ def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p
         else:
             mass, out = update(i, step, cells, p, s)
             lost += units(out)
+        if ABSORBING:
+            for d in unroll(range(DIMENSION)):
+                left = escaping(d, i, step, mass, cells, p)
+                absorbed += units(left)
+                mass -= left
         if mass < 0.0:
             clipped -= units(mass)
             mass = real(0.0)
@@ -133,6 +144,8 @@ def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p
             note_due(i, mass, floor, cells, masses.key)
     atomic_accumulate(counters, LOST, lost)
     atomic_accumulate(counters, CLIPPED, clipped)
+    if ABSORBING:
+        atomic_accumulate(counters, ABSORBED, absorbed)
     barrier(thread_count, cells.barrier_words)
 
 

@@ -6,7 +6,8 @@ loses the fraction s = Q / (2 w^2) of its mass to each side per unit of time, an
     p_i' = (L p)_i = sum over dimensions of  s_{i+1} p_{i+1} - 2 s_i p_i + s_{i-1} p_{i-1}
 
 For Q that depends on the state this is Ito's equation. It conserves mass, and the variance grows by
-exactly Q per unit of time. No mass goes to a missing neighbour.
+exactly Q per unit of time. No mass goes to a missing neighbour, but walls may absorb (see
+`grid.walls`). What they absorb is the change of the sum.
 
 An Euler step is stable up to 2 S dt = 1, with S the sum of s over dimensions.  A super-step of the
 Runge-Kutta-Legendre scheme of second order takes n stages, each an application of L, and is stable
@@ -34,10 +35,10 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real, unroll
-from ergode.density.grid.cells import CLIPPED, REACHED, units
+from ergode.density.grid.cells import ABSORBED, CLIPPED, REACHED, units
 from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import expand
-from ergode.density.grid.lattice import DIMENSION, LOCAL_NOISE, NOISY
+from ergode.density.grid.lattice import ABSORBING, DIMENSION, NOISY, SPREAD_KEPT
 
 # Lengths of steps, 2 S dt. Below the first, the error of an Euler step is less than that of the
 # cells. The second is for a density that may be two cells wide. The last takes 15 stages.
@@ -49,7 +50,7 @@ LONGEST = np.float64(59.0)
 def spread_most(cells, frame):
     """S: largest sum over dimensions of the fraction that spreads each way per unit of time."""
     total = np.float64(0.0)
-    if LOCAL_NOISE:
+    if SPREAD_KEPT:
         total = np.float64(cells.fastest[1])
     else:
         for d in unroll(range(DIMENSION)):
@@ -99,7 +100,7 @@ def change(i, cells, p, frame):
         if NOISY[d]:
             above = cells.above[d, i]
             below = cells.below[d, i]
-            if LOCAL_NOISE:
+            if SPREAD_KEPT:
                 spread = cells.spread
                 here = spread[d, i] * p[i]
                 total += spread[d, above] * p[above] - here if above != 0 else real(0.0)
@@ -109,6 +110,8 @@ def change(i, cells, p, frame):
                 over = p[above] if above != 0 else here
                 under = p[below] if below != 0 else here
                 total += frame.spread[d] * ((over - here) + (under - here))
+    if ABSORBING:
+        total -= cells.walls[2 * DIMENSION, i] * p[i]
     return total
 
 
@@ -165,12 +168,17 @@ def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, 
         barrier(thread_count, cells.barrier_words)
         before, latest = latest, target
     clipped = np.int64(0)
+    absorbed = np.int64(0)
     for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         mass = latest[i]
+        if ABSORBING:
+            absorbed += units(p[i]) - units(mass)
         if mass < 0.0:
             clipped -= units(mass)
             mass = real(0.0)
         p[i] = mass
     atomic_accumulate(counters, CLIPPED, clipped)
+    if ABSORBING:
+        atomic_accumulate(counters, ABSORBED, absorbed)
     barrier(thread_count, cells.barrier_words)
     return used, state

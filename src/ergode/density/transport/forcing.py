@@ -20,11 +20,13 @@ from ergode.core.compiler.language import unroll
 from ergode.density.grid.cells import PARTS
 from ergode.density.grid.lattice import (
     DIMENSION,
+    KILLED,
     LOCAL_NOISE,
     Lattice,
     drift,
     frame_of,
     is_allowed,
+    killing_rate,
     spreads,
 )
 from ergode.density.moments import Summary
@@ -32,6 +34,7 @@ from ergode.density.moments import Summary
 _SAMPLES = 64  # per part, if the stretch is the whole run
 _SAMPLES_LEAST = 4
 _DISPLACED_MOST = 0.1  # cells, by all steps of a run together
+_OF_KILLING = np.float64(100.0)  # an error of a tenth of a per cent counts as a tenth of a cell
 _DEVIATIONS = np.float64(2.0)
 
 
@@ -59,6 +62,8 @@ def largest_bend(index, begin, spacing, samples, means, deviations, every_frame,
                     most = _larger(most, before[0][d] - 2.0 * here[0][d] + after[0][d])
                     if LOCAL_NOISE:
                         most = _larger(most, before[1][d] - 2.0 * here[1][d] + after[1][d])
+                if KILLED:
+                    most = _larger(most, before[2] - 2.0 * here[2] + after[2])
                 before = here
                 here = after
     out[which, part] = most
@@ -72,10 +77,11 @@ def _offset(state, d):
 
 
 def _velocity(t, z, frame):
-    """Velocity [cells per time], and spread by noise [cells squared per time]."""
+    """Velocity [cells per time], spread by noise [cells squared per time], and rate of killing."""
     f = drift(t, z, frame)
     rates = tuple(f[d] / frame.width[d] for d in range(DIMENSION))
-    return rates, spreads(t, z, frame) if LOCAL_NOISE else rates
+    killed = _OF_KILLING * killing_rate(t, z, frame) if KILLED else rates[0]
+    return rates, spreads(t, z, frame) if LOCAL_NOISE else rates, killed
 
 
 def _larger(most, bend):

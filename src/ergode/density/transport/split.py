@@ -13,7 +13,7 @@ first-order for a field that varies along itself.
 
 Sweeps go up the dimensions in one step and down in the next, which is second-order (Strang). Each
 face is stable on its own, so the largest rate bounds the step, not the sum of rates. Mass waits
-until the neighbour that it flows to exists.
+until the neighbour that it flows to exists, or until a wall absorbs it (see `grid.walls`).
 
 W. Hundsdorfer, R. A. Trompert, "Method of lines and direct discretization", Appl. Numer. Math. 13
 (1994); G. Strang, SIAM J. Numer. Anal. 5 (1968).
@@ -25,9 +25,11 @@ import numpy as np
 
 from ergode.core.barriers import edge
 from ergode.core.compiler.language import no_unroll, real, unroll
-from ergode.density.grid.group import barrier, share
+from ergode.density.grid.cells import ABSORBED, units
+from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import note_due
-from ergode.density.grid.lattice import DIMENSION
+from ergode.density.grid.lattice import ABSORBING, DIMENSION
+from ergode.density.grid.walls import at_cut, escaping
 from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
 
@@ -50,7 +52,10 @@ def gather(d, i, k, cells, p):
     # Without a neighbour below, the field is taken as constant.
     beyond = rate if upward and under == 0 else beyond
     here = p[i]
-    return rate, beyond, here, p[k] if k != 0 else here, p[far]
+    there = p[k] if k != 0 else here
+    if ABSORBING:
+        here, there = at_cut(d, i, k, upward, here, there, cells)
+    return rate, beyond, here, there, p[far]
 
 
 def moved(step, rate, beyond, here, there, far):
@@ -94,6 +99,7 @@ def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, mas
     With `listing`, on CUDA, cells that need neighbours are listed.
     """
     flux = masses.flux[0]
+    absorbed = np.int64(0)
     for d in unroll(range(DIMENSION)):
         if d == axis:
             if FLUXES_FIRST:
@@ -106,9 +112,15 @@ def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, mas
                     mass = p[i] - flux[i] + flux[below[i]]
                 else:
                     mass = sweep(d, i, step, cells, p)
+                if ABSORBING:
+                    out = escaping(d, i, step, mass, cells, p)
+                    absorbed += units(out)
+                    mass -= out
                 q[i] = mass
                 if listing:
                     note_due(i, mass, floor, cells, masses.key)
+    if ABSORBING:
+        atomic_accumulate(cells.counters, ABSORBED, absorbed)
     barrier(thread_count, cells.barrier_words)
 
 

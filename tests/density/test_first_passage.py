@@ -1,0 +1,320 @@
+"""Absorbing walls and killing rates: survival, the law of first passage, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.special import jn_zeros, jv
+from scipy.stats import norm
+from test_specialize import arguments
+
+import ergode
+from ergode.density import specialize
+from ergode.density.grid.lattice import Lattice
+from ergode.density.methods import GRIDS
+from ergode.density.noise import Noise
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+SCHEMES = pytest.mark.parametrize("scheme", ["split", "corner-transport"])
+pytestmark = pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")  # cells are wide
+
+
+def linear(t, y, p):
+    return (p[0] - p[1] * y[0],)
+
+
+def between(y, t, p):
+    return (min(p[3] - y[0], y[0] - p[2]),)
+
+
+def steady(y, t, p):
+    return (0.7,)
+
+
+def square(y, t, p):
+    return (y[0] * y[0],)
+
+
+def at_times(y, t, p):
+    return (1.0 + math.cos(4.0 * t),)
+
+
+FIELD = ergode.VectorField(linear, ["x"], ["drift", "pull", "low", "high"])
+SPOT = ergode.Gaussian([0.0], [0.01])
+
+
+def absorbed(times, width, *, drift=0.0, pull=0.0, low=-50.0, high=1.0, prior=SPOT, **options):
+    settings = {
+        "region": between, "boundary": "absorbing", "threshold": 1e-10, "device": "cpu:1",
+        "keep": "none", "scheme": "split",
+    } | options  # fmt: skip
+    values = {"drift": drift, "pull": pull, "low": low, "high": high}
+    return ergode.density.propagate(
+        FIELD, prior, times=times, parameters=values, width=width, **settings
+    )
+
+
+def balance(found):
+    return sum(
+        found[name].values
+        for name in ("survival", "mass_absorbed", "mass_killed", "mass_pruned", "mass_out")
+    )
+
+
+def start(low, high, variance=0.01):
+    """Points of the prior between two walls, and their weights."""
+    x = np.linspace(max(low, -1.0), min(high, 1.0), 8001)
+    weight = np.exp(-0.5 * x * x / variance)
+    return x, weight / weight.sum()
+
+
+def inverse_gaussian(t, drift, wall):
+    """Survival of Brownian motion with drift below a wall."""
+    x, weight = start(-np.inf, wall)
+    away, root = wall - x, math.sqrt(t)
+    left = norm.cdf((away - drift * t) / root)
+    left -= np.exp(2 * drift * away) * norm.cdf((-away - drift * t) / root)
+    return weight @ left
+
+
+def interval(times, drift, pull, low, high, count=1500):
+    """Survival of a linear process between two walls, by the backward equation on a fine grid."""
+    x = np.linspace(low, high, count + 1)[1:-1]
+    h = (high - low) / count
+    v = drift - pull * x
+
+    def backward(t, u):
+        u = np.concatenate([[0.0], u, [0.0]])
+        slope = (u[2:] - u[:-2]) / (2 * h)
+        return v * slope + 0.5 * (u[2:] - 2 * u[1:-1] + u[:-2]) / h**2
+
+    found = solve_ivp(
+        backward, (0, times[-1]), np.ones(x.size), "LSODA", t_eval=times, rtol=1e-7, atol=1e-9,
+        lband=1, uband=1,
+    ).y  # fmt: skip
+    weight = np.exp(-0.5 * x * x / 0.01)
+    return weight @ found / weight.sum()
+
+
+@DEVICES
+@SCHEMES
+@pytest.mark.parametrize("drift", [0.7, -0.7])
+def test_first_passage_of_one_wall_is_inverse_gaussian(scheme, drift, device):
+    worst = []
+    for width in (0.1, 0.05):
+        errors = []
+        for part in (0.02, 0.31, 0.73):
+            wall = 1.0 + part * width
+            found = absorbed(
+                [0, 0.5, 1, 2], width, drift=drift, high=wall, process_noise=[1.0], scheme=scheme,
+                device=device,
+            )  # fmt: skip
+            np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
+            for k, t in ((1, 0.5), (2, 1.0), (3, 2.0)):
+                errors.append(found["survival"].values[k] - inverse_gaussian(t, drift, wall))
+        worst.append(np.abs(errors).max())
+    assert worst[0] < 0.003 and worst[1] < 0.0008
+
+
+def test_the_slope_of_what_is_absorbed_is_the_density_of_first_passage():
+    times = np.linspace(0, 1.6, 17)
+    found = absorbed(times, 0.05, drift=0.7, process_noise=[1.0])
+    slope = found["mass_absorbed"].differentiate("time").values
+    x, weight = start(-np.inf, 1.0)
+    for t, got in zip(times[4:-1], slope[4:-1], strict=True):
+        law = weight @ ((1 - x) / t**1.5 * norm.pdf((1 - x - 0.7 * t) / math.sqrt(t)))
+        assert got == pytest.approx(law, rel=0.01)
+
+
+@SCHEMES
+def test_drift_reaches_a_wall_when_it_should(scheme):
+    # Without noise the time is exact: the prior, shifted.
+    prior, times = ergode.Gaussian([0.0], [0.09]), np.array([0, 0.8, 1.1, 1.6])
+    worst = []
+    for width in (0.1, 0.05):
+        errors = []
+        for part in (0.02, 0.31, 0.73, 0.9):
+            wall = 1.0 + part * width
+            found = absorbed(times, width, drift=1.0, high=wall, prior=prior, scheme=scheme)
+            away = (wall - times) / 0.3
+            errors.append(found["survival"].values - norm.cdf(away))
+            np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
+        worst.append(np.abs(errors).max())
+    assert worst[0] < 0.0085 and worst[1] < 0.0015
+
+
+def test_all_of_it_may_be_absorbed():
+    prior = ergode.Gaussian([0.0], [0.01])
+    found = absorbed([0, 0.5, 1, 3, 9], 0.05, drift=1.0, prior=prior, keep="all")
+    assert found["survival"].values[-2:].tolist() == [0.0, 0.0]
+    assert float(found["mass_absorbed"][-1]) == pytest.approx(1.0, abs=1e-8)
+    assert int(found["cell_count"][-1]) < 50 and np.isnan(found["mean"].values[-1]).all()
+    assert int(found["status"]) == ergode.Status.DONE
+
+
+@DEVICES
+def test_a_linear_process_leaves_an_interval(device):
+    times = np.array([0, 0.3, 1.0, 2.0])
+    exact = interval(times, 0.5, 1.0, -0.8, 1.13)
+    worst = []
+    for width in (0.1, 0.05):
+        found = absorbed(
+            times, width, drift=0.5, pull=1.0, low=-0.8, high=1.13, process_noise=[1.0],
+            device=device,
+        )  # fmt: skip
+        worst.append(np.abs(found["survival"].values - exact).max())
+    assert worst[0] < 0.004 and worst[1] < 0.001
+
+
+def disc(y, t, p):
+    return (1.0 - y[0] * y[0] - y[1] * y[1],)
+
+
+def box(y, t, p):
+    return (min(1.03 - abs(y[0]), 0.87 - abs(y[1])),)
+
+
+def of_disc(t):
+    zeros = jn_zeros(0, 40)
+    r = np.linspace(0, 1, 4001)
+    weight = r * np.exp(-r * r / 0.02)
+    parts = np.array([weight @ jv(0, k * r) for k in zeros]) / weight.sum()
+    return (2 * parts / (zeros * jv(1, zeros)) * np.exp(-(zeros**2) * t / 2)).sum()
+
+
+def of_side(t, half):
+    x, weight = start(-half, half)
+    n = np.arange(1, 80, 2)
+    k = n * math.pi / (2 * half)
+    parts = np.cos(np.outer(k, x)) @ weight
+    return (4 / (n * math.pi) * (-1.0) ** ((n - 1) // 2) * parts * np.exp(-(k**2) * t / 2)).sum()
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    ("region", "law"), [(disc, of_disc), (box, lambda t: of_side(t, 1.03) * of_side(t, 0.87))]
+)
+def test_brownian_motion_in_a_disc_and_in_a_box(region, law, device):
+    still = ergode.VectorField(at_rest, ["x", "y"])
+    worst = []
+    for width in (0.1, 0.05):
+        found = ergode.density.propagate(
+            still, ergode.Gaussian([0, 0], [0.01, 0.01]), times=[0, 0.3, 0.8], region=region,
+            boundary="absorbing", process_noise=[1.0, 1.0], width=[width, 1.1 * width],
+            threshold=1e-9, device=device,
+        )  # fmt: skip
+        worst.append(np.abs(found["survival"].values[1:] - [law(0.3), law(0.8)]).max())
+        np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
+        assert found.attrs["method"] == "split"
+    assert worst[0] < 0.003 and worst[1] < 0.0012
+
+
+def at_rest(t, y, p):
+    return (0.0, 0.0)
+
+
+@DEVICES
+def test_a_constant_killing_rate_is_exponential(device):
+    times = np.array([0, 0.7, 2.0])
+    killed = absorbed(
+        times, 0.1, killing_rate=steady, region=None, boundary="reflecting", process_noise=[1.0],
+        device=device,
+    )  # fmt: skip
+    np.testing.assert_allclose(killed["survival"], np.exp(-0.7 * times), rtol=1e-6)
+    np.testing.assert_allclose(balance(killed), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(killed["mean"], 0.0, atol=1e-9)
+    np.testing.assert_allclose(killed["covariance"].values.ravel(), 0.01 + times, rtol=1e-3)
+
+
+@DEVICES
+def test_a_quadratic_killing_rate_follows_riccati(device):
+    def moments(t, u):
+        return [1 - 2 * u[0] ** 2, -u[0] * u[1]]
+
+    exact = solve_ivp(moments, (0, 1), [1.0, 1.0], rtol=1e-10, atol=1e-12).y[:, -1]
+    for width, most in ((0.2, 0.003), (0.1, 0.0008)):
+        found = absorbed(
+            [0, 1], width, prior=ergode.Gaussian([0], [1]), killing_rate=square, region=None,
+            boundary="reflecting", process_noise=[1.0], device=device,
+        )  # fmt: skip
+        got = float(found["covariance"][-1, 0, 0]), float(found["survival"][-1])
+        np.testing.assert_allclose(got, exact, rtol=0, atol=most)
+
+
+def test_a_killing_rate_may_depend_on_time_and_on_walls():
+    times = np.array([0, 0.4, 1.5])
+    found = absorbed(times, 0.05, killing_rate=at_times, process_noise=[1.0])
+    both = absorbed(times, 0.05, process_noise=[1.0])
+    taken = np.exp(-times - 0.25 * np.sin(4 * times))
+    np.testing.assert_allclose(found["survival"], taken * both["survival"], rtol=2e-3)
+    np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
+
+
+def test_densities_side_by_side_have_their_own_survival():
+    options = {"process_noise": [1.0], "pull": 1.0, "device": "cpu"}
+    one = absorbed([0, 1], 0.1, high=1.0, **options)
+    two = absorbed([0, 1], 0.1, high=[1.0, 1.5], **options)
+    np.testing.assert_array_equal(two["survival"].isel(trajectory=0), one["survival"])
+    assert float(two["survival"][1, -1]) > float(one["survival"][-1]) + 0.1
+
+
+def seen(y, t, p):
+    return (y[0],)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"region": None}, "no region; expected region="),
+        ({"boundary": "open"}, "boundary 'open' is unknown"),
+        ({"measurements": [ergode.Measurement(0.5, seen, 0.0, 1.0)]}, "has no survival"),
+        ({"scheme": "flow"}, "without a region"),
+        (
+            {"region": None, "boundary": "reflecting", "killing_rate": steady, "scheme": "flow"},
+            "without a killing rate",
+        ),
+        ({"smooth": True}, "smooth=True"),
+        ({"conserved": seen}, "conserved and region"),
+    ],
+)
+def test_what_cannot_be_combined_is_refused(options, message):
+    with pytest.raises(ergode.PlanError, match=message):
+        absorbed([0, 1], 0.1, **options)
+
+
+def negative(y, t, p):
+    return (y[0],)
+
+
+def test_a_negative_rate_is_refused():
+    with pytest.raises(ergode.PlanError, match="not a finite number"):
+        absorbed([0, 1], 0.1, killing_rate=negative, region=None, boundary="reflecting")
+
+
+def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
+    whole = absorbed([0, 0.5, 1], 0.05, process_noise=[1.0], killing_rate=at_times)
+    stored = absorbed(
+        [0, 0.5, 1], 0.05, process_noise=[1.0], killing_rate=at_times,
+        store=tmp_path / "run.zarr", checkpoint=0.001,
+    )  # fmt: skip
+    for name in ("survival", "mass_absorbed", "mass_killed", "mean"):
+        np.testing.assert_array_equal(stored[name], whole[name])
+    assert "absorbing" in str(ergode.inputs(whole))
+
+
+def test_cuda_kernels_compile():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False)
+    bindings = specialize.bindings_of(
+        FIELD, [lattice], GRIDS["corner-transport"], Noise(np.eye(1)), "grid",
+        limits=specialize.Limits(between, 0.0, np.inf, absorbs=True), killing=at_times,
+    )  # fmt: skip
+    kernel = specialize.advance_kernel(bindings, "float64", "grid")
+    grid, masses, frame, control = arguments(FIELD, "float64")
+    text = cuda.ptx(
+        kernel.compiled("cuda"), (0, 0, 0, 0, 0, 0, grid, masses, frame, control), optimized=False
+    )
+    assert "advance" in text
