@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import choice, did_you_mean, number
+from ergode.core.arguments import by_name, choice, did_you_mean, number
 from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.grid.lattice import Lattice
@@ -56,9 +56,10 @@ def killing_of(
 def periods_of(asked: Estimation, periodic: Mapping[str, float] | None) -> np.ndarray | None:
     """Period of each variable, infinite if it has none; None if no variable has one.
 
-    Raises a ModelError if a variable is unknown, or the field does not have the period. Raises a
-    PlanError if a period is no positive number, or maneuvers spread the density.
+    Raises a ModelError if it is no mapping, a variable is unknown, or the field does not have the
+    period. Raises a PlanError if a period is no positive number, or maneuvers spread the density.
     """
+    periodic = by_name("periodic", periodic, "periods")
     if not periodic:
         return None
     known = list(asked.field.variables)
