@@ -23,7 +23,7 @@ def limits_of(
     region: Callable[..., tuple[Any, ...]] | None,
     boundary: str,
 ) -> Limits | None:
-    """The admissible region; None if there is none.
+    """The region that a density must stay in, or None.
 
     Raises a PlanError if there are two, or a `boundary` without a region.
     """

@@ -112,21 +112,20 @@ def linked(
     kernel: Any,  # `Kernel`: precision and bindings
 ) -> Source:
     """The module of a kernel that is linked with the functions of a model (see `linking`)."""
-    target = open_kernel.target
-    collector = Collector(kernel.precision, dict(kernel.bindings), target)
+    collector = Collector(kernel.precision, dict(kernel.bindings), open_kernel.target)
     entry = collector.unused(open_kernel.entries[number])  # no helper of the user takes its name
     given = []
     for name, key in open_kernel.externals.items():
         given.append(f", {name}={collector.function(kernel.bindings.get(key, key), name)}")
-    if target == "cpu":
+    if open_kernel.target == "cpu":
         collector.leave_out_refcounts()
-    count = kernel.argument_count(target)
+    count = kernel.argument_count(open_kernel.target)
     arguments = ", ".join(f"argument_{k}" for k in range(count))
     collector.definitions[entry] = (
         f"@linked('{module}'{''.join(given)})\ndef {entry}({arguments}):\n    pass"
     )
     text = collector.text(f"{entry} of {module}, with the functions of a model", "linked")
-    return Source(text, (entry,), target)
+    return Source(text, (entry,), open_kernel.target)
 
 
 def _shape_of(function: Any) -> tuple[int, ...] | None:

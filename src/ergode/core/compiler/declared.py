@@ -47,6 +47,65 @@ class Declared(NamedTuple):
         return decorator(space[self.name])
 
 
+class Numba(NamedTuple):
+    """Names of numba, or of numba-cuda, by which a function is declared where it is called."""
+
+    types: Any
+    unliteral: Any
+    template: Any
+    infer_global: Any
+    lower_builtin: Any
+    cgutils: Any
+    convention: Callable[[Any], Any]  # how functions are called, of a target's context
+
+
+def declaration(
+    name: str, shape: tuple[int, ...], real: Any, numba: Numba, known: dict[str, Declared]
+) -> Any:
+    """A function of the model, for numba: it is declared where it is called.
+
+    Parameters
+    ----------
+    name : str
+    shape : tuple of int
+        Shape of the returned numbers: () one, (3,) a tuple of three, (2, 3) two tuples of three.
+    real : type
+        NumPy type of the returned numbers.
+    numba : Numba
+    known : dict of str to Declared
+        Gets what is declared, by the symbol in LLVM code.
+    """
+    returned = numba.types.float32 if real.__name__ == "float32" else numba.types.float64
+    for length in reversed(shape):
+        returned = numba.types.UniTuple(returned, length)
+
+    def function(*_: Any) -> Any:
+        raise TypeError(f"'{name}' has a meaning only inside a compiled kernel")
+
+    class Declaration(numba.template):  # type: ignore[misc, name-defined]
+        key = function
+
+        def generic(self, arguments: Any, _: Any) -> Any:
+            return returned(*map(numba.unliteral, arguments))
+
+    def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        declared = Declared(name, signature.args, returned)
+        known[declared.symbol] = declared
+        convention = numba.convention(context)
+        kind = convention.get_function_type(returned, signature.args)
+        function = numba.cgutils.get_or_insert_function(builder.module, kind, declared.symbol)
+        status, result = convention.call_function(
+            builder, function, returned, signature.args, values
+        )
+        with numba.cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return result
+
+    numba.infer_global(function, numba.types.Function(Declaration))
+    numba.lower_builtin(function, numba.types.VarArg(numba.types.Any))(call)
+    return function
+
+
 def _parts(form: Any) -> Any:
     """Types of the items of a tuple; None for a number."""
     return getattr(form, "types", None)
@@ -77,7 +136,7 @@ def file_of(stand_in: Any, module: str, arguments: Any, machine: Any, ending: st
 
 
 def read(path: Path, kind: type[Any]) -> Any:
-    """The named tuple in a file; None if there is none."""
+    """What a file holds, as a named tuple of this kind; None if it cannot be read."""
     try:
         return kind(*pickle.loads(path.read_bytes()))
     except Exception:  # absent, damaged, or of a module that this process does not have
@@ -85,7 +144,7 @@ def read(path: Path, kind: type[Any]) -> Any:
 
 
 def written(path: Path, found: Any) -> Any:
-    """The named tuple, which is now in a file too."""
+    """Write a named tuple to a file, and return it."""
     with suppress(OSError):  # without room on the disk it is compiled again
         path.parent.mkdir(exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")

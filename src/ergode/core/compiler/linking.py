@@ -30,7 +30,7 @@ from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
 
-from ergode.core.compiler.declared import Declared, file_of, read, written
+from ergode.core.compiler.declared import Declared, Numba, declaration, file_of, read, written
 from ergode.core.compiler.inner_functions import (
     InnerLibrary,
     OpenCompiler,
@@ -44,48 +44,16 @@ _DECLARED: dict[str, Declared] = {}
 """By the symbol in LLVM code."""
 
 
+_NUMBA = Numba(
+    types, unliteral, AbstractTemplate, infer_global, lower_builtin, cgutils,
+    lambda context: context.call_conv,
+)  # fmt: skip
+
+
 @cache
 def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
-    """A function of the model, for numba: it is declared where it is called.
-
-    Parameters
-    ----------
-    name : str
-    shape : tuple of int
-        Shape of the returned numbers: () one, (3,) a tuple of three, (2, 3) two tuples of three.
-    real : type
-        NumPy type of the returned numbers.
-    """
-    returned: Any = types.float32 if real.__name__ == "float32" else types.float64
-    for length in reversed(shape):
-        returned = types.UniTuple(returned, length)
-
-    def function(*_: Any) -> Any:
-        raise TypeError(f"'{name}' has a meaning only inside a compiled kernel")
-
-    class Declaration(AbstractTemplate):  # type: ignore[misc]
-        key = function
-
-        def generic(self, arguments: Any, _: Any) -> Any:
-            return returned(*map(unliteral, arguments))
-
-    def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        declared = Declared(name, signature.args, returned)
-        symbol = declared.symbol
-        _DECLARED[symbol] = declared
-        convention = context.call_conv
-        kind = convention.get_function_type(returned, signature.args)
-        function = cgutils.get_or_insert_function(builder.module, kind, symbol)
-        status, result = convention.call_function(
-            builder, function, returned, signature.args, values
-        )
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return result
-
-    infer_global(function, types.Function(Declaration))
-    lower_builtin(function, types.VarArg(types.Any))(call)
-    return function
+    """A function of the model, which is declared where it is called (see `declaration`)."""
+    return declaration(name, shape, real, _NUMBA, _DECLARED)
 
 
 class Open(NamedTuple):
