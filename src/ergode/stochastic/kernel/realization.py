@@ -347,10 +347,10 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
     )
     if happened < 0:
         return outcome_of(happened), soonest, side, over
-    # What follows a firing within a step would put the values of the step over those of an event.
-    followed = (FLOWS and happened == 1) or update(
-        j, w, t, one.point, plan, one.replicate, net, work, state
-    )
+    if FLOWS and happened == 1:  # `update` would put the values of the step over the event's
+        prepare(w, t, one.point, plan, one.replicate, net, work, state)
+        return DONE, soonest, side, over
+    followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
     if happened == 1 or not followed:
         prepare(w, t, one.point, plan, one.replicate, net, work, state)
     return DONE, soonest, side, over
