@@ -347,11 +347,10 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
     )
     if happened < 0:
         return outcome_of(happened), soonest, side, over
-    if FLOWS and happened == 1:  # `update` would put the values of the step over the event's
+    if FLOWS and happened == 1:  # or `update` puts the values of the step over the event's
         prepare(w, t, one.point, plan, one.replicate, net, work, state)
-        return DONE, soonest, side, over
     followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
-    if happened == 1 or not followed:
+    if not followed or (happened == 1 and not FLOWS):
         prepare(w, t, one.point, plan, one.replicate, net, work, state)
     return DONE, soonest, side, over
 
