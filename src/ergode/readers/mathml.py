@@ -20,6 +20,9 @@ NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 AVOGADRO = 6.02214179e23
 """Value of SBML's symbol ``avogadro`` [1/mol] (Level 3, section 3.4.6)."""
 
+RATE_OF = "rate_of__"
+"""What begins a name that stands for the rate of change of the rest of it."""
+_LARGEST_FACTORIAL = 170  # of a float64
 _LONGEST_CHAIN = 100
 _LARGEST = 200_000  # largest formula after inlining of calls [nodes]
 _SYMBOL_OF_TIME = "http://www.sbml.org/sbml/symbols/time"
@@ -77,6 +80,7 @@ class MathReader:
             libsbml.AST_FUNCTION_POWER: self._of(_power),
             libsbml.AST_FUNCTION_ROOT: self._of(_root),
             libsbml.AST_FUNCTION_LOG: self._of(_log),
+            libsbml.AST_FUNCTION_FACTORIAL: self._of(_factorial),
             libsbml.AST_FUNCTION_PIECEWISE: self._piecewise,
             libsbml.AST_FUNCTION: self._call,
             libsbml.AST_LOGICAL_AND: self._logical(ast.And(), 1.0),
@@ -89,6 +93,7 @@ class MathReader:
             libsbml.AST_REAL_E: _scientific,
             libsbml.AST_RATIONAL: _rational,
             libsbml.AST_NAME: self._name,
+            libsbml.AST_FUNCTION_RATE_OF: self._rate_of,
             libsbml.AST_NAME_TIME: lambda node, bound: ast.Name(TIME, ast.Load()),
             libsbml.AST_NAME_AVOGADRO: lambda node, bound: _number(AVOGADRO),
             libsbml.AST_CONSTANT_PI: lambda node, bound: _number(math.pi),
@@ -216,6 +221,12 @@ class MathReader:
             self._spend(sum(1 for _ in ast.walk(given)))
         return given
 
+    def _rate_of(self, node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
+        (of,) = self._children(node, bound)
+        if not isinstance(of, ast.Name):
+            raise ModelError("its formula has a rateOf that is not of a name")
+        return ast.Name(RATE_OF + of.id, ast.Load())
+
     def _call(self, node: Any, bound: Any) -> ast.expr:
         name = node.getName()
         definition = self.functions.get(name)
@@ -271,6 +282,15 @@ def _root(degree: ast.expr, radicand: ast.expr) -> ast.expr:
     if isinstance(degree, ast.Constant) and degree.value == 2:
         return _called("sqrt", radicand)
     return _power(radicand, ast.BinOp(_number(1.0), ast.Div(), degree))
+
+
+def _factorial(of: ast.expr) -> ast.expr:
+    match of:
+        case ast.Constant(float(n)) if n.is_integer() and n <= _LARGEST_FACTORIAL:
+            return _number(math.factorial(int(n)))
+    raise ModelError(
+        f"its formula has a factorial that is not of a whole number up to {_LARGEST_FACTORIAL}"
+    )
 
 
 def _log(*parts: ast.expr) -> ast.expr:

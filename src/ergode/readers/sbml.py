@@ -17,14 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ergode.core.errors import ModelError
 from ergode.models.expressions import TIME, Expression, is_condition
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.mass_action import both_ways, law_of, recognise
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Compartment, Quantity, Species
+from ergode.readers.algebraic import solved
 from ergode.readers.bounded import located, text_of
-from ergode.readers.mathml import MathReader
+from ergode.readers.mathml import RATE_OF, MathReader
+from ergode.readers.sbml_changes import Changes, written
 from ergode.readers.sbml_document import Document, called, notes_of
 
 
@@ -36,7 +39,13 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     ``k * P * (P - 1) / 2`` for two ``P`` is Gillespie's c = k, while ``k * P * P`` stays a formula.
     Calls of defined functions are inlined. Local parameters become parameters of the network,
     prefixed with the id of their reaction. Assignment rules become rules, and initial assignments
-    become formulas of parameters.
+    become formulas of parameters. An algebraic rule becomes the rule of the one variable that it
+    determines, if it is linear in it.
+
+    A stoichiometry may follow a rule, an event or an initial assignment, and a conversion factor
+    may scale it. Such a reaction cannot fire with a whole number of molecules. It becomes a part
+    of the rate rules of its species, which are then continuous. Species in a compartment whose
+    size has an assignment rule become amounts.
 
     Parameters
     ----------
@@ -55,8 +64,8 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     ------
     ReadError
         The file does not exist, is not valid SBML, or has an element that a network cannot
-        represent: algebraic rules, constraints, fast reactions, delayed or undefined
-        values, variable compartments and stoichiometries, conversion factors, packages that change
+        represent: algebraic rules that are not linear in what they determine, constraints, fast
+        reactions, reactions without a law, delayed or undefined values, packages that change
         the meaning. The message names the element and the line.
 
     Notes
@@ -126,22 +135,41 @@ class _Reader:
             {one.getId(): one.getMath() for one in self.model.getListOfFunctionDefinitions()},
         )
         self.used: set[str] = set()  # all names in formulas
-        self.stoichiometries: dict[str, float] = {}
         self.locals: dict[str, float] = {}
         self.start = {
             one.getSymbol(): self._formula(one, one)
             for one in self.model.getListOfInitialAssignments()
+            if one.isSetMath()
         }
-        every = {one.getVariable(): one for one in self.model.getListOfRules()}
-        formulas = {name: self._formula(one, one) for name, one in every.items()}
-        self.rules = {name: one for name, one in formulas.items() if not every[name].isRate()}
-        self.rate_rules = {name: one for name, one in formulas.items() if every[name].isRate()}
+        # Without a formula, a rule says nothing (Level 3 Version 2, section 3.4).
+        every = [
+            (one, self._formula(one, one)) for one in self.model.getListOfRules() if one.isSetMath()
+        ]
+        self.rules = {one.getVariable(): formula for one, formula in every if one.isAssignment()}
+        self.rate_rules = {one.getVariable(): formula for one, formula in every if one.isRate()}
+        self.algebraic = [(one, formula) for one, formula in every if one.isAlgebraic()]
+        if self.algebraic:
+            self.rules |= self._solved()
+        # Species whose compartment has a size by a rule: the network has their amounts, and their
+        # name, which means a concentration, is written as amount / size.
+        self.over_size = {
+            one.getId(): one.getCompartment()
+            for one in self.model.getListOfSpecies()
+            if one.getCompartment() in self.rules
+            and one.getId() not in self.rules
+            and not _is_amount(one, self.model.getCompartment(one.getCompartment()))
+        }
+        for name in self.over_size:
+            if name in self.rate_rules:
+                why = "its concentration has a rate rule, and the size of its compartment a rule"
+                raise self.document.refusal(self.model.getSpecies(name), why)
+        self.changes = Changes(self.document, self.start, self.rules, self.rate_rules)
         self.noted_real = [
             one.getId()
             for one in self.model.getListOfSpecies()
             if notes_of(one).get("continuous") == "true"
         ]
-        self.real = {*self.rate_rules, *self.noted_real}
+        self.real = {*self.rate_rules, *self.noted_real, *self.changes.flows}
         # Parameters that `write_sbml` marked as formulas: they follow assignments by events.
         self.following = {
             one.getId()
@@ -149,7 +177,6 @@ class _Reader:
             if notes_of(one).get("formula") == "true" and one.getId() in self.rules
         }
         self.start |= {name: self.rules.pop(name) for name in self.following}
-        self.sides = {one.getId(): self._sides(one) for one in self.model.getListOfReactions()}
         self.laws = {one.getId(): self._law(one) for one in self.model.getListOfReactions()}
 
     # ---- formulas
@@ -162,18 +189,76 @@ class _Reader:
             raise self.document.refusal(owner, "it has no formula")
         with self.document.within(owner):
             expression = self.math.expression(holder.getMath(), renamed)
-        self.used |= expression.names
+        self.used |= {name.removeprefix(RATE_OF) for name in expression.names}
         return expression
 
     def _settled(self, expression: Expression) -> Expression:
-        """A formula with rates of reactions and stoichiometries written out."""
+        """A formula with rates of reactions, stoichiometries and rates of change written out."""
         replaced: dict[str, Expression | float] = {}
         for name in expression.names:
-            if name in self.stoichiometries:
-                replaced[name] = self.stoichiometries[name]
+            if name in self.changes.numbers:
+                replaced[name] = self.changes.numbers[name]
             elif name in self.laws:
                 replaced[name] = self._settled(self.laws[name])
+            elif name in self.over_size:
+                replaced[name] = Expression(f"{name} / {self.over_size[name]}")
+            elif name.startswith(RATE_OF):
+                replaced[name] = self._rate_of(name.removeprefix(RATE_OF))
         return expression.substitute(replaced)
+
+    def _rate_of(self, name: str) -> Expression | float:
+        """The rate of change of a quantity, as its name means in formulas."""
+        if name in self.over_size:
+            raise ModelError(
+                f"its formula has the rate of change of '{name}', a concentration in a "
+                "compartment whose size a rule determines"
+            )
+        if name in self.rate_rules:
+            return self._settled(self.rate_rules[name])
+        species = self.model.getSpecies(name)
+        if species is None:
+            return 0.0
+        return self._of_quantity(species, self.changes.rate(name, self._law_of, False)) or 0.0
+
+    def _law_of(self, reaction: str) -> Expression:
+        return self._settled(self.laws[reaction])
+
+    def _of_quantity(self, species: Any, rate: str) -> Expression | None:
+        """A rate of change of an amount as one of what the species means in formulas."""
+        name, place = species.getId(), self.model.getCompartment(species.getCompartment())
+        if name in self.over_size or _is_amount(species, place):
+            return Expression(rate) if rate else None
+        size = place.getId()
+        if rate:
+            self.used.add(size)
+            rate = f"({rate}) / {size}"
+        if size in self.rate_rules:
+            rate += f" - {name} * ({self._settled(self.rate_rules[size]).text}) / {size}"
+        return Expression(rate) if rate else None
+
+    def _solved(self) -> dict[str, Expression]:
+        """Algebraic rules as assignment rules of variables that nothing else determines."""
+        model = self.model
+        changed = {
+            one.getSpecies()
+            for reaction in model.getListOfReactions()
+            for one in (*reaction.getListOfReactants(), *reaction.getListOfProducts())
+            if not model.getSpecies(one.getSpecies()).getBoundaryCondition()
+        }
+        assigned = {
+            one.getVariable()
+            for event in model.getListOfEvents()
+            for one in event.getListOfEventAssignments()
+        }
+        free = [
+            one.getId()
+            for one in (*model.getListOfParameters(), *model.getListOfSpecies(),
+                        *model.getListOfCompartments())
+            if not one.getConstant()
+            and one.getId() not in {*self.rules, *self.rate_rules, *changed, *assigned}
+        ]  # fmt: skip
+        with self.document.within(self.algebraic[0][0]):
+            return solved([formula for _, formula in self.algebraic], free)
 
     def _at_start(self, expression: Expression) -> float | Expression:
         """A formula at time zero, in terms of parameters and sizes of compartments only."""
@@ -203,10 +288,6 @@ class _Reader:
 
     def _compartment(self, element: Any) -> Compartment:
         name = element.getId()
-        if name in self.rules:
-            raise self.document.refusal(
-                element, "its size changes by a rule, which is not supported"
-            )
         size = element.getSize() if element.isSetSize() else None
         if size is None and name not in self.start:
             if name in self.used:
@@ -220,7 +301,7 @@ class _Reader:
     def _initial(self, element: Any) -> float | Expression:
         """Initial value of a species: an amount or concentration, as its id means in formulas."""
         place = self.model.getCompartment(element.getCompartment())
-        sized = place.isSetSize() or place.getId() in self.start
+        sized = place.isSetSize() or place.getId() in {*self.start, *self.rules}
         amount = _is_amount(element, place)
         if not sized and (not amount or element.isSetInitialConcentration()):
             raise self.document.refusal(
@@ -232,19 +313,25 @@ class _Reader:
         elif element.isSetInitialConcentration():
             number = element.getInitialConcentration()
         value = self._value(element, number)
+        if element.getId() in self.over_size:
+            if not value or (element.isSetInitialAmount() and element.getId() not in self.start):
+                return value
+            return self._at_start(Expression(f"({written(value)}) * {place.getId()}"))
         if not value or element.getId() in self.start or element.isSetInitialAmount() == amount:
             return value
-        return Expression(f"{value!r} {'*' if amount else '/'} {place.getId()}")
+        formula = Expression(f"{value!r} {'*' if amount else '/'} {place.getId()}")
+        return self._at_start(formula) if place.getId() in self.rules else formula
 
     def _species(self, element: Any, implied: set[str]) -> Species:
         place = self.model.getCompartment(element.getCompartment())
-        quantity: Quantity = "amount" if _is_amount(element, place) else "concentration"
+        apart = element.getId() in self.over_size or place.getId() in self.rules
+        quantity: Quantity = "amount" if apart or _is_amount(element, place) else "concentration"
         notes = notes_of(element)
         with self.document.within(element):
             return Species(
                 element.getId(),
                 self._initial(element),
-                None if place.getId() in implied else place.getId(),
+                None if apart or place.getId() in implied else place.getId(),
                 quantity,
                 element.getBoundaryCondition() and notes.get("boundary") != "false",
                 element.getConstant(),
@@ -252,47 +339,6 @@ class _Reader:
                 int(notes["charge_number"]) if "charge_number" in notes else None,
                 label=element.getName() or None,
             )
-
-    def _sides(self, reaction: Any) -> tuple[dict[str, float], dict[str, float]]:
-        """Reactants and products; a negative stoichiometry is one of the other side."""
-        given = [
-            self._side(reaction, references)
-            for references in (reaction.getListOfReactants(), reaction.getListOfProducts())
-        ]
-        sides = [{name: n for name, n in side.items() if n > 0} for side in given]
-        for side, other in zip(given, reversed(sides), strict=True):
-            for name, count in side.items():
-                if count < 0:
-                    other[name] = other.get(name, 0.0) - count
-        return sides[0], sides[1]
-
-    def _side(self, reaction: Any, references: Any) -> dict[str, float]:
-        side: dict[str, float] = {}
-        for one in references:
-            name, count = one.getSpecies(), one.getStoichiometry()
-            label = one.getId()
-            if label and (label in self.rules or label in self.rate_rules):
-                raise self.document.refusal(
-                    reaction, f"its stoichiometry '{label}' changes by a rule"
-                )
-            if label and label in self.start:
-                if self.start[label].names:
-                    raise self.document.refusal(
-                        reaction, f"its stoichiometry '{label}' is a formula; expected a number"
-                    )
-                count = float(self.start[label].evaluate({}))
-            elif not one.isSetStoichiometry():
-                raise self.document.refusal(reaction, f"its stoichiometry of '{name}' has no value")
-            if not abs(count) < float("inf"):
-                raise self.document.refusal(
-                    reaction, f"its stoichiometry of '{name}' is {count:g}; expected a number"
-                )
-            if label:
-                self.stoichiometries[label] = count
-            # A rule determines the value of its species, whatever the reactions are.
-            if count and name not in self.rules:
-                side[name] = side.get(name, 0.0) + count
-        return side
 
     def _law(self, reaction: Any) -> Expression:
         law = reaction.getKineticLaw()
@@ -314,7 +360,8 @@ class _Reader:
     ) -> list[Reaction]:
         """The reaction of an element, or its forward and reverse reactions if it is split."""
         name = element.getId()
-        left, right = self.sides[name]
+        sides: Any = self.changes.sides[name]
+        left, right = sides
         law = self._settled(self.laws[name])
         notes = notes_of(element)
         named = notes.get("name", name)
@@ -346,20 +393,20 @@ class _Reader:
                 for own, taken, made, rate in given
             ]
 
-    def _event(self, element: Any) -> Event:
-        if not element.isSetTrigger():
-            raise self.document.refusal(element, "it has no trigger")
+    def _event(self, element: Any) -> Event | None:
+        """An event; None if it has no condition, so that it never happens."""
         trigger = element.getTrigger()
-        assignments = {}
-        for one in element.getListOfEventAssignments():
-            name = one.getVariable()
-            kinds = self.model.getSpecies, self.model.getParameter, self.model.getCompartment
-            if all(find(name) is None for find in kinds):
-                raise self.document.refusal(
-                    element,
-                    f"it assigns to '{name}', which is no species, parameter or compartment",
-                )
-            assignments[name] = self._number(element, one)
+        if trigger is None or not trigger.isSetMath():
+            return None
+        assignments = {
+            one.getVariable(): self._number(element, one)
+            for one in element.getListOfEventAssignments()
+            if one.isSetMath()
+        }
+        for name in self.over_size.keys() & assignments.keys():
+            assignments[name] = Expression(
+                f"({written(assignments[name])}) * {self.over_size[name]}"
+            )
         condition = self._settled(self._formula(element, trigger))
         if not is_condition(condition):  # a number is true unless it is zero
             condition = Expression(f"({condition.text}) != 0")
@@ -367,8 +414,10 @@ class _Reader:
             return Event(
                 condition,
                 assignments,
-                self._number(element, element.getDelay()) if element.isSetDelay() else 0.0,
-                self._number(element, element.getPriority()) if element.isSetPriority() else None,
+                self._number(element, element.getDelay()) if _given(element.getDelay()) else 0.0,
+                self._number(element, element.getPriority())
+                if _given(element.getPriority())
+                else None,
                 persistent=not trigger.isSetPersistent() or trigger.getPersistent(),
                 initially_true=not trigger.isSetInitialValue() or trigger.getInitialValue(),
                 values_from_trigger=element.getUseValuesFromTriggerTime(),
@@ -379,15 +428,26 @@ class _Reader:
         expression = self._settled(self._formula(owner, holder))
         return expression if expression.names else float(expression.evaluate({}))
 
+    def _flows(self) -> dict[str, Expression]:
+        """Rates of change of species by reactions whose stoichiometries are no numbers."""
+        found = {}
+        for name in self.changes.flows:
+            rate = self.changes.rate(name, self._law_of, only_flowing=True)
+            change = self._of_quantity(self.model.getSpecies(name), rate)
+            if change is not None:
+                found[name] = change
+        return found
+
     def network(self, default: str | None, split: bool) -> ReactionNetwork:
         """The network that the document describes."""
         model = self.model
-        events = [self._event(one) for one in model.getListOfEvents()]
-        compartments = [self._compartment(one) for one in model.getListOfCompartments()]
+        events = [one for one in map(self._event, model.getListOfEvents()) if one is not None]
+        places = [one for one in model.getListOfCompartments() if one.getId() not in self.rules]
+        compartments = [self._compartment(one) for one in places]
         moved = {*self.rate_rules, *(name for one in events for name in one.assignments)}
         implied = {
             place.name
-            for place, element in zip(compartments, model.getListOfCompartments(), strict=True)
+            for place, element in zip(compartments, places, strict=True)
             if (place.name == default or notes_of(element).get("implied"))
             and place.size == 1
             and place.name not in self.used
@@ -405,10 +465,15 @@ class _Reader:
             if one.getId() not in self.rules
         }
         parameters |= self.locals
+        for name, number in self.changes.parameters.items():
+            parameters[name] = self._value(model.getElementBySId(name), number)
+        rate_rules = {name: self._settled(rule) for name, rule in self.rate_rules.items()}
+        rate_rules |= self._flows()
         fixed = {*parameters, *(place.name for place in compartments)}
         reactions = [
             reaction
             for one in model.getListOfReactions()
+            if one.getId() not in self.changes.flowing
             for reaction in self._reactions(one, species, fixed, split)
         ]
         rules: dict[str, Any] = {name: self._settled(rule) for name, rule in self.rules.items()}
@@ -424,10 +489,7 @@ class _Reader:
                 rules,
                 events,
                 model.getName() or model.getId() or None,
-                {
-                    noted.get(name, name): self._settled(rule)
-                    for name, rule in self.rate_rules.items()
-                },
+                {noted.get(name, name): rule for name, rule in rate_rules.items()},
                 [noted[name] for name in self.noted_real],
             ]
             network = ReactionNetwork(*made)
@@ -449,6 +511,10 @@ def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
         name=reaction.name,
         **rate,
     )
+
+
+def _given(element: Any) -> bool:
+    return element is not None and bool(element.isSetMath())
 
 
 def _is_amount(element: Any, place: Any) -> bool:

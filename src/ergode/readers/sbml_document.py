@@ -113,14 +113,8 @@ class Document:
 
     def _refuse_what_cannot_be(self) -> None:
         model = self.model
-        for one in (model, *model.getListOfSpecies()):
-            if one.isSetConversionFactor():
-                raise self.refusal(one, "its conversion factor is not supported")
         for one in model.getListOfConstraints():
             raise self.refusal(one, "constraints are not supported")
-        for one in model.getListOfRules():
-            if one.isAlgebraic():
-                raise self.refusal(one, "algebraic rules are not supported")
         for one in model.getListOfReactions():
             if one.isSetFast() and one.getFast():
                 raise self.refusal(one, "fast reactions are not supported")
