@@ -19,14 +19,17 @@ from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
+from ergode.readers.bngl import Text, generated
 from ergode.readers.bounded import located, text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
-# Blocks with the rules that generated the network; the reactions already contain their effect.
-_RULES = (
-    "model", "molecule types", "observables", "reaction rules", "compartments",
-    "population maps", "population types", "energy patterns",
-)  # fmt: skip
+# Blocks with rules. Where there are reactions, these already contain the effect of the rules.
+_RULES = ("molecule types", "observables", "reaction rules")
+_UNKNOWN = ("compartments", "population maps", "population types", "energy patterns")
+_OTHER_NAMES = {"seed species": "species"}
+_IGNORED = ("protocol", "actions")
+# What a model asks BioNetGen to do: it is the caller's business here.
+_ACTION = re.compile(r"[A-Za-z_]\w*\s*\(.*\)\s*;?$")
 _SETTINGS = re.compile(r"(setOption|version|setModelName)\s*\(|substanceUnits\(\"Number\"\)")
 _BUILT_IN = re.compile(r"(?:(?P<factor>.+)\*)?(?P<law>Sat|MM|Hill)")
 _OTHER_LAWS = ("Arrhenius", "FunctionProduct")
@@ -54,11 +57,14 @@ class _Line(NamedTuple):
     words: list[str]
 
 
-def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
-    """Read a reaction network from a ``.net`` file of BioNetGen.
+def read_bionetgen(
+    path: str | os.PathLike[str], *, max_species: int = 10_000, max_iterations: int | None = None
+) -> ReactionNetwork:
+    """Read a reaction network of BioNetGen: rules (``.bngl``), or the network of rules (``.net``).
 
-    Species are called S1, S2, ... as in BioNetGen's own export, with their pattern as `label`;
-    groups (observables) and functions become rules. A rate constant k, including the factor 1/2 for
+    Rules are applied to the seed species until they make nothing new. Species are called S1, S2,
+    ... as in BioNetGen's own export, with their pattern as `label`; groups (observables) and
+    functions become rules. Actions are not run. A rate constant k, including the factor 1/2 for
     two equal molecules, gives the propensity k n (n - 1), as in BioNetGen's own simulator. With a
     substrate S and an optional enzyme E, the built-in rate laws are
 
@@ -70,6 +76,11 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     Parameters
     ----------
     path : path
+    max_species : int
+        Largest number of species that rules may make.
+    max_iterations : int, optional
+        How often all rules are applied, as ``max_iter`` of BioNetGen. Rules that could make more
+        are cut off there.
 
     Returns
     -------
@@ -78,8 +89,10 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     Raises
     ------
     ReadError
-        The file does not exist, cannot be parsed, or has rate laws that are not supported
-        (``Arrhenius``, ``FunctionProduct``); the message names the line.
+        The file does not exist, cannot be parsed, or has something that is not supported: rules
+        in compartments, with energies, population maps, local functions, ``TotalRate``, or the
+        rate laws ``Arrhenius`` and ``FunctionProduct``. Rules make more than `max_species`. The
+        message names the line.
 
     Examples
     --------
@@ -104,16 +117,39 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     R1  2 S1 -> S2  (0.5*k) * S1 * (S1 - 1)
     >>> network.rules["Total"].text
     'S1 + 2 * S2'
+
+    >>> path = path.with_suffix(".bngl")
+    >>> _ = path.write_text(\"\"\"
+    ... begin parameters
+    ...     k 0.01
+    ... end parameters
+    ... begin seed species
+    ...     A(b) 100
+    ... end seed species
+    ... begin reaction rules
+    ...     A(b) + A(b) -> A(b!1).A(b!1) k
+    ... end reaction rules\"\"\")
+    >>> print(ergode.read_bionetgen(path).propensities())
+    R1  2 S1 -> S2  (0.5*(k)) * S1 * (S1 - 1)
     """
     file = Path(path)
-    return _Reader(file, text_of(file)).network()
+    return _Reader(file, text_of(file), max_species, max_iterations).network()
 
 
 class _Reader:
-    def __init__(self, file: Path, text: str) -> None:
+    def __init__(self, file: Path, text: str, max_species: int, max_iterations: int | None) -> None:
         self.file = file
-        self.blocks: dict[str, list[_Line]] = {name: [] for name in _BLOCKS}
+        self.blocks: dict[str, list[_Line]] = {}
+        # What only a model of rules may have: actions, and species with other numbers.
+        self.odd: list[ReadError] = []
         self._split(text)
+        if "reactions" not in self.blocks and "reaction rules" in self.blocks:
+            self._generate(max_species, max_iterations)
+        elif self.odd:
+            raise self.odd[0]
+        self.blocks = {name: self.blocks.get(name, []) for name in _BLOCKS}
+        if not self.blocks["species"]:
+            raise ReadError(f"{file}: there are no species in it")
         names = {
             line.words[0].partition("(")[0] for lines in self.blocks.values() for line in lines
         }
@@ -151,33 +187,52 @@ class _Reader:
             rest = " ".join(rest.split())
             if not line:
                 continue
+            if word in ("begin", "end"):
+                rest = _OTHER_NAMES.get(rest, rest)
             if word == "begin":
-                if rest not in (*_BLOCKS, *_RULES):
+                if rest not in (*_BLOCKS, *_RULES, *_UNKNOWN, *_IGNORED, "model"):
                     raise self.error(number, f"the block '{rest}' is unknown")
                 block = rest if rest != "model" else None
+                if block:
+                    self.blocks.setdefault(block, [])
             elif word == "end":
                 if rest not in (block, "model"):
                     expected = f"'end {block}'" if block else "'begin' before it"
                     raise self.error(number, f"'{line}'; expected {expected}")
                 block = None
-            elif block in self.blocks:
+            elif block:
                 words = line.split()
-                if len(words) > 1 and words[0].isdigit():
+                if len(words) > 1 and words[0].isdigit() and "->" not in words[1]:
                     place = len(self.blocks[block]) + 1
                     if block == "species" and words[0].lstrip("0") != str(place):
-                        raise self.error(
-                            number, f"the species has the index {words[0]}, not {place}"
+                        self.odd.append(
+                            self.error(number, f"the species has the index {words[0]}, not {place}")
                         )
                     del words[0]
                 self.blocks[block].append(_Line(number, words))
-            elif block is None and not _SETTINGS.match(line):
-                raise self.error(number, f"'{line[:60]}' is outside of all blocks")
+            elif not _SETTINGS.match(line):
+                error = self.error(number, f"'{line[:60]}' is outside of all blocks")
+                if not _ACTION.match(line):
+                    raise error
+                self.odd.append(error)
         if started:
             raise ReadError(f"{self.file}: the last line ends in a backslash, but nothing follows")
         if block is not None:
             raise ReadError(f"{self.file}: the block '{block}' does not end")
-        if not self.blocks["species"]:
-            raise ReadError(f"{self.file}: there are no species in it")
+
+    def _generate(self, max_species: int, max_iterations: int | None) -> None:
+        """Replace rules by the network that they generate."""
+        for block in _UNKNOWN:
+            for line in self.blocks.get(block, ()):
+                raise self.error(line.number, f"rules with {block} are not supported")
+        texts = {
+            name: [Text(line.number, " ".join(line.words)) for line in lines]
+            for name, lines in self.blocks.items()
+        }
+        made = generated(texts, self.error, max_species, max_iterations)
+        last = max((line.number for line in self.blocks["reaction rules"]), default=0)
+        for name, lines in made._asdict().items():
+            self.blocks[name] = [_Line(last, words) for words in lines]
 
     # ---- formulas
 
@@ -226,10 +281,10 @@ class _Reader:
     # ---- blocks
 
     def parameter(self, line: _Line) -> tuple[str, float | Expression]:
-        name, *rest = line.words
+        name, _, rest = re.sub(r"^(\w+)\s*=\s*", r"\1 ", " ".join(line.words)).partition(" ")
         if not rest:
             raise self.error(line.number, f"parameter '{name}' has no value")
-        return name, self.number(line, " ".join(rest))
+        return name, self.number(line, rest)
 
     def number(self, line: _Line, text: str) -> float | Expression:
         expression = self.formula(line, text)

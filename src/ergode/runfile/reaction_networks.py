@@ -13,6 +13,7 @@ _READERS = {
     ".xml": ("sbml", "read_sbml"),
     ".sbml": ("sbml", "read_sbml"),
     ".ant": ("antimony", "read_antimony"),
+    ".bngl": ("bionetgen", "read_bionetgen"),
     ".net": ("bionetgen", "read_bionetgen"),
     ".yaml": ("cantera", "read_cantera"),
     ".def": ("kpp", "read_kpp"),

@@ -1,0 +1,1 @@
+"""Rules of reactions between molecules with sites, and the networks that they generate."""

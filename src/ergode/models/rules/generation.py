@@ -1,0 +1,418 @@
+"""Networks that rules generate from seed species."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import permutations, product
+
+from ergode.models.rules.patterns import (
+    Graph,
+    Match,
+    Molecule,
+    Place,
+    Site,
+    both_ways,
+    canonical,
+    matches,
+)
+
+
+class RuleError(ValueError):
+    """A rule that says nothing definite."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A species that must, or must not, have one of some patterns."""
+
+    includes: bool
+    of_reactants: bool
+    place: int  # which of them
+    patterns: tuple[Graph, ...]
+
+    def holds(self, species: Graph) -> bool:
+        """Whether a species fulfils it."""
+        return any(matches(one, species) for one in self.patterns) == self.includes
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a rule takes, and what it does to the molecules that it takes.
+
+    Molecules and sites are numbered through all reactants; `created` are numbered after them.
+    """
+
+    name: str
+    reactants: tuple[Graph, ...]
+    product_count: int
+    states: tuple[tuple[Place, str], ...]  # new states
+    broken: tuple[tuple[Place, Place], ...]
+    made: tuple[tuple[Place, Place], ...]
+    deleted: tuple[int, ...]  # molecules
+    whole: tuple[int, ...]  # reactants that are deleted with all that is bound to them
+    created: tuple[Molecule, ...]
+    rate: str
+    keeps_parts: bool  # whether the number of products is `product_count`
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def centre(self) -> tuple[Place, ...]:
+        """Sites that change; the site -1 is a molecule itself."""
+        places = [place for place, _ in self.states]
+        places += [end for bond in (*self.broken, *self.made) for end in bond]
+        starts = _starts(self.reactants)
+        entire = {  # a reactant that goes as a whole goes once, wherever the pattern is in it
+            starts[i] + m for i in self.whole for m in range(len(self.reactants[i].molecules))
+        }
+        places += [(m, -1) for m in self.deleted if m not in entire]
+        return tuple(dict.fromkeys(place for place in places if place[0] < self.taken))
+
+    @property
+    def taken(self) -> int:
+        """Number of molecules of all reactants."""
+        return sum(len(one.molecules) for one in self.reactants)
+
+
+def rule_of(
+    name: str, left: Sequence[Graph], right: Sequence[Graph], rate: str, *,
+    delete_molecules: bool = False, conditions: tuple[Condition, ...] = (),
+) -> Rule:  # fmt: skip
+    """The rule that turns patterns into others.
+
+    Raises a RuleError if the two sides cannot be compared.
+    """
+    before = [one for graph in left for one in graph.molecules]
+    after = [one for graph in right for one in graph.molecules]
+    origin = _origins(before, after)
+    deleted = tuple(m for m in range(len(before)) if m not in origin.values())
+    created = tuple(after[k] for k in range(len(after)) if k not in origin)
+    number = {
+        k: len(before) + i for i, k in enumerate(k for k in range(len(after)) if k not in origin)
+    }
+    number |= origin
+    place_of: dict[Place, Place] = {}  # of a site of the products: of the reactants
+    states = []
+    for k, m in origin.items():
+        for s, t in _same_sites(name, before[m], after[k]):
+            place_of[k, t] = (m, s)
+            old, new = before[m].sites[s], after[k].sites[t]
+            if new.state is not None and new.state != old.state:
+                states.append(((m, s), new.state))
+            if (old.is_open or new.is_open) and old.bonds != new.bonds:
+                mark = (old if old.is_open else new).bonds[0]
+                raise RuleError(f"the site '{old.name}' has '!{mark}' on one side only")
+    for k in range(len(after)):
+        if k not in origin:
+            place_of |= {(k, t): (number[k], t) for t in range(len(after[k].sites))}
+    old_bonds = _bonds(left, lambda place: place)
+    new_bonds = _bonds(right, place_of.__getitem__)
+    broken = [bond for bond in old_bonds - new_bonds if not any(m in deleted for m, _ in bond)]
+    starts = _starts(left)
+    whole = tuple(
+        i for i, graph in enumerate(left)
+        if not delete_molecules and graph.molecules
+        and all(starts[i] + m in deleted for m in range(len(graph.molecules)))
+    )  # fmt: skip
+    return Rule(
+        name, tuple(left), len(right), tuple(states), _sorted(broken),
+        _sorted(new_bonds - old_bonds), deleted, whole, created, rate, not deleted, conditions,
+    )  # fmt: skip
+
+
+def _sorted(bonds: Iterable[frozenset[Place]]) -> tuple[tuple[Place, Place], ...]:
+    return tuple(sorted((min(bond), max(bond)) for bond in bonds))
+
+
+def _starts(graphs: Sequence[Graph]) -> list[int]:
+    starts, count = [], 0
+    for graph in graphs:
+        starts.append(count)
+        count += len(graph.molecules)
+    return starts
+
+
+def _bonds(graphs: Sequence[Graph], place: Callable[[Place], Place]) -> set[frozenset[Place]]:
+    return {
+        frozenset((place((start + m, s)), place((start + n, t))))
+        for start, graph in zip(_starts(graphs), graphs, strict=True)
+        for (m, s), (n, t) in graph.pairs()
+    }
+
+
+def _origins(before: list[Molecule], after: list[Molecule]) -> dict[int, int]:
+    """For each product molecule that was there before, which one it was.
+
+    Labels decide; then equal names and sites, in their order.
+    """
+    origin: dict[int, int] = {}
+    free = dict.fromkeys(range(len(before)))
+
+    def pair(same: Callable[[Molecule, Molecule], bool]) -> None:
+        for k, one in enumerate(after):
+            if k not in origin:
+                for m in free:
+                    if before[m].name == one.name and same(before[m], one):
+                        origin[k] = m
+                        free.pop(m)
+                        break
+
+    def names(one: Molecule) -> list[str]:
+        return sorted(site.name for site in one.sites)
+
+    pair(lambda a, b: a.label is not None and a.label == b.label)
+    pair(lambda a, b: a.label is None and b.label is None and names(a) == names(b))
+    pair(lambda a, b: a.label is None and b.label is None)
+    return origin
+
+
+def _same_sites(rule: str, before: Molecule, after: Molecule) -> list[tuple[int, int]]:
+    """Pairs of sites of a molecule on both sides: equal names, in their order."""
+    free = list(range(len(before.sites)))
+    pairs = []
+    for t, site in enumerate(after.sites):
+        s = next((s for s in free if before.sites[s].name == site.name), None)
+        if s is None:
+            raise RuleError(
+                f"the product '{after.name}' has a site '{site.name}' that the reactant has not"
+            )
+        free.remove(s)
+        pairs.append((s, t))
+    if free:
+        raise RuleError(
+            f"the product '{after.name}' has no site '{before.sites[free[0]].name}', which the "
+            "reactant has"
+        )
+    return pairs
+
+
+def symmetry(rule: Rule) -> int:
+    """Number of ways in which a rule is the same with its reactants renumbered, on its centre."""
+    starts = _starts(rule.reactants)
+    found = set()
+    for order in permutations(range(len(rule.reactants))):
+        maps = [_renumberings(rule.reactants[i], rule.reactants[j]) for i, j in enumerate(order)]
+        for each in product(*maps):
+            place: dict[Place, Place] = {}
+            for i, (j, one) in enumerate(zip(order, each, strict=True)):
+                for m, n in enumerate(one.molecules):
+                    place[starts[i] + m, -1] = (starts[j] + n, -1)
+                    for s, t in enumerate(one.sites[m]):
+                        place[starts[i] + m, s] = (starts[j] + n, t)
+            if _acts_alike(rule, place):
+                found.add(tuple(place[one] for one in rule.centre))
+    return max(len(found), 1)
+
+
+def _renumberings(one: Graph, other: Graph) -> list[Match]:
+    """The ways in which two patterns are the same."""
+    if len(one.molecules) != len(other.molecules):
+        return []
+    return [
+        match
+        for match in matches(_exact(one), _exact(other))
+        if all(
+            len(sites) == len(other.molecules[m].sites)
+            for sites, m in zip(match.sites, match.molecules, strict=True)
+        )
+    ]
+
+
+def _exact(pattern: Graph) -> Graph:
+    """The pattern as a species: what is not said becomes a state and a bond of its own."""
+    molecules = tuple(
+        replace(one, sites=tuple(
+            Site(f"{s.name}~{s.state or ''}!{s.bonds[0] if s.is_open else ''}", None,
+                 () if s.is_open else s.bonds)
+            for s in one.sites
+        ))
+        for one in pattern.molecules
+    )  # fmt: skip
+    return Graph(molecules, pattern.partners)
+
+
+def _acts_alike(rule: Rule, place: dict[Place, Place]) -> bool:
+    def moved(at: Place) -> Place:
+        return place.get(at, at)  # created molecules stay
+
+    def bonds(given: tuple[tuple[Place, Place], ...], move: bool) -> set[frozenset[Place]]:
+        return {frozenset(moved(end) if move else end for end in bond) for bond in given}
+
+    return (
+        {(moved(at), state) for at, state in rule.states} == set(rule.states)
+        and bonds(rule.broken, True) == bonds(rule.broken, False)
+        and bonds(rule.made, True) == bonds(rule.made, False)
+        and {moved((m, -1)) for m in rule.deleted} == {(m, -1) for m in rule.deleted}
+    )
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Species, and reactions between them by their numbers."""
+
+    species: list[Graph]
+    names: list[str]  # canonical
+    # (reactants, products, factor, rule)
+    reactions: list[tuple[tuple[int, ...], tuple[int, ...], Fraction, Rule]]
+    is_complete: bool  # whether rules make nothing new
+
+
+class TooManyError(ValueError):
+    """More species than allowed."""
+
+
+class Generator:
+    """Applies rules until they make nothing new."""
+
+    def __init__(self, rules: Sequence[Rule], most: int) -> None:
+        self.rules, self.most = rules, most
+        self.symmetries = [symmetry(rule) for rule in rules]
+        self.species: list[Graph] = []
+        self.numbers: dict[str, int] = {}
+        # [rule][reactant]: species and where the pattern is in it, one for each centre
+        self.found: list[list[list[tuple[int, Match]]]] = [
+            [[] for _ in rule.reactants] for rule in rules
+        ]
+        self.reactions: dict[tuple, list] = {}
+
+    def number_of(self, graph: Graph) -> int:
+        """The number of a species, which is new if there is none that is equal."""
+        name = canonical(graph)
+        if name not in self.numbers:
+            if len(self.species) >= self.most:
+                raise TooManyError
+            self.numbers[name] = len(self.species)
+            self.species.append(graph)
+        return self.numbers[name]
+
+    def run(self, seeds: Iterable[Graph], iterations: int | None) -> Generated:
+        """Generate the network; `iterations` bounds how often all rules are applied."""
+        for seed in seeds:
+            self.number_of(seed)
+        for rule in self.rules:
+            if not rule.reactants:
+                self._apply(rule, 0, ())
+        known, rounds = 0, 0
+        while known < len(self.species) and (iterations is None or rounds < iterations):
+            last = len(self.species)
+            for k, rule in enumerate(self.rules):
+                old = [len(found) for found in self.found[k]]
+                for i, pattern in enumerate(rule.reactants):
+                    for number in range(known, last):
+                        self.found[k][i] += self._places(rule, i, pattern, number)
+                self._combine(k, rule, old)
+            known = last
+            rounds += 1
+        return Generated(
+            self.species, list(self.numbers),
+            [(left, right, factor, rule) for left, right, factor, rule in self.reactions.values()],
+            known == len(self.species),
+        )  # fmt: skip
+
+    def _places(self, rule: Rule, i: int, pattern: Graph, number: int) -> list[tuple[int, Match]]:
+        """Where a pattern is in a species; places with the same centre are one."""
+        start = _starts(rule.reactants)[i]
+        inside = [(m - start, s) for m, s in rule.centre
+                  if start <= m < start + len(pattern.molecules)]  # fmt: skip
+        if not all(
+            one.holds(self.species[number])
+            for one in rule.conditions
+            if one.of_reactants and one.place == i
+        ):
+            return []
+        unique: dict[tuple, Match] = {}
+        for match in matches(pattern, self.species[number]):
+            key = tuple(
+                (match.molecules[m], match.sites[m][s] if s >= 0 else -1) for m, s in inside
+            )
+            unique.setdefault(key, match)
+        return [(number, match) for match in unique.values()]
+
+    def _combine(self, k: int, rule: Rule, old: list[int]) -> None:
+        found = self.found[k]
+        for first_new in range(len(found)):  # the first reactant that is new in this round
+            choices = [
+                places[: old[i]]
+                if i < first_new
+                else places[old[i] :]
+                if i == first_new
+                else places
+                for i, places in enumerate(found)
+            ]
+            for chosen in product(*choices):
+                self._apply(rule, k, chosen)
+
+    def _apply(self, rule: Rule, k: int, chosen: Sequence[tuple[int, Match]]) -> None:
+        taken = [self.species[number] for number, _ in chosen]
+        made = _products(rule, taken, [match for _, match in chosen])
+        if made is None or not all(
+            one.holds(made[one.place])
+            for one in rule.conditions
+            if not one.of_reactants and one.place < len(made)
+        ):
+            return
+        right = tuple(sorted(self.number_of(one) for one in made))
+        left = tuple(sorted(number for number, _ in chosen))
+        entry = self.reactions.setdefault((rule.name, rule.rate, left, right),
+                                          [left, right, Fraction(0), rule])  # fmt: skip
+        entry[2] += Fraction(1, self.symmetries[k] if rule.reactants else 1)
+
+
+def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph] | None:
+    """The species that a rule makes; None if they are not as many as the rule says."""
+    molecules: list[Molecule] = []
+    bonds: set[frozenset[Place]] = set()
+    at: list[int] = []  # of each molecule of the patterns, its number among all
+    sites: list[tuple[int, ...]] = []
+    gone: set[int] = set()
+    for i, (graph, match) in enumerate(zip(taken, chosen, strict=True)):
+        start = len(molecules)
+        molecules += graph.molecules
+        bonds |= {frozenset(((start + m, s), (start + n, t))) for (m, s), (n, t) in graph.pairs()}
+        at += [start + m for m in match.molecules]
+        sites += match.sites
+        if i in rule.whole:
+            gone |= set(range(start, len(molecules)))
+    gone |= {at[m] for m in rule.deleted}
+    for one in rule.created:
+        at.append(len(molecules))
+        sites.append(tuple(range(len(one.sites))))
+        molecules.append(one)
+
+    def place(given: Place) -> Place:
+        return at[given[0]], sites[given[0]][given[1]]
+
+    for given, state in rule.states:
+        m, s = place(given)
+        changed = list(molecules[m].sites)
+        changed[s] = changed[s]._replace(state=state)
+        molecules[m] = replace(molecules[m], sites=tuple(changed))
+    bonds -= {frozenset(map(place, bond)) for bond in rule.broken}
+    bonds |= {frozenset(map(place, bond)) for bond in rule.made}
+    left = [m for m in range(len(molecules)) if m not in gone]
+    number = {m: i for i, m in enumerate(left)}
+    partners = both_ways(
+        [(number[m], s) for m, s in bond] for bond in bonds if all(m in number for m, _ in bond)
+    )
+    # The bonds of a molecule's sites are in `partners`; here is their number, as they look.
+    whole = Graph(
+        tuple(
+            _bound(molecules[m], [len(partners.get((number[m], s), ()))
+                                  for s in range(len(molecules[m].sites))])
+            for m in left
+        ),
+        partners,
+    )  # fmt: skip
+    parts = [whole.part(part) for part in whole.parts()]
+    if rule.keeps_parts and len(parts) != rule.product_count:
+        return None
+    return parts
+
+
+def _bound(one: Molecule, counts: list[int]) -> Molecule:
+    """A molecule whose sites have these numbers of bonds."""
+    if one.label is None and [len(site.bonds) for site in one.sites] == counts:
+        return one
+    sites = zip(one.sites, counts, strict=True)
+    return Molecule(one.name, tuple(s._replace(bonds=("",) * count) for s, count in sites))
