@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ergode.core.resident import DeviceResult
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
+    from ergode.inference.petab import read_petab
     from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ergode.models.fields.delay import Delay
     from ergode.models.fields.equations import field_from_equations
     from ergode.models.fields.interpolants import interpolant
+    from ergode.models.fields.networks import field_from_network
     from ergode.models.fields.vector_field import VectorField
     from ergode.models.holding_times.families import (
         Deterministic,
@@ -117,6 +119,7 @@ _HOMES = {
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
     "ergode.core.buffers": ("release",),
+    "ergode.inference.petab": ("read_petab",),
     "ergode.core.comparison": ("compare",),
     "ergode.core.inputs": ("inputs",),
     "ergode.core.parts": ("concat",),
@@ -158,6 +161,7 @@ _HOMES = {
     "ergode.models.epidemic.vaccination": ("Vaccination",),
     "ergode.models.fields.equations": ("field_from_equations",),
     "ergode.models.fields.interpolants": ("interpolant",),
+    "ergode.models.fields.networks": ("field_from_network",),
     "ergode.models.epidemic.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.networks.temporal": ("TemporalContacts",),
@@ -200,11 +204,12 @@ __all__ = [
     "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
-    "balanced", "compare", "concat", "density", "epidemics", "field_from_equations", "fields",
+    "balanced", "compare", "concat", "density", "epidemics", "field_from_equations",
+    "field_from_network", "fields",
     "from_gillespy2", "grid", "in_molecules", "inputs", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
-    "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",
+    "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab", "read_reaclib",
     "read_sbml", "read_weak_rates", "release", "save", "stochastic", "trajectories", "write_gbees",
     "write_sbml",
 ]  # fmt: skip

@@ -23,11 +23,11 @@ from ergode.core.arguments import by_name, choice, integer, sequence, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
+from ergode.core.math.searches import latest, search_together
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import TRAJECTORY, Grid, Layout, lay_out
-from ergode.trajectories.analysis.searches import latest, search_together
 from ergode.trajectories.analysis.sensitivities import Variational, checked_names
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.labels import derived

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from ergode.trajectories.analysis.searches import latest, search_together
+from ergode.core.math.searches import latest, search_together
 
 
 def halvings(place, ask):
