@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.inference.petab import read_petab
+    from ergode.inference.simulator import simulator
     from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
@@ -120,6 +121,7 @@ _HOMES = {
     ),
     "ergode.core.buffers": ("release",),
     "ergode.inference.petab": ("read_petab",),
+    "ergode.inference.simulator": ("simulator",),
     "ergode.core.comparison": ("compare",),
     "ergode.core.inputs": ("inputs",),
     "ergode.core.parts": ("concat",),
@@ -210,8 +212,8 @@ __all__ = [
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab", "read_reaclib",
-    "read_sbml", "read_weak_rates", "release", "save", "stochastic", "trajectories", "write_gbees",
-    "write_sbml",
+    "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
+    "trajectories", "write_gbees", "write_sbml",
 ]  # fmt: skip
 
 
