@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ergode.core.resident import DeviceResult
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
+    from ergode.inference.abc import abc_smc
     from ergode.inference.petab import read_petab
     from ergode.inference.simulator import simulator
     from ergode.models.epidemic.attributes import ByAttribute
@@ -120,6 +121,7 @@ _HOMES = {
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
     "ergode.core.buffers": ("release",),
+    "ergode.inference.abc": ("abc_smc",),
     "ergode.inference.petab": ("read_petab",),
     "ergode.inference.simulator": ("simulator",),
     "ergode.core.comparison": ("compare",),
@@ -206,7 +208,7 @@ __all__ = [
     "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
-    "balanced", "compare", "concat", "density", "epidemics", "field_from_equations",
+    "abc_smc", "balanced", "compare", "concat", "density", "epidemics", "field_from_equations",
     "field_from_network", "fields",
     "from_gillespy2", "grid", "in_molecules", "inputs", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",

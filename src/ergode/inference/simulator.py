@@ -83,6 +83,8 @@ class Simulator:
     ----------
     parameters : tuple of str
         Names of the columns of theta.
+    is_common : bool
+        Whether all rows of a call share their random numbers.
     failed : ndarray of bool, shape [n]
         Which rows of the last call failed: their summaries are NaN.
     """
@@ -117,7 +119,7 @@ class Simulator:
         for name in self._fixed.keys() & set(self.parameters):
             raise ModelError(f"parameter '{name}' is given in the call and in 'parameters'")
         self._seeds = np.random.SeedSequence(integer("seed", seed, 0, 2**64 - 1))
-        self._is_common = common_random_numbers
+        self.is_common = common_random_numbers
         self.failed = np.zeros(0, bool)
 
     def __repr__(self) -> str:
@@ -154,7 +156,7 @@ class Simulator:
             seed = int(self._seeds.spawn(1)[0].generate_state(1)[0])
         columns = {name: rows[:, k].copy() for k, name in enumerate(self.parameters)}
         given = {"parameters": {**self._fixed, **columns}, "seed": seed,
-                 "common_random_numbers": self._is_common}  # fmt: skip
+                 "common_random_numbers": self.is_common}  # fmt: skip
         result = self._call(**{name: given[name] for name in self._takes})
         found = self._summarised(result, len(rows))
         self.failed = _failed(result, len(rows))

@@ -1,0 +1,253 @@
+"""Approximate Bayesian computation by a population whose tolerance falls.
+
+References
+----------
+P. Del Moral, A. Doucet, A. Jasra, An adaptive sequential Monte Carlo method for approximate
+Bayesian computation, Stat. Comput. 22, 1009 (2012): algorithm of section 3.
+
+D. Prangle, Adapting the ABC distance function, Bayesian Anal. 12, 289 (2017): scales of summaries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.arguments import integer, number
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.launch import warn
+from ergode.inference.simulator import Simulator
+
+if TYPE_CHECKING:
+    import xarray
+
+# Share of accepted moves below which the population stops.
+_LEAST_ACCEPTED = 0.015
+# Scale of the random walk: optimal for a Gaussian target (Roberts, Gelman & Gilks 1997).
+_WALK = 2.38
+
+
+def abc_smc(
+    simulate: Simulator,
+    prior: Mapping[str, Any],
+    observed: Any,
+    *,
+    particles: int = 1_000,
+    keep: float = 0.9,
+    tolerance: float = 0.0,
+    max_simulations: int = 200_000,
+    seed: int = 0,
+) -> xarray.Dataset:
+    """Sample parameters whose simulated summaries are close to observed ones.
+
+    A population begins as draws of the prior. In each generation the tolerance falls until a share
+    `keep` of the particles that were alive stays so; when fewer than half are, the population is
+    resampled. Then every living particle moves once by a random walk with the covariance of the
+    population, and its new place is accepted by the ratio of the priors if its simulation is
+    within the tolerance. All moves of a generation are one call. The distance is Euclidean, of
+    summaries over their median absolute deviation in the first generation.
+
+    Parameters
+    ----------
+    simulate : Simulator
+        With independent random numbers; see `ergode.simulator`.
+    prior : mapping of str to distribution
+        A frozen distribution of `scipy.stats` for each parameter, or ``(low, high)`` for a uniform
+        one.
+    observed : array_like, shape [k]
+        The observed summaries.
+    particles : int
+    keep : float
+        Between 0 and 1; nearer to 1 takes more generations, and follows the posterior better.
+    tolerance : float
+        Distance at which to stop. 0 with summaries that are counts gives the exact posterior.
+    max_simulations : int
+        No generation begins that could take more.
+    seed : int
+        Of the population. Simulations have the seeds of `simulate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Each parameter ``[chain, draw]``, equally weighted, as ArviZ takes it:
+        ``arviz.InferenceData(posterior=found)``; `distance` of each draw. Attributes:
+        `tolerances` and `accepted` of all generations, `simulations`.
+
+    Raises
+    ------
+    ModelError, PlanError
+        A parameter has no prior; the summaries have another length than `observed`; random
+        numbers are common; or all simulations of the first generation failed.
+
+    Warns
+    -----
+    AccuracyWarning
+        The population stopped above `tolerance` (if that is not 0) or has few different draws.
+
+    Examples
+    --------
+    >>> import functools
+    >>> import ergode
+    >>> network = ergode.ReactionNetwork(
+    ...     {"X": 40}, [ergode.Reaction("X -> 0", rate_constant="k")], {"k": 1.0}
+    ... )
+    >>> call = functools.partial(
+    ...     ergode.stochastic.simulate, network, times=[0, 1], device="cpu"
+    ... )
+    >>> simulate = ergode.simulator(call, ["k"], lambda found: found["amount"].isel(time=1))
+    >>> found = ergode.abc_smc(simulate, {"k": (0, 3)}, [15], particles=200, seed=1)
+    >>> bool(0.5 < found["k"].mean() < 1.6)
+    True
+    """
+    names = simulate.parameters
+    laws = [_law(prior, name) for name in names]
+    for name in prior:
+        if name not in names:
+            raise ModelError(f"prior has '{name}', which is no parameter of the simulator")
+    if simulate.is_common:
+        raise PlanError("the simulator has common random numbers; expected independent ones")
+    target = np.atleast_1d(np.asarray(observed, np.float64))
+    count = integer("particles", particles, 10, 10**8)
+    keep = number("keep", keep, above=0.0)
+    if not keep < 1:
+        raise PlanError(f"keep is {keep:g}; expected a number between 0 and 1")
+    aim = number("tolerance", tolerance, least=0.0)
+    most = integer("max_simulations", max_simulations, count, 10**12)
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0xABC]))
+
+    places = np.stack([law.rvs(size=count, random_state=random) for law in laws], axis=1)
+    first = _simulated(simulate, places, target)
+    scale = _scales(first)
+    distances = _distances(first, target, scale)
+    if not np.isfinite(distances).any():
+        raise PlanError("all simulations of draws from the prior failed")
+    epsilon, done = math.inf, count
+    alive = np.isfinite(distances)
+    tolerances: list[float] = []
+    accepted: list[float] = []
+    while done + count <= most and epsilon > aim:
+        epsilon = max(aim, _next(distances, alive, epsilon, keep))
+        alive = distances <= epsilon
+        if alive.sum() < count / 2:
+            chosen = random.choice(np.flatnonzero(alive), count)
+            places, distances, alive = places[chosen], distances[chosen], alive[chosen]
+        share, moved = _move(
+            simulate, laws, target, scale, places, distances, alive, epsilon, random
+        )
+        done += moved
+        tolerances.append(epsilon)
+        accepted.append(share)
+        if share < _LEAST_ACCEPTED:
+            break
+    chosen = np.flatnonzero(alive)
+    if chosen.size < count:
+        chosen = random.choice(chosen, count)
+    return _result(names, places[chosen], distances[chosen], tolerances, accepted, done, aim)
+
+
+def _law(prior: Mapping[str, Any], name: str) -> Any:
+    from scipy.stats import uniform
+
+    if name not in prior:
+        raise ModelError(f"prior has no distribution of '{name}'")
+    law = prior[name]
+    if isinstance(law, tuple) and len(law) == 2:
+        low, high = (float(end) for end in law)
+        if not low < high:
+            raise ModelError(f"prior of '{name}' is {law}; expected low < high")
+        return uniform(low, high - low)
+    if not (hasattr(law, "rvs") and hasattr(law, "logpdf")):
+        raise ModelError(
+            f"prior of '{name}' is {law!r}; expected (low, high), or a frozen distribution of "
+            "scipy.stats"
+        )
+    return law
+
+
+def _simulated(simulate: Simulator, places: np.ndarray, target: np.ndarray) -> np.ndarray:
+    found = np.asarray(simulate(places), np.float64)
+    if found.shape[1:] != target.shape:
+        raise PlanError(
+            f"the simulator makes {found.shape[1]} summaries; observed has {target.size}"
+        )
+    return found
+
+
+def _scales(found: np.ndarray) -> np.ndarray:
+    """Median absolute deviation of each summary; one where most are equal."""
+    with np.errstate(invalid="ignore"):
+        off = np.abs(found - np.nanmedian(found, axis=0))
+    scale = np.nanmedian(off, axis=0)
+    spread = np.nanmax(off, axis=0)
+    return np.where(scale > 0, scale, np.where(spread > 0, spread, 1.0))
+
+
+def _distances(found: np.ndarray, target: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    distances = np.sqrt((((found - target) / scale) ** 2).sum(axis=1))
+    return np.where(np.isnan(distances), np.inf, distances)
+
+
+def _next(distances: np.ndarray, alive: np.ndarray, epsilon: float, keep: float) -> float:
+    """The tolerance that keeps a share of the living; a smaller one than the last."""
+    living = np.sort(distances[alive])
+    wanted = living[max(math.ceil(keep * living.size) - 1, 0)]
+    if wanted < epsilon:
+        return float(wanted)
+    below = living[living < epsilon]  # ties, as of counts
+    return float(below[-1]) if below.size else 0.0 if living[0] == 0 else float(living[0])
+
+
+def _move(
+    simulate: Simulator, laws: list[Any], target: np.ndarray, scale: np.ndarray,
+    places: np.ndarray, distances: np.ndarray, alive: np.ndarray, epsilon: float,
+    random: np.random.Generator,
+) -> tuple[float, int]:  # fmt: skip
+    """Move every living particle once, in place; the share of accepted moves, and simulations."""
+    living = np.flatnonzero(alive)
+    covariance = np.atleast_2d(np.cov(places[living].T)) * _WALK**2 / places.shape[1]
+    # Of a population in one place the walk would stand still.
+    covariance += np.diag(1e-12 * (1.0 + np.square(places[living]).max(axis=0)))
+    steps = random.multivariate_normal(np.zeros(places.shape[1]), covariance, living.size)
+    there = places[living] + steps
+    densities = sum(
+        law.logpdf(there[:, k]) - law.logpdf(places[living, k]) for k, law in enumerate(laws)
+    )
+    possible = np.log(random.random(living.size)) < densities
+    moved = int(possible.sum())
+    if not moved:
+        return 0.0, 0
+    new = _distances(_simulated(simulate, there[possible], target), target, scale)
+    good = new <= epsilon
+    which = living[possible][good]
+    places[which], distances[which] = there[possible][good], new[good]
+    return float(good.sum() / living.size), moved
+
+
+def _result(
+    names: tuple[str, ...], places: np.ndarray, distances: np.ndarray, tolerances: list[float],
+    accepted: list[float], done: int, aim: float,
+) -> xarray.Dataset:  # fmt: skip
+    import xarray
+
+    different = len(np.unique(places, axis=0))
+    last = tolerances[-1] if tolerances else math.inf
+    if aim > 0 and last > aim:
+        warn(f"the tolerance is {last:.3g}, above {aim:.3g}: simulate more", AccuracyWarning)
+    if different < len(places) / 10:
+        warn(
+            f"only {different} of {len(places)} draws differ: take a larger tolerance, more "
+            "particles, or fewer summaries",
+            AccuracyWarning,
+        )
+    return xarray.Dataset(
+        {name: (("chain", "draw"), places[None, :, k]) for k, name in enumerate(names)}
+        | {"distance": (("chain", "draw"), distances[None])},
+        {"chain": [0], "draw": np.arange(len(places))},
+        {
+            "engine": "abc_smc", "simulations": done, "tolerances": np.array(tolerances),
+            "accepted": np.array(accepted),
+        },
+    )  # fmt: skip
