@@ -117,9 +117,8 @@ def laws(amount=1e-5):
     }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_every_law_is_that_of_the_rosenbrock_method():
-    """Explicit reverses, reverses by detailed balance, fractional orders, four products."""
+def every_law(powers=True):
+    """A network of them; `powers` adds fractional orders."""
     atoms = {"H": {"H": 1}, "O": {"O": 1}, "OH": {"O": 1, "H": 1}, "H2": {"H": 2}, "O2": {"O": 2},
              "H2O": {"H": 2, "O": 1}, "Ar": {"Ar": 1}}  # fmt: skip
     heat = {"H": 26e3, "O": 29e3, "OH": 4e3, "H2": -1e3, "O2": -1e3, "H2O": -30e3, "Ar": -750.0}
@@ -143,12 +142,38 @@ def test_every_law_is_that_of_the_rosenbrock_method():
     reactions += [
         ergode.Reaction("2 H2O -> 2 H + 2 OH", rate_constant=split),
         ergode.Reaction("2 H + 2 OH -> 2 H2O", rate_constant=ergode.DetailedBalance(split)),
-        ergode.Reaction(
-            "H2 + O2 -> 2 OH",
-            rate_constant=ergode.PowerLaw(ergode.Arrhenius(1e7, 0.0, 9000.0), {"H2": 0.5, "O2": 1}),
-        ),
     ]
-    network = ergode.ReactionNetwork(species, reactions)
+    order = ergode.PowerLaw(ergode.Arrhenius(1e7, 0.0, 9000.0), {"H2": 0.5, "O2": 1})
+    if powers:
+        reactions.append(ergode.Reaction("H2 + O2 -> 2 OH", rate_constant=order))
+    return ergode.ReactionNetwork(species, reactions)
+
+
+@pytest.mark.slow
+def test_laws_by_pressure_in_lanes_are_those_of_zones_alone():
+    network, rng = every_law(powers=False), np.random.default_rng(2)
+    count = 11
+    hot, dense = rng.uniform(1100.0, 1600.0, count), 10.0 ** rng.uniform(5.0, 7.0, count)
+
+    def run(zones, heating):
+        return integrate(
+            network, times=[0.0, 1e-6, 1e-3], temperature=hot[zones], pressure=dense[zones],
+            initial={"H2": 2, "O2": 1, "Ar": 4, "H": 0.5, "O": 0.2}, heating=heating, rtol=1e-6,
+            atol=1e-18, method="bdf", device=CPU,
+        )  # fmt: skip
+
+    for heating in ("constant-volume", None):
+        together = run(np.arange(count), heating)
+        for k in range(count):
+            alone = run(np.array([k]), heating)
+            for name in ("concentration", "temperature", "step_count"):
+                np.testing.assert_array_equal(alone[name].values[0], together[name].values[k])
+
+
+@pytest.mark.slow
+def test_every_law_is_that_of_the_rosenbrock_method():
+    """Explicit reverses, reverses by detailed balance, fractional orders, four products."""
+    network = every_law()
     given = {
         "times": [0.0, 1e-6, 1e-5, 1e-3],
         "initial": {"H2": 2, "O2": 1, "Ar": 4, "H": 0.5, "O": 0.2},

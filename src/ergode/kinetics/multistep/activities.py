@@ -286,6 +286,12 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
             laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
             zone.slopes, 0, 1,
         )  # fmt: skip
+    elif laws.rates.third_body_kind.size > 0:
+        for lane in range(WIDTH):
+            third_bodies(
+                laws.rates, chemistry.polynomials, lane_of(zone.hot, lane)[0, 0], 1.0,
+                lane_of(zone.partners, lane), lane_of(zone.slots, lane)[0], zone.slopes, 0, 1,
+            )  # fmt: skip
     if SUNLIT:
         add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
 

@@ -71,7 +71,7 @@ class MultistepRunner:
             or any(bound[one] for one in _ALONE)
         )
         by_zone = by_zone or (bound[TIMED] and not zones.is_compressed)
-        if by_zone or len(tables.laws.rates.third_body_kind):
+        if by_zone:
             kernel, piece, grain = integrate_cpu, 1, None
         else:
             kernel, piece, used[WIDTH] = integrate_lanes_cpu, LANES, LANES
