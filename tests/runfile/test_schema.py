@@ -4,6 +4,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import invoke
 
@@ -90,6 +91,62 @@ def test_a_tube_is_valid(validator, tmp_path):
     path.write_text(path.read_text().replace("constant-pressure", "constant-volume"))
     with pytest.raises(ergode.ModelError, match="tube.toml: .integrate.: plug flow is for molec"):
         read(path).plan()
+
+
+MACHINE = """engine = "kinetics"
+[network]
+file = "FILE"
+[initial]
+AR = 1.0
+[integrate]
+times = [0.0, 0.02, 0.03]
+temperature = [450.0, 600.0]
+pressure = 1e6
+volume = { times = [0.0, 0.02], values = [[2.0, 1.0], [1.0, 2.0]] }
+heating = "given-volume"
+rtol = 1e-6
+device = "cpu"
+"""
+
+
+def test_a_volume_over_time_and_a_wall_are_valid(validator, tmp_path):
+    """Argon keeps T V^(2/3), and cools by the law of Newton."""
+    pytest.importorskip("ruamel.yaml")
+    mechanism = Path(pytest.importorskip("cantera").__file__).parent / "data" / "h2o2.yaml"
+    path, text = tmp_path / "machine.toml", MACHINE.replace("FILE", str(mechanism))
+    path.write_text(text)
+    assert is_valid(validator, text)
+    found = read(path).execute(progress=False)
+    hot = np.array([450.0, 600.0]) * np.array([2.0, 0.5]) ** (2 / 3)
+    np.testing.assert_allclose(found["temperature"][:, -1], hot, rtol=1e-5)
+    walled = text.replace("volume = {", "#").replace("given-volume", "constant-volume")
+    walled += "[integrate.wall]\nheat_transfer_coefficient = 1e5\ntemperature = 500.0\narea = 2\n"
+    path.write_text(walled)
+    assert is_valid(validator, walled)
+    found = read(path).execute(progress=False)["temperature"].values[:, 1]
+    hot = np.array([450.0, 600.0])
+    kept = np.exp(-2e5 * 0.02 / (1.5 * 1e6 / hot))
+    np.testing.assert_allclose(found, 500.0 + (hot - 500.0) * kept, rtol=1e-5)
+    for old, new, words in (
+        ("area = 2", "", "needs the key 'area'"),
+        ("area = 2", "area = 2\nwidth = 1", "has no key 'width'"),
+        ("pressure = 1e6", "pressure = { times = [0, 1] }", "values"),
+        ("pressure = 1e6", "pressure = { times = [0, 1], values = [[1, 2], [1]] }", "rows of diff"),
+    ):
+        path.write_text(walled.replace(old, new))
+        with pytest.raises(ergode.ReadError, match=words):
+            read(path)
+
+
+def test_rate_factors_are_valid(validator, tmp_path):
+    path = tmp_path / "factors.toml"
+    text = (EXAMPLES / "robertson.toml").read_text()
+    path.write_text(
+        text.replace("[integrate]", "[integrate]\nrate_factors = [[1, 1, 1], [2, 1, 1]]")
+    )
+    assert is_valid(validator, path.read_text())
+    asked = read(path)
+    assert asked.execute(progress=False).sizes["point"] == 2 and not asked.request.has_figure
 
 
 def test_the_command_prints_it():

@@ -134,8 +134,7 @@ def integrate(
         pressure, nuclei keep the pressure of ``times[0]``, and `density` is the density at
         ``times[0]``. Molecules may also keep their temperature and pressure; with None they keep
         their temperature and volume. Molecules may have a `volume` or a `pressure` that is given
-        over time: the work of the compression heats them, and the method is ``"rodas4"`` or
-        ``"rosenbrock23"``.
+        over time: the work of the compression heats them, and the method is an implicit one.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with
@@ -160,10 +159,10 @@ def integrate(
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : str
         ``"auto"`` is ``"bdf"`` for molecules on a CPU, in closed zones whose conditions are
-        constant or follow from `heating`, and ``"rodas4"`` otherwise. The explicit methods are
-        algebraically stabilised. They are much slower and less accurate than the implicit ones. A
-        second run, by ``"rodas4"`` at a tenth of the tolerance, estimates their error
-        (``error_estimate``). ``"asymptotic"`` does not use `rtol`.
+        constant or follow from `heating` and `wall`, and ``"rodas4"`` otherwise. The explicit
+        methods are algebraically stabilised. They are much slower and less accurate than the
+        implicit ones. A second run, by ``"rodas4"`` at a tenth of the tolerance, estimates their
+        error (``error_estimate``). ``"asymptotic"`` does not use `rtol`.
 
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
@@ -341,10 +340,7 @@ def integrate(
     if method == "auto":
         suits, reason = suited(mechanism, zones, device)
         chosen, _ = choose(decided("method", suits.name))
-    chosen.refuse(chosen.why_unsupported(
-        mechanism, zones.heating, zones.flow, by_zone=by_zone,
-        timed=zones.history.times.size > 1, walled=zones.is_walled,
-    ))  # fmt: skip
+    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow, by_zone=by_zone))
     tolerances = asked.filled(mechanism, scale)
     one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())
     if by_zone:

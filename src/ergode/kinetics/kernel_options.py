@@ -39,6 +39,8 @@ COMPRESSED = option(False)
 """Whether the volume or the pressure of zones that heat themselves is given over time."""
 WALLED = option(False)
 """Whether heat passes through a wall."""
+EXCHANGES = option(False)
+"""Whether work or heat from outside changes the energy of molecules, for `bdf`."""
 NEUTRINOS = option(False)
 """Whether neutrinos cool nuclei that heat themselves."""
 PARTIAL = option(False)

@@ -36,7 +36,7 @@ class Method(methods.Method):
     implicit: bool = False
     needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
-    # Whether the method keeps a history of steps: for closed zones of constant conditions, on CPUs.
+    # Whether the method keeps a history of steps: for closed zones, on CPUs.
     multistep: bool = False
 
     def why_unsupported(
@@ -46,22 +46,15 @@ class Method(methods.Method):
         flow: int = CLOSED,
         *,
         by_zone: bool = False,
-        timed: bool = False,
-        walled: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own, `timed` whether conditions
-        change over time, and `walled` whether heat passes through walls.
+        `by_zone` tells whether zones have tolerances of their own.
         """
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:
             return "cannot integrate a RateExpression; use 'rodas4'"
-        if self.multistep and timed:
-            return "cannot follow conditions that change over time; use 'rodas4'"
-        if self.multistep and walled:
-            return "keeps the energy of a zone, and heat passes through a wall; use 'rodas4'"
         if self.multistep and flow != CLOSED:
             return "cannot integrate a reactor with flow; use 'rodas4'"
         if by_zone and not self.implicit:
@@ -161,10 +154,9 @@ def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
 def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, str]:
     """The method that ``"auto"`` is for these zones, and why."""
     one = METHODS[_CHEMISTRY]
-    timed = zones.history.times.size > 1
-    refused = one.why_unsupported(
-        mechanism, zones.heating, zones.flow, timed=timed, walled=zones.is_walled
-    )
-    if mechanism.molecular and not (refused or one.why_not_on(device)):
+    # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
+    suits = zones.history.times.size == 1 or zones.is_compressed
+    refused = one.why_unsupported(mechanism, zones.heating, zones.flow)
+    if mechanism.molecular and suits and not (refused or one.why_not_on(device)):
         return one, _CHEMISTRY_REASON
     return choose("auto")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ergode import kinetics, plots
 from ergode.core.words import totals
 from ergode.models.reactions.network import ReactionNetwork
@@ -36,6 +38,43 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot)
 
 
+def wall(table: Table, key: str) -> kinetics.Wall:
+    """The wall of a key."""
+    part, names = table.table(key), ("heat_transfer_coefficient", "temperature", "area")
+    part.only(names)
+    for name in names:
+        if name not in part:
+            raise part.error(f"{part.place} needs the key '{name}' (a number, or a list)")
+    with part.explaining():
+        return kinetics.Wall(*(part.one_or_more(name) for name in names))
+
+
+def condition(table: Table, key: str) -> float | list[float] | kinetics.Trajectory:
+    """A condition of a key: a number, one for each zone, or values over time."""
+    return trajectory(table, key) if isinstance(table.values[key], dict) else table.one_or_more(key)
+
+
+def trajectory(table: Table, key: str) -> kinetics.Trajectory:
+    """The values over time of a key: a table of times and values, or rows of values by zone."""
+    part = table.table(key)
+    part.only(["times", "values"])
+    times, values = part.times("times"), rows(part, "values")
+    with part.explaining():
+        return kinetics.Trajectory(times, values)
+
+
+def rows(table: Table, key: str) -> list[float] | list[list[float]]:
+    """The list of numbers of a key, or its list of such rows."""
+    given = table.items(key)
+    if not (given and all(isinstance(row, list) for row in given)):
+        return table.numbers(key)
+    part = table.numbered(key)
+    found = [part.numbers(row) for row in part.values]
+    if len({len(row) for row in found}) > 1:
+        raise table.error(f"{table.place} {key} has rows of different lengths")
+    return found
+
+
 def absolute(table: Table, key: str) -> float | list[float] | dict[str, float]:
     """The absolute tolerance of a key: one, or one for each species, in order or by name."""
     if not isinstance(table.values[key], dict):
@@ -53,8 +92,12 @@ READERS: Readers = {
     **dict.fromkeys(("max_steps", "chunk"), Table.integer),
     "neutrino_losses": Table.boolean,
     "reactor": reactor,
+    "wall": wall,
+    "volume": trajectory,
+    "rate_factors": rows,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
-    **dict.fromkeys(("temperature", "density", "pressure", "sunlight", "rtol"), Table.one_or_more),
+    **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), condition),
+    "rtol": Table.one_or_more,
     **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),
     "atol": absolute,
     "conservation_tolerance": Table.number,
@@ -71,7 +114,8 @@ class KineticRun:
     @property
     def has_figure(self) -> bool:
         """Whether the result can be drawn; a sweep cannot."""
-        return not is_swept(self.options)
+        points = np.ndim(self.options.get("rate_factors", ()))
+        return not is_swept(self.options) and points < 2
 
     def describe(self) -> dict[str, str]:
         network = self.network

@@ -59,6 +59,15 @@ _TANK = _closed(
     "inflow", "residence_time",
 )  # fmt: skip
 _TUBE = _closed({"velocity": _SEVERAL}, "velocity")
+_WALL = _closed(
+    dict.fromkeys(("heat_transfer_coefficient", "temperature", "area"), _SEVERAL),
+    "heat_transfer_coefficient", "temperature", "area",
+)  # fmt: skip
+_ROWS: Schema = {"type": "array", "items": {"type": ["number", "array"], "items": _NUMBER}}
+_OVER_TIME = _closed(
+    {"times": {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]}, "values": _ROWS},
+    "times", "values",
+)  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
     Table.number: _NUMBER,
@@ -77,6 +86,10 @@ _BY_READER: dict[Any, Schema] = {
     models.holding_time: _HOLDING_TIME,
     kinetics.absolute: {**_SEVERAL, "type": ["number", "array", "object"]},
     kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
+    kinetics.wall: _WALL,
+    kinetics.condition: {"anyOf": [_SEVERAL, _OVER_TIME]},
+    kinetics.trajectory: _OVER_TIME,
+    kinetics.rows: _ROWS,
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }

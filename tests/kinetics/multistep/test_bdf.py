@@ -117,9 +117,8 @@ def laws(amount=1e-5):
     }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_every_law_is_that_of_the_rosenbrock_method():
-    """Explicit reverses, reverses by detailed balance, fractional orders, four products."""
+def every_law(powers=True):
+    """A network of them; `powers` adds fractional orders."""
     atoms = {"H": {"H": 1}, "O": {"O": 1}, "OH": {"O": 1, "H": 1}, "H2": {"H": 2}, "O2": {"O": 2},
              "H2O": {"H": 2, "O": 1}, "Ar": {"Ar": 1}}  # fmt: skip
     heat = {"H": 26e3, "O": 29e3, "OH": 4e3, "H2": -1e3, "O2": -1e3, "H2O": -30e3, "Ar": -750.0}
@@ -143,12 +142,38 @@ def test_every_law_is_that_of_the_rosenbrock_method():
     reactions += [
         ergode.Reaction("2 H2O -> 2 H + 2 OH", rate_constant=split),
         ergode.Reaction("2 H + 2 OH -> 2 H2O", rate_constant=ergode.DetailedBalance(split)),
-        ergode.Reaction(
-            "H2 + O2 -> 2 OH",
-            rate_constant=ergode.PowerLaw(ergode.Arrhenius(1e7, 0.0, 9000.0), {"H2": 0.5, "O2": 1}),
-        ),
     ]
-    network = ergode.ReactionNetwork(species, reactions)
+    order = ergode.PowerLaw(ergode.Arrhenius(1e7, 0.0, 9000.0), {"H2": 0.5, "O2": 1})
+    if powers:
+        reactions.append(ergode.Reaction("H2 + O2 -> 2 OH", rate_constant=order))
+    return ergode.ReactionNetwork(species, reactions)
+
+
+@pytest.mark.slow
+def test_laws_by_pressure_in_lanes_are_those_of_zones_alone():
+    network, rng = every_law(powers=False), np.random.default_rng(2)
+    count = 11
+    hot, dense = rng.uniform(1100.0, 1600.0, count), 10.0 ** rng.uniform(5.0, 7.0, count)
+
+    def run(zones, heating):
+        return integrate(
+            network, times=[0.0, 1e-6, 1e-3], temperature=hot[zones], pressure=dense[zones],
+            initial={"H2": 2, "O2": 1, "Ar": 4, "H": 0.5, "O": 0.2}, heating=heating, rtol=1e-6,
+            atol=1e-18, method="bdf", device=CPU,
+        )  # fmt: skip
+
+    for heating in ("constant-volume", None):
+        together = run(np.arange(count), heating)
+        for k in range(count):
+            alone = run(np.array([k]), heating)
+            for name in ("concentration", "temperature", "step_count"):
+                np.testing.assert_array_equal(alone[name].values[0], together[name].values[k])
+
+
+@pytest.mark.slow
+def test_every_law_is_that_of_the_rosenbrock_method():
+    """Explicit reverses, reverses by detailed balance, fractional orders, four products."""
+    network = every_law()
     given = {
         "times": [0.0, 1e-6, 1e-5, 1e-3],
         "initial": {"H2": 2, "O2": 1, "Ar": 4, "H": 0.5, "O": 0.2},
@@ -175,8 +200,6 @@ def test_what_it_refuses(hydrogen):
 
     tank = ergode.kinetics.StirredTank({"H2": 1.0}, residence_time=1.0)
     assert "reactor with flow; use 'rodas4'" in refused(reactor=tank, **HOT)
-    cooling = ergode.kinetics.Trajectory([0, 1e-6], [1100.0, 1000.0])
-    assert "change over time; use 'rodas4'" in refused(**HOT | {"temperature": cooling})
     nucleus = ergode.Species(
         "he4", mass_number=4, charge_number=2, thermochemistry=ergode.Nucleus(2.4249)
     )
@@ -200,3 +223,87 @@ def test_how_a_zone_can_fail(hydrogen):
     assert blown["status"].item() != 0
     assert blown["concentration"].values[0, 1, 0] == pytest.approx(2.0, rel=1e-3)
     assert np.isnan(blown["concentration"].values[0, 2, 0])
+
+
+STROKE = np.linspace(0.0, 0.03, 13)
+VOLUME = ergode.kinetics.Trajectory(STROKE, 0.55 + 0.45 * np.cos(np.pi * STROKE / 0.03))
+WORK = [
+    {"heating": "given-volume", "volume": VOLUME, "temperature": [390.0, 410.0]},
+    {"heating": "given-volume", "volume": VOLUME, "temperature": [400.0, 430.0],
+     "wall": ergode.kinetics.Wall([2e4, 5e4], [350.0, 300.0], 2.0)},
+    {"heating": "given-pressure", "temperature": [390.0, 420.0],
+     "pressure": lambda time: 1e6 * (1.0 + 10.0 * np.sin(50.0 * time) ** 2)},
+    {"heating": "constant-pressure", "temperature": [1020.0, 1100.0],
+     "wall": ergode.kinetics.Wall(3e5, 400.0, [1.0, 4.0])},
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:NASA polynomials")
+@pytest.mark.parametrize("given", WORK)
+def test_work_and_heat_from_outside_are_those_of_the_rosenbrock_method(hydrogen, given):
+    """Kinks of a volume, a smooth pressure, walls; the error falls with the tolerance."""
+    options = {"times": np.linspace(0.0, 0.04, 6), "initial": MIXTURE, "device": CPU}
+    options |= {"pressure": 1e6} | given
+    exact = integrate(hydrogen, method="rodas4", rtol=1e-7, **options)
+    for rtol in (1e-4, 1e-6):
+        found = integrate(hydrogen, method="bdf", rtol=rtol, **options)
+        np.testing.assert_allclose(found["temperature"], exact["temperature"], rtol=50 * rtol)
+        assert (found["status"] == 0).all() and found["conservation_error"].max() < 1e-10
+
+
+@pytest.mark.slow
+def test_a_gas_that_only_cools_to_a_hot_wall_and_back_needs_few_steps(hydrogen):
+    """A stiff wall: its time is 1e-8 of the run, and steps grow beyond it."""
+    found = integrate(
+        hydrogen, times=[0.0, 1e-6, 10.0], initial={"AR": 1.0}, temperature=500.0, pressure=1e6,
+        heating="constant-volume", wall=ergode.kinetics.Wall(3e10, 900.0, 1.0), method="bdf",
+        rtol=1e-8, device=CPU,
+    )  # fmt: skip
+    left = np.exp(-3e10 * 1e-6 / (1.5 * 1e6 / 500.0))
+    np.testing.assert_allclose(found["temperature"][0, 1], 900.0 - 400.0 * left, rtol=1e-6)
+    assert found["temperature"][0, 2] == pytest.approx(900.0, rel=1e-9)
+    assert found["step_count"].item() < 400
+
+
+@pytest.mark.slow
+def test_a_temperature_over_time_is_that_of_the_rosenbrock_method(hydrogen):
+    """With a jump; the volume is constant."""
+    hot = ergode.kinetics.Trajectory(
+        [0.0, 1e-4, np.nextafter(1e-4, 1.0), 2e-4, 4e-4], [1500.0, 1400.0, 1700.0, 1600.0, 1900.0]
+    )
+    options = {
+        "times": [0.0, 1e-4, 1.5e-4, 4e-4], "initial": MIXTURE, "pressure": 1e6,
+        "temperature": hot, "device": CPU,
+    }  # fmt: skip
+    exact = integrate(hydrogen, method="rodas4", rtol=1e-8, **options)
+    found = integrate(hydrogen, method="bdf", rtol=1e-7, **options)
+    amounts = exact["concentration"].values
+    np.testing.assert_allclose(
+        found["concentration"], amounts, rtol=1e-5, atol=1e-9 * amounts.max()
+    )
+
+
+@pytest.mark.slow
+def test_sunlight_over_time_is_that_of_radau():
+    """A radical that follows the sunlight within a tenth of a second, through a night."""
+    network = ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.0, "C": 0.0},
+        [
+            ergode.Reaction("A -> B", rate_constant=ergode.Photolysis(1e-3, 1.0)),
+            ergode.Reaction("B -> A", rate_constant=10.0),
+            ergode.Reaction("B -> C", rate_constant=1e-2),
+        ],
+    )
+    times, sun = np.linspace(0.0, 129600.0, 7), ergode.kinetics.daylight
+
+    def change(time, y):
+        light = 1e-3 * sun(time) * y[0]
+        return [10.0 * y[1] - light, light - 10.01 * y[1], 1e-2 * y[1]]
+
+    exact = solve_ivp(
+        change, (0.0, times[-1]), [1.0, 0.0, 0.0], "Radau", times, rtol=1e-9, atol=1e-14,
+        max_step=300.0,
+    ).y.T  # fmt: skip
+    found = integrate(network, times=times, sunlight=sun, method="bdf", rtol=1e-6, device=CPU)
+    np.testing.assert_allclose(found["concentration"][0], exact, rtol=1e-4, atol=1e-10)

@@ -132,3 +132,37 @@ def test_a_zone_that_fails_leaves_its_neighbours_alone(monkeypatch):
     np.testing.assert_allclose(values[~fails, 2], 1 / (1 / start[~fails] - 2.0), rtol=1e-6)
     assert np.isnan(values[fails, 2]).all()
     assert (few["status"] == int(ergode.Status.TOO_MANY_STEPS)).all()
+
+
+WALL = ergode.kinetics.Wall(RNG.uniform(1e4, 2e5, COUNT), 400.0, RNG.uniform(0.1, 3.0, COUNT))
+STROKE = np.linspace(0.0, 0.03, 31)
+RATIO = 0.55 + 0.45 * np.cos(np.pi * STROKE / 0.03)
+OUTSIDE = [
+    ("given-volume", False, {"volume": ergode.kinetics.Trajectory(STROKE, RATIO)}),
+    ("given-volume", True, {"volume": ergode.kinetics.Trajectory(STROKE, RATIO)}),
+    ("given-pressure", False, {"pressure": ergode.kinetics.Trajectory(STROKE, 1e6 / RATIO**1.35)}),
+    ("constant-pressure", True, {}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("heating", "walled", "more"), OUTSIDE)
+def test_work_and_heat_are_those_of_zones_alone(hydrogen, heating, walled, more):
+    """Zones end at knots at other times, and begin anew there or not."""
+    hot = RNG.uniform(370.0, 410.0, COUNT) * (1.0 if more else 2.8)
+    given = {
+        "times": np.linspace(0.0, 0.04, 4), "heating": heating, "rtol": 1e-6, "atol": 1e-18,
+        "initial": MIXTURE, "temperature": hot, "pressure": 1e6, **more,
+    }  # fmt: skip
+
+    def found(zones):
+        own = {"wall": WALL if zones is None else WALL.part(zones[0], zones[0] + 1)}
+        return run(
+            hydrogen, np.arange(COUNT) if zones is None else zones, **given,
+            **(own if walled else {}),
+        )  # fmt: skip
+
+    together = found(None)
+    assert (together["status"] == 0).all()
+    for k in range(COUNT):
+        assert_same(found(np.array([k])), together, [k])

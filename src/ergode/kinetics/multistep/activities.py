@@ -14,6 +14,8 @@ import numpy as np
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    EXCHANGES,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -23,6 +25,7 @@ from ergode.kinetics.kernel_options import (
     SUNLIT,
     SWEPT,
     THIRD_BODIES,
+    WALLED,
 )
 from ergode.kinetics.multistep.lanes import WIDTH, put_exp, put_log, row_of, rows_of
 from ergode.kinetics.network.mechanism import put_powers
@@ -45,7 +48,12 @@ class Setting(NamedTuple):
     given: float  # density, or pressure
     sunlight: float
     start: float  # temperature at the start of the step
-    energy: float  # energy that the zone keeps
+    energy: float  # energy that the zone keeps; or has at the end of the step
+    # Where work or heat changes the energy: logarithmic slope of what is given over time; heat
+    # transfer coefficient times area of the wall over the volume, and its temperature.
+    squeeze: float
+    passage: float
+    around: float
 
 
 class Zone(NamedTuple):
@@ -278,6 +286,12 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
             laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
             zone.slopes, 0, 1,
         )  # fmt: skip
+    elif laws.rates.third_body_kind.size > 0:
+        for lane in range(WIDTH):
+            third_bodies(
+                laws.rates, chemistry.polynomials, lane_of(zone.hot, lane)[0, 0], 1.0,
+                lane_of(zone.partners, lane), lane_of(zone.slots, lane)[0], zone.slopes, 0, 1,
+            )  # fmt: skip
     if SUNLIT:
         add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
 
@@ -353,6 +367,21 @@ def energy_of_zone(zone, y):
     return energy, capacity
 
 
+def outside_rate(zone, setting, temperature, y):
+    """Work on a zone and heat from its wall, and their derivative by the temperature."""
+    rate, slope = 0.0, 0.0
+    if COMPRESSED:
+        amount = 0.0
+        for i in range(zone.matter.shape[1]):
+            amount += y[i]
+        slope += amount * GAS_CONSTANT * setting.squeeze
+        rate += slope * temperature
+    if WALLED:
+        rate += setting.passage * (setting.around - temperature)
+        slope -= setting.passage
+    return rate, slope
+
+
 @noinline_cpu
 def put_jacobian(chemistry, zone, renews, values):
     """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`.
@@ -399,6 +428,9 @@ def put_temperature_slopes(
     species = zone.matter.shape[1]
     for i in range(species):
         row[i] = where(renews, zone.matter[1, i] / capacity, row[i])
+    if EXCHANGES:
+        _, slope = outside_rate(zone, setting, temperature, y)
+        column[species] = where(renews, slope / capacity, column[species])
     more = _WARMER * temperature
     change_of(chemistry, zone, setting, temperature + more, y, warmer)
     for i in range(species):

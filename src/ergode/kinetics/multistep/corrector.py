@@ -10,7 +10,8 @@ Otherwise d is multiplied by 2 / (1 + gamma / gamma_0), where gamma_0 is that of
 
 A zone that heats itself has one more unknown, its temperature, and one more equation: the energy of
 the zone is that at its start, for no reaction changes it. The rates of a temperature that is a
-variable would make it drift.
+variable would make it drift. Where work or heat from outside changes the energy at a rate G, the
+energy has a history too, and is corrected by e = gamma (G - E_p' / h), with the G of the iteration.
 
 A. C. Hindmarsh et al.: ACM Trans. Math. Softw. 31, 363 (2005), section 2.1.
 """
@@ -24,10 +25,11 @@ import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
-from ergode.kinetics.kernel_options import SELF_HEATING
+from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
 from ergode.kinetics.multistep.activities import (
     change_of,
     energy_of_zone,
+    outside_rate,
     put_jacobian,
     put_temperature_slopes,
 )
@@ -46,10 +48,12 @@ CONVERGED, DIVERGED, BROKEN = 0, 1, 2
 class Vectors(NamedTuple):
     """Vectors of a zone."""
 
-    history: np.ndarray  # [MOST + 1, variable_count]: see `nordsieck`
+    # [MOST + 1, variable_count]: see `nordsieck`. Work or heat from outside add a column, the
+    # energy.
+    history: np.ndarray
     y: np.ndarray  # [variable_count]
     change: np.ndarray  # [variable_count]: dy/dt
-    correction: np.ndarray  # [variable_count]
+    correction: np.ndarray  # as a row of the history
     before: np.ndarray  # [variable_count]: correction of the step before
     trial: np.ndarray  # [variable_count]: right-hand side and solution
     weight: np.ndarray  # [variable_count]: one over the allowed error
@@ -79,8 +83,9 @@ NOTHING_KEPT = 1_000_000
 def vectors_of(chemistry):
     """Workspace for these tables."""
     count, sums = chemistry.absolute.size, chemistry.invariants.shape[0]
+    width = count + 1 if EXCHANGES else count
     return Vectors(
-        rows_of(MOST + 1, count), row_of(count), row_of(count), row_of(count), row_of(count),
+        rows_of(MOST + 1, width), row_of(count), row_of(count), row_of(width), row_of(count),
         row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
         row_of(count), row_of(chemistry.plan.column.size), row_of(count), row_of(MOST + 2),
         row_of(MOST + 2), row_of((sums + 3) * sums),
@@ -90,10 +95,10 @@ def vectors_of(chemistry):
 def norm(vector, weight):
     """Root mean square of the errors over the allowed errors."""
     total = 0.0
-    for i in range(vector.size):
+    for i in range(weight.size):
         one = vector[i] * weight[i]
         total += one * one
-    return math.sqrt(total / vector.size)
+    return math.sqrt(total / weight.size)
 
 
 def put_rates(chemistry, zone, vectors, setting):
@@ -103,6 +108,28 @@ def put_rates(chemistry, zone, vectors, setting):
     rise = change_of(chemistry, zone, setting, hot, y, vectors.change)
     if SELF_HEATING:
         vectors.change[species] = rise
+
+
+def put_all_rates(chemistry, zone, vectors, setting):
+    """Compute dy/dt at `vectors.y`, with what comes from outside; returns the latter.
+
+    It is the rate of the energy, and 0 where the energy is kept.
+    """
+    put_rates(chemistry, zone, vectors, setting)
+    rate = 0.0
+    if EXCHANGES:
+        species = zone.matter.shape[1]
+        rate, _ = outside_rate(zone, setting, vectors.y[species], vectors.y)
+        _, capacity = energy_of_zone(zone, vectors.y)
+        vectors.change[species] += rate / capacity
+    return rate
+
+
+def gain_of_energy(zone, vectors, setting, gamma):
+    """Correction of the energy for the amounts and the temperature in `vectors.y`."""
+    species = zone.matter.shape[1]
+    rate, _ = outside_rate(zone, setting, vectors.y[species], vectors.y)
+    return gamma * rate - vectors.history[1, species + 1] / vectors.gain[1]
 
 
 def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
@@ -168,7 +195,11 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                 b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
                 b[i] /= kept.gamma
             if SELF_HEATING:
-                b[species] = (setting.energy - energy) / (kept.capacity * kept.gamma)
+                target = setting.energy
+                if EXCHANGES:
+                    target = history[0, species + 1]
+                    target += gain_of_energy(zone, vectors, setting, gamma)
+                b[species] = (target - energy) / (kept.capacity * kept.gamma)
             solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
             for i in range(y.size):
                 b[i] *= share
@@ -189,6 +220,8 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                 break
             last = size
         kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
+        if EXCHANGES:
+            correction[species + 1] = gain_of_energy(zone, vectors, setting, gamma)
         if state == CONVERGED or fresh:
             return state, kept
         again = True

@@ -13,11 +13,16 @@ import math
 
 from ergode.core.compiler.language import no_refcount, noinline_cpu
 from ergode.core.status import Status
-from ergode.kinetics.condition_history import history_of
+from ergode.kinetics.condition_history import history_of, horizon
+from ergode.kinetics.implicit.step_control import CHANGE, time_after
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    EXCHANGES,
     OWN_TOLERANCES,
     SELF_HEATING,
     SUNLIT,
+    TIMED,
+    WALLED,
 )
 from ergode.kinetics.multistep.activities import (
     Setting,
@@ -25,6 +30,12 @@ from ergode.kinetics.multistep.activities import (
     put_heat,
     put_matter,
     zone_of,
+)
+from ergode.kinetics.multistep.conditions import (
+    SMOOTH,
+    after_jump,
+    begins_anew,
+    setting_over_time,
 )
 from ergode.kinetics.multistep.corrector import (
     BROKEN,
@@ -34,7 +45,7 @@ from ergode.kinetics.multistep.corrector import (
     Kept,
     correct,
     norm,
-    put_rates,
+    put_all_rates,
     vectors_of,
 )
 from ergode.kinetics.multistep.nordsieck import (
@@ -64,6 +75,7 @@ SHORTEST, VANISHED = 1e-15, 1e-280
 GROWTH, FIRST_GROWTH, WORTHWHILE = 10.0, 1e4, 1.5
 # Errors are estimated with these safety factors: own and lower order, higher order.
 SAFE, SAFER = 6.0, 10.0
+FINER = 10.0
 MOST_FAILURES = 3
 """Failures of a step after which the order falls to one."""
 
@@ -91,26 +103,51 @@ def error_of(vectors, constant, species):
     return math.sqrt(total / vectors.y.size)
 
 
+def with_energy(setting, start, energy):
+    """The setting with another temperature at the start of the step, and another energy."""
+    return Setting(
+        setting.factors, setting.given, setting.sunlight, start, energy, setting.squeeze,
+        setting.passage, setting.around,
+    )  # fmt: skip
+
+
 @noinline_cpu
 def begin(chemistry, zone, vectors, setting, span):
     """Begin with order 1 at `vectors.y`; returns the first step."""
     for i in range(vectors.y.size):
         vectors.history[0, i] = vectors.y[i]
-    put_rates(chemistry, zone, vectors, setting)
+    outside = put_all_rates(chemistry, zone, vectors, setting)
     speed = norm(vectors.change, vectors.weight)
     h = min(span, 0.05 / speed) if speed > 0.0 else span
     for i in range(vectors.y.size):
         vectors.history[1, i] = h * vectors.change[i]
+    if EXCHANGES:
+        vectors.history[1, vectors.y.size] = h * outside
     return h
 
 
 @noinline_cpu
-def put_temperature(chemistry, zone, setting, amounts, species):
-    """Put the temperature that the energy sets, near the one that is there."""
+def put_temperature(chemistry, zone, start, kept, amounts, species):
+    """Put the temperature that the energy `kept` sets, near the one that is there.
+
+    `start` is the temperature at the start of the step.
+    """
     hot = amounts[species]
-    put_matter(chemistry, zone, setting.start, hot)
+    put_matter(chemistry, zone, start, hot)
     energy, capacity = energy_of_zone(zone, amounts)
-    amounts[species] = hot + (setting.energy - energy) / capacity
+    amounts[species] = hot + (kept - energy) / capacity
+
+
+def exchange_error(zone, vectors, constant):
+    """Error of the energy that comes from outside, over the allowed one of the temperature.
+
+    Nothing forgets such an error, and those of many steps add up: `FINER` times as little is
+    allowed.
+    """
+    species = zone.matter.shape[1]
+    _, capacity = energy_of_zone(zone, vectors.y)
+    warmer = abs(vectors.correction[species + 1]) * constant / capacity
+    return FINER * warmer * vectors.weight[species]
 
 
 def jump_error(chemistry, zone, vectors, setting, order):
@@ -172,24 +209,41 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
         worst = project(chemistry.invariants, out[place], vectors.gram, vectors.scratch)
         defect = max(defect, worst)
         if SELF_HEATING:
-            put_temperature(chemistry, zone, setting, out[place], species)
-            put_temperature(chemistry, zone, setting, out[place], species)
+            kept = setting.energy
+            if EXCHANGES:
+                kept = value_at(vectors.history, order, species + 1, s)
+            put_temperature(chemistry, zone, setting.start, kept, out[place], species)
+            put_temperature(chemistry, zone, setting.start, kept, out[place], species)
         place += 1
     return place, defect
 
 
+def heating_at(history, order, i, s, capacity):
+    """The first three derivatives of the temperature by reactions, with respect to s."""
+    first, second, third = slopes_at(history, order, i, s)
+    if COMPRESSED:
+        work, more, most = slopes_at(history, order, i + 1, s)
+        first -= work / capacity
+        second -= more / capacity
+        third -= most / capacity
+    return first, second, third
+
+
 @noinline_cpu
-def fastest_heating(history, order, i, h, end, steepest, peak):
-    """Update the steepest slope of the temperature, and its time, by a step up to `end`."""
+def fastest_heating(history, order, i, h, end, capacity, steepest, peak):
+    """Update the steepest slope of the temperature, and its time, by a step up to `end`.
+
+    What the work on a zone of this heat capacity warms is left out.
+    """
     for eighth in range(9):
         s = 0.125 * eighth - 1.0
-        first, _, _ = slopes_at(history, order, i, s)
+        first, _, _ = heating_at(history, order, i, s, capacity)
         if first > steepest * h:
             for _ in range(3):
-                _, second, third = slopes_at(history, order, i, s)
+                _, second, third = heating_at(history, order, i, s, capacity)
                 if third < 0.0:
                     s = min(max(s - second / third, -1.0), 0.0)
-            best, _, _ = slopes_at(history, order, i, s)
+            best, _, _ = heating_at(history, order, i, s, capacity)
             if best >= first:
                 steepest = best / h
                 peak = end + s * h
@@ -223,11 +277,17 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         hot = out[0, species]
     zone.between[0], zone.between[1] = math.inf, -math.inf
     light = conditions.sunlight[0] if SUNLIT else 1.0
-    setting = Setting(conditions.factors, conditions.density[0], light, hot, 0.0)
+    passage = conditions.wall[0] if WALLED else 0.0
+    around = conditions.wall[1] if WALLED else 0.0
+    setting = Setting(
+        conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around
+    )
     put_heat(chemistry, zone, setting, hot)
     if SELF_HEATING:
         energy, _ = energy_of_zone(zone, y)
-        setting = Setting(setting.factors, setting.given, light, hot, energy)
+        setting = with_energy(setting, hot, energy)
+    if EXCHANGES:
+        history[0, species + 1] = setting.energy
     whole = grid[grid.size - 1] - grid[0]
     put_weights(absolute, rtol, history, vectors.weight)
     h, restarts = whole, True
@@ -236,8 +296,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     now, place, taken, repeated, defect = 0.0, 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
     ratio, failures, anew, broken = 0.0, 0, True, False
+    # The time is `since` after the knot `below`; a step may touch segments up to `last`.
+    below, since, last, ends = 0, 0.0, 0, False
     while place < grid.size:
         if restarts:
+            if TIMED:
+                setting = setting_over_time(conditions, setting, below, below, since)
+                if not SELF_HEATING:
+                    put_heat(chemistry, zone, setting, setting.start)
             h = begin(chemistry, zone, vectors, setting, h)
             order, waiting, failures, restarts = 1, 2, 0, False
         if taken + repeated >= max_steps:
@@ -245,6 +311,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         if not (h > max(SHORTEST * now, VANISHED)) or not h < math.inf:
             status = NOT_FINITE if broken or not h < math.inf else STEP_TOO_SMALL
             return status, taken, repeated, defect, peak
+        if TIMED:
+            allowed, last, ends = horizon(conditions, below, since, h, CHANGE, SMOOTH * rtol)
+            if allowed != h:
+                rescale(history, order, allowed / h)
+                h = allowed
+            setting = setting_over_time(conditions, setting, below, last, since + h)
+            if not SELF_HEATING:
+                put_heat(chemistry, zone, setting, setting.start)
         predict(history, order)
         constants = put_coefficients(gain, past, order, h)
         state, kept = correct(
@@ -255,9 +329,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         if state == CONVERGED:
             error = error_of(vectors, constants.own, species)
         if SELF_HEATING and error <= 1.0:
-            put_temperature(chemistry, zone, setting, y, species)
+            if EXCHANGES:
+                energy = history[0, species + 1] + vectors.correction[species + 1]
+                setting = with_energy(setting, setting.start, energy)
+            put_temperature(chemistry, zone, setting.start, setting.energy, y, species)
             vectors.correction[species] = y[species] - history[0, species]
             error += jump_error(chemistry, zone, vectors, setting, order)
+            if EXCHANGES:
+                error += exchange_error(zone, vectors, constants.own)
         if not error <= 1.0 or state != CONVERGED:
             retract(history, order)
             repeated += 1
@@ -286,12 +365,16 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             past[2] = past[1]
         past[1] = h
         now += h
+        if TIMED:
+            below, since = time_after(conditions, below, since, last, h, ends)
+            now = (conditions.times[below] - grid[0]) + since
         for j in range(order + 1):
-            for i in range(count):
+            for i in range(history.shape[1]):
                 history[j, i] += gain[j] * vectors.correction[i]
         if SELF_HEATING:
+            capacity = energy_of_zone(zone, y)[1] if COMPRESSED else 1.0
             steepest, peak = fastest_heating(
-                history, order, species, h, grid[0] + now, steepest, peak
+                history, order, species, h, grid[0] + now, capacity, steepest, peak
             )
         place, defect = fill_output(
             chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out
@@ -304,8 +387,19 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 zone.between[0], zone.between[1] = math.inf, -math.inf
                 put_matter(chemistry, zone, hot, hot)
                 energy, _ = energy_of_zone(zone, y)
-            setting = Setting(setting.factors, setting.given, light, hot, energy)
+                if EXCHANGES:
+                    history[0, species + 1] = energy
+            setting = with_energy(setting, hot, energy)
         kept = Kept(kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity)
+        if TIMED and ends:
+            below = after_jump(conditions.times, below)
+            following = setting_over_time(conditions, setting, below, below, 0.0)
+            if begins_anew(chemistry, zone, setting, following, history, y, h, vectors.weight):
+                put_weights(absolute, rtol, history, vectors.weight)
+                for i in range(count):
+                    y[i] = history[0, i]
+                restarts, most = True, FIRST_GROWTH
+                continue
         waiting -= 1
         if waiting == 1 and order < MOST:
             for i in range(count):

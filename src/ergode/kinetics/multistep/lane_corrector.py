@@ -13,7 +13,7 @@ import numpy as np
 
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
 from ergode.kinetics.implicit.elimination import solve
-from ergode.kinetics.kernel_options import SELF_HEATING
+from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
 from ergode.kinetics.multistep.activities import Zone, energy_of_zone
 from ergode.kinetics.multistep.corrector import (
     AGE,
@@ -24,6 +24,7 @@ from ergode.kinetics.multistep.corrector import (
     ITERATIONS,
     NOTHING_KEPT,
     Vectors,
+    gain_of_energy,
     norm,
     put_rates,
     renew_factors,
@@ -48,9 +49,12 @@ class Numbers(NamedTuple):
     ends: np.ndarray  # whether a step has ended, or a zone begins
     size: np.ndarray  # a norm
     constant: np.ndarray  # its factor
-    given: np.ndarray  # as in `Setting`, as are the next two
+    given: np.ndarray  # as in `Setting`, as are all that follow
     start: np.ndarray
     energy: np.ndarray
+    squeeze: np.ndarray
+    passage: np.ndarray
+    around: np.ndarray
 
 
 class Iteration(NamedTuple):
@@ -71,7 +75,7 @@ def numbers_of():
     """Workspace."""
     return Numbers(
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
-        row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
+        row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
     )  # fmt: skip
 
 
@@ -165,7 +169,11 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
             b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
             b[i] /= factored
         if SELF_HEATING:
-            b[species] = (setting.energy - energy) / (numbers.capacity[0] * factored)
+            target = setting.energy
+            if EXCHANGES:
+                target = history[0, species + 1]
+                target += gain_of_energy(zone, vectors, setting, gamma)
+            b[species] = (target - energy) / (numbers.capacity[0] * factored)
         solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
         for i in range(y.size):
             b[i] = where(share, b[i] * share, share)
@@ -174,6 +182,9 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
         numbers.size[0] = norm(b, vectors.weight)
         if not judge(vectors, numbers, iteration, turn, species):
             break
+    if EXCHANGES:
+        correction[species + 1] = gain_of_energy(zone, vectors, setting, gamma)
+        numbers.energy[0] = history[0, species + 1] + correction[species + 1]
 
 
 @noinline_cpu

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import lane_of, no_refcount, noinline_cpu, where
-from ergode.kinetics.condition_history import history_of
-from ergode.kinetics.kernel_options import SELF_HEATING
+from ergode.kinetics.condition_history import history_at, history_of, horizon
+from ergode.kinetics.implicit.step_control import CHANGE, time_after
+from ergode.kinetics.kernel_options import COMPRESSED, EXCHANGES, SELF_HEATING, TIMED, WALLED
 from ergode.kinetics.multistep.activities import (
     Setting,
     energy_of_zone,
@@ -22,13 +23,19 @@ from ergode.kinetics.multistep.activities import (
     put_matter,
     zone_of,
 )
+from ergode.kinetics.multistep.conditions import (
+    SMOOTH,
+    after_jump,
+    begins_anew,
+    setting_over_time,
+)
 from ergode.kinetics.multistep.corrector import (
     AGE,
     BROKEN,
     CONVERGED,
     SHARE,
     norm,
-    put_rates,
+    put_all_rates,
     vectors_of,
 )
 from ergode.kinetics.multistep.formulas import (
@@ -45,6 +52,7 @@ from ergode.kinetics.multistep.formulas import (
     VANISHED,
     WORTHWHILE,
     error_of,
+    exchange_error,
     fastest_heating,
     fill_output,
     growth,
@@ -77,7 +85,7 @@ from ergode.kinetics.network.projection import conserved
 
 # --- device functions -----------------------------------------------------------------------------
 
-GOES_ON, EMPTY, UNUSED = -1, -1, -2
+GOES_ON, EMPTY, UNUSED, UNKNOWN = -1, -1, -2, -1
 PATIENCE = 5
 """Steps that a lane waits for the Jacobians of others."""
 
@@ -102,6 +110,10 @@ class Course(NamedTuple):
     defect: np.ndarray
     steepest: np.ndarray
     peak: np.ndarray
+    below: np.ndarray  # the time is `since` after this knot
+    since: np.ndarray
+    last: np.ndarray  # segment that the step touches; negative before it has a length
+    ends: np.ndarray  # whether the step ends at the end of that segment
     constants: np.ndarray  # [WIDTH, 4]: `Constants`
 
 
@@ -112,7 +124,17 @@ def course_of():
         np.zeros(WIDTH, np.bool_), np.zeros(WIDTH, np.int64), np.ones(WIDTH, np.int64),
         np.zeros(WIDTH, np.int64), np.ones(WIDTH, np.int64), np.zeros(WIDTH, np.int64),
         np.zeros(WIDTH, np.int64), np.zeros(WIDTH, np.int64), np.zeros(WIDTH), np.zeros(WIDTH),
-        np.zeros(WIDTH), np.zeros(WIDTH), np.zeros(WIDTH), np.zeros(WIDTH), np.zeros((WIDTH, 4)),
+        np.zeros(WIDTH), np.zeros(WIDTH), np.zeros(WIDTH), np.zeros(WIDTH),
+        np.zeros(WIDTH, np.int64), np.zeros(WIDTH), np.full(WIDTH, UNKNOWN),
+        np.zeros(WIDTH, np.bool_), np.zeros((WIDTH, 4)),
+    )  # fmt: skip
+
+
+def setting_of(conditions, numbers):
+    """What the zones of all lanes have during a step."""
+    return Setting(
+        conditions.factors[0], numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
+        numbers.squeeze[0], numbers.passage[0], numbers.around[0],
     )  # fmt: skip
 
 
@@ -121,7 +143,16 @@ def setting_at(setting, numbers, lane):
     return Setting(
         setting.factors, lane_of(numbers.given, lane)[0], setting.sunlight,
         lane_of(numbers.start, lane)[0], lane_of(numbers.energy, lane)[0],
+        lane_of(numbers.squeeze, lane)[0], lane_of(numbers.passage, lane)[0],
+        lane_of(numbers.around, lane)[0],
     )  # fmt: skip
+
+
+def put_conditions(numbers, lane, conditions, below, last, since):
+    """Put what changes in time for the zone of a lane (see `setting_over_time`)."""
+    times = conditions.times
+    put(numbers.given, lane, history_at(times, conditions.density, below, last, since))
+    put(numbers.squeeze, lane, history_at(times, conditions.compression, below, last, since))
 
 
 def temperature_at_start(zone, temperature, out):
@@ -155,23 +186,29 @@ def next_zone(zone, conditions, amounts, start, stop, before):
 
 @noinline_cpu
 def place_zone(
-    chemistry, zone, vectors, numbers, course, iteration, lane, index, density, temperature, whole,
-    out,
+    chemistry, zone, vectors, numbers, course, iteration, lane, index, conditions, whole, out,
 ):  # fmt: skip
     """Begin with a zone in a lane; `out` [time, variable] has its start."""
     own, matter = vectors_at(vectors, lane), zone_at(zone, lane)
     y, history = own.y, own.history
     for i in range(y.size):
         y[i] = out[0, i]
-        for j in range(history.shape[0]):
+    for j in range(history.shape[0]):
+        for i in range(history.shape[1]):
             history[j, i] = 0.0
+    for i in range(y.size):
         history[0, i] = out[0, i]
     for j in range(own.past.size):
         own.past[j] = 0.0
     conserved(chemistry.invariants, y, own.gram, own.scratch)
-    hot = temperature_at_start(zone, temperature, out)
+    hot = temperature_at_start(zone, conditions.temperature[0], out)
     matter.between[0], matter.between[1] = math.inf, -math.inf
-    put(numbers.given, lane, density)
+    put(numbers.given, lane, conditions.density[0])
+    if TIMED:
+        put_conditions(numbers, lane, conditions, 0, 0, 0.0)
+    if WALLED:
+        put(numbers.passage, lane, conditions.wall[0])
+        put(numbers.around, lane, conditions.wall[1])
     put(numbers.start, lane, hot)
     put(numbers.h, lane, whole)
     put(numbers.ends, lane, 1.0)
@@ -179,12 +216,15 @@ def place_zone(
         put_matter(chemistry, matter, hot, hot)
         energy, _ = energy_of_zone(matter, y)
         put(numbers.energy, lane, energy)
+        if EXCHANGES:
+            history[0, y.size] = energy
     begin_iterations(numbers, iteration, lane)
     course.zone[lane], course.active[lane], course.restarts[lane] = index, True, True
     course.predicted[lane], course.waited[lane] = False, 0
     course.place[lane], course.taken[lane], course.repeated[lane] = 1, 0, 0
     course.now[lane], course.most[lane], course.ratio[lane] = 0.0, FIRST_GROWTH, 0.0
     course.defect[lane], course.steepest[lane], course.peak[lane] = 0.0, 0.0, NOT_A_NUMBER
+    course.below[lane], course.since[lane], course.last[lane] = 0, 0.0, UNKNOWN
 
 
 @noinline_cpu
@@ -192,7 +232,9 @@ def begin_some(chemistry, zone, vectors, numbers, course, setting):
     """Begin with order 1 in the lanes that begin anew."""
     for i in range(vectors.y.size):
         vectors.y[i] = vectors.history[0, i]
-    put_rates(chemistry, zone, vectors, setting)
+    outside = put_all_rates(chemistry, zone, vectors, setting)
+    if EXCHANGES:
+        numbers.constant[0] = outside
     numbers.size[0] = norm(vectors.change, vectors.weight)
     for lane in range(WIDTH):
         if course.restarts[lane]:
@@ -202,8 +244,11 @@ def begin_some(chemistry, zone, vectors, numbers, course, setting):
                 h[0] = min(h[0], 0.05 / speed)
             for i in range(own.y.size):
                 own.history[1, i] = h[0] * own.change[i]
-                for j in range(2, own.history.shape[0]):
+            for j in range(2, own.history.shape[0]):
+                for i in range(own.history.shape[1]):
                     own.history[j, i] = 0.0
+            if EXCHANGES:
+                own.history[1, own.y.size] = h[0] * lane_of(numbers.constant, lane)[0]
             course.restarts[lane], course.order[lane] = False, 1
             course.waiting[lane], course.failures[lane] = 2, 0
 
@@ -216,7 +261,7 @@ def put_weights_of_some(absolute, rtol, history, ends, weight):
 
 
 @noinline_cpu
-def prepare(vectors, numbers, course, iteration, grid, max_steps, outcome):
+def prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_steps, outcome):
     """Put the coefficients of the steps of all lanes; zones that are done or fail end.
 
     Returns whether a zone has ended.
@@ -240,6 +285,16 @@ def prepare(vectors, numbers, course, iteration, grid, max_steps, outcome):
                         own.history[j, i] = 0.0
                 has_ended = True
             else:
+                if TIMED and course.last[lane] == UNKNOWN:
+                    history = history_of(conditions, course.zone[lane])
+                    below, since = course.below[lane], course.since[lane]
+                    shorter, last, ends = horizon(history, below, since, h, CHANGE, SMOOTH * rtol)
+                    if shorter != h:
+                        rescale(own.history, course.order[lane], shorter / h)
+                        h = shorter
+                        put(numbers.h, lane, h)
+                    course.last[lane], course.ends[lane] = last, ends
+                    put_conditions(numbers, lane, history, below, last, since + h)
                 found = put_coefficients(own.gain, own.past, course.order[lane], h)
                 constants = course.constants[lane]
                 constants[0], constants[1] = found.own, found.lower
@@ -296,6 +351,10 @@ def find_errors(chemistry, zone, vectors, numbers, course, iteration, setting, g
                     chemistry, zone_at(zone, lane), vectors_at(vectors, lane),
                     setting_at(setting, numbers, lane), course.order[lane],
                 )  # fmt: skip
+                if EXCHANGES:
+                    error += exchange_error(
+                        zone_at(zone, lane), vectors_at(vectors, lane), course.constants[lane][0]
+                    )
         errors[lane] = error
         ends = going[lane] and error <= 1.0
         put(numbers.ends, lane, 1.0 if ends else 0.0)
@@ -308,7 +367,7 @@ def find_errors(chemistry, zone, vectors, numbers, course, iteration, setting, g
 
 
 @noinline_cpu
-def reject(vectors, numbers, course, iteration, lane, error):
+def reject(vectors, numbers, course, iteration, conditions, lane, error):
     """Undo the prediction of a step and choose a shorter one, or a new Jacobian."""
     converged = iteration.state[lane] == CONVERGED
     if not converged and not iteration.fresh[lane]:
@@ -317,7 +376,7 @@ def reject(vectors, numbers, course, iteration, lane, error):
     own, order = vectors_at(vectors, lane), course.order[lane]
     history, h = own.history, lane_of(numbers.h, lane)
     retract(history, order)
-    course.predicted[lane] = False
+    course.predicted[lane], course.last[lane] = False, UNKNOWN
     course.repeated[lane] += 1
     course.most[lane] = 1.0
     iteration.anew[lane] = not converged
@@ -329,9 +388,12 @@ def reject(vectors, numbers, course, iteration, lane, error):
         factor = min(factor, 0.9 if course.failures[lane] < 2 else 0.2)
     if course.failures[lane] > MOST_FAILURES:
         # The past says nothing of the future: begin again, without amounts below zero.
-        for i in range(history.shape[1]):
+        for i in range(own.y.size):
             history[0, i] = max(history[0, i], 0.0)
         h[0] *= 0.1
+        if TIMED:
+            below, since = course.below[lane], course.since[lane]
+            put_conditions(numbers, lane, conditions, below, below, since)
         course.restarts[lane], iteration.anew[lane] = True, True
         return
     h[0] *= factor
@@ -339,7 +401,10 @@ def reject(vectors, numbers, course, iteration, lane, error):
 
 
 @noinline_cpu
-def accept(chemistry, zone, vectors, numbers, course, iteration, setting, lane, error, grid, out):
+def accept(
+    chemistry, zone, vectors, numbers, course, iteration, setting, conditions, lane, error, grid,
+    out,
+):  # fmt: skip
     """Go on to the next step, after the history has been corrected."""
     own, matter, mine = (
         vectors_at(vectors, lane), zone_at(zone, lane), setting_at(setting, numbers, lane)
@@ -355,11 +420,20 @@ def accept(chemistry, zone, vectors, numbers, course, iteration, setting, lane, 
         past[2] = past[1]
     past[1] = h
     course.now[lane] += h
+    if TIMED:
+        course.below[lane], course.since[lane] = time_after(
+            conditions, course.below[lane], course.since[lane], course.last[lane], h,
+            course.ends[lane],
+        )  # fmt: skip
+        course.now[lane] = (conditions.times[course.below[lane]] - grid[0]) + course.since[lane]
+        course.last[lane] = UNKNOWN
     now = course.now[lane]
     if SELF_HEATING:
+        capacity = energy_of_zone(matter, own.y)[1] if COMPRESSED else 1.0
         course.steepest[lane], course.peak[lane] = fastest_heating(
-            history, order, species, h, grid[0] + now, course.steepest[lane], course.peak[lane]
-        )
+            history, order, species, h, grid[0] + now, capacity, course.steepest[lane],
+            course.peak[lane],
+        )  # fmt: skip
     if grid[course.place[lane]] - grid[0] <= now:
         course.place[lane], course.defect[lane] = fill_output(
             chemistry, matter, own, mine, order, h, now, grid, course.place[lane],
@@ -374,9 +448,18 @@ def accept(chemistry, zone, vectors, numbers, course, iteration, setting, lane, 
             put_matter(chemistry, matter, hot, hot)
             energy, _ = energy_of_zone(matter, own.y)
             put(numbers.energy, lane, energy)
+            if EXCHANGES:
+                history[0, species + 1] = energy
         put(numbers.start, lane, hot)
     iteration.slopes_age[lane] += 1
     iteration.factors_age[lane] += 1
+    if TIMED and course.ends[lane]:
+        course.below[lane] = after_jump(conditions.times, course.below[lane])
+        following = setting_over_time(conditions, mine, course.below[lane], course.below[lane], 0.0)
+        if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
+            put_conditions(numbers, lane, conditions, course.below[lane], course.below[lane], 0.0)
+            course.restarts[lane], course.most[lane] = True, FIRST_GROWTH
+            return
     found = course.constants[lane]
     constants = Constants(found[0], found[1], found[2], found[3])
     course.waiting[lane] -= 1
@@ -416,7 +499,7 @@ def integrate_zones(
 ):  # fmt: skip
     """Integrate the zones from `start` to `stop`; a lane whose zone has ended takes the next."""
     history, y, correction, gain = vectors.history, vectors.y, vectors.correction, vectors.gain
-    species, count, left, index = zone.matter.shape[1], vectors.y.size, stop - start, -1
+    species, left, index = zone.matter.shape[1], stop - start, -1
     while True:
         some, placed, restarts = False, False, False
         for lane in range(WIDTH):
@@ -426,9 +509,8 @@ def integrate_zones(
                     index = next_zone(zone, conditions, outcome.amounts, start, stop, index)
                 own = history_of(conditions, index)
                 place_zone(
-                    chemistry, zone, vectors, numbers, course, iteration, lane, index,
-                    own.density[0], own.temperature[0], grid[grid.size - 1] - grid[0],
-                    outcome.amounts[index],
+                    chemistry, zone, vectors, numbers, course, iteration, lane, index, own,
+                    grid[grid.size - 1] - grid[0], outcome.amounts[index],
                 )  # fmt: skip
                 if left <= 0:
                     course.zone[lane], course.active[lane] = EMPTY, False
@@ -438,17 +520,17 @@ def integrate_zones(
             restarts = restarts or course.restarts[lane]
         if not some:
             break
-        setting = Setting(
-            conditions.factors[0], numbers.given[0], 1.0, numbers.start[0], numbers.energy[0]
-        )
+        setting = setting_of(conditions, numbers)
         if placed and not SELF_HEATING:
             put_heat(chemistry, zone, setting, setting.start)
         put_weights_of_some(chemistry.absolute, rtol, history, numbers.ends[0], vectors.weight)
         numbers.ends[0] = 0.0
         if restarts:
             begin_some(chemistry, zone, vectors, numbers, course, setting)
-        if prepare(vectors, numbers, course, iteration, grid, max_steps, outcome):
+        if prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_steps, outcome):
             continue
+        if TIMED:
+            setting = setting_of(conditions, numbers)
         top = choose_lanes(numbers, course, iteration)
         predict_some(history, top, numbers.moves[0])
         for lane in range(WIDTH):
@@ -456,23 +538,27 @@ def integrate_zones(
         correct_some(chemistry, zone, vectors, numbers, iteration, setting)
         numbers.size[0] = error_of(vectors, numbers.constant[0], species)
         if SELF_HEATING:
-            put_temperature(chemistry, zone, setting, y, species)
+            put_temperature(chemistry, zone, setting.start, numbers.energy[0], y, species)
             correction[species] = y[species] - history[0, species]
         find_errors(
             chemistry, zone, vectors, numbers, course, iteration, setting, going, errors
         )  # fmt: skip
         for j in range(top + 1):
-            for i in range(count):
+            for i in range(history.shape[1]):
                 history[j, i] += gain[j] * correction[i]
         for lane in range(WIDTH):
             if going[lane]:
                 if errors[lane] <= 1.0:
                     accept(
-                        chemistry, zone, vectors, numbers, course, iteration, setting, lane,
-                        errors[lane], grid, outcome.amounts[course.zone[lane]],
+                        chemistry, zone, vectors, numbers, course, iteration, setting,
+                        history_of(conditions, course.zone[lane]), lane, errors[lane], grid,
+                        outcome.amounts[course.zone[lane]],
                     )  # fmt: skip
                 else:
-                    reject(vectors, numbers, course, iteration, lane, errors[lane])
+                    reject(
+                        vectors, numbers, course, iteration,
+                        history_of(conditions, course.zone[lane]), lane, errors[lane],
+                    )  # fmt: skip
 
 
 # --- CPU ------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from ergode.core.errors import PlanError
 from ergode.kinetics.block.launch import Launch
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    EXCHANGES,
     FLOW,
     HEATING,
     MIXTURES,
@@ -24,6 +26,8 @@ from ergode.kinetics.kernel_options import (
     SUNLIT,
     SWEPT,
     THIRD_BODIES,
+    TIMED,
+    WALLED,
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.multistep.formulas import integrate_cpu
@@ -34,8 +38,8 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
 
 _USED = (
-    FLOW, HEATING, MIXTURES, MOLECULES, OWN_TOLERANCES, POWERS, REVERSIBLE, SELF_HEATING, SUNLIT,
-    SWEPT, THIRD_BODIES,
+    COMPRESSED, FLOW, HEATING, MIXTURES, MOLECULES, OWN_TOLERANCES, POWERS, REVERSIBLE,
+    SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
 _ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
@@ -60,12 +64,14 @@ class MultistepRunner:
         options, bound = problem.options, dict(problem.bound + problem.matter)
         tables = _tables(problem.mechanism, bound[SELF_HEATING])
         used = {one: bound[one] for one in _USED}
+        used[EXCHANGES] = zones.is_compressed or zones.is_walled
         by_zone = (
             zones.count < LANES * device.core_count
             or tables.absolute.size < _FEWEST_UNKNOWNS
             or any(bound[one] for one in _ALONE)
         )
-        if by_zone or len(tables.laws.rates.third_body_kind):
+        by_zone = by_zone or (bound[TIMED] and not zones.is_compressed)
+        if by_zone:
             kernel, piece, grain = integrate_cpu, 1, None
         else:
             kernel, piece, used[WIDTH] = integrate_lanes_cpu, LANES, LANES

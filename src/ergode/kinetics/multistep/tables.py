@@ -87,7 +87,8 @@ class Slopes(NamedTuple):
     # uint32 [2, factor_count]: derivatives with respect to factors of powers: that with respect to
     # the power, and the factor.
     power: np.ndarray
-    # uint32 [2, species_count]: places of the row and of the column of the temperature.
+    # uint32 [2, species_count + 1]: places of the row and of the column of the temperature; at last
+    # its diagonal, twice.
     heat: np.ndarray
 
 
@@ -217,7 +218,7 @@ def _slopes_of(
     plan = eliminate(pattern)
     places = plan.positions()
     flat = [term for key in keys for term in terms[key]]
-    along = range(count if heats else 0)
+    along = range(size if heats else 0)
     return Slopes(
         _starts([terms[key] for key in keys]),
         np.array([one for one, _ in flat], np.uint32),
