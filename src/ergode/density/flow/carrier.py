@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, stepper
 from ergode.density.flow.points import Start
-from ergode.density.flow.weighted import Weighted
+from ergode.density.flow.smeared import Smeared
+from ergode.density.flow.weighted import Moments, Weighted
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
@@ -75,6 +77,8 @@ class Carrier(Weighted):
         rows = frame_rows(lattices, parameters)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
+        self._start = starts[0]
+        self._smeared: Smeared | None = None
         self._kernel = kernel_of(field, precision, self._is_wide)
         self._shift = away
 
@@ -109,23 +113,44 @@ class Carrier(Weighted):
         if self._is_wide:
             self._update(measurement, places)
             return np.zeros(self.count)
-        return super().weigh(measurement, places)
+        if not self._start.frames:
+            return super().weigh(measurement, places)
+        if self._smeared is None:
+            self._smeared = Smeared(self, self._start)
+        self._smeared.before()
+        constants = super().weigh(measurement, places)
+        self._smeared.after(measurement.likelihood is None)
+        return constants
+
+    def judged(self) -> Moments:
+        """Moments of all densities, and what likelihoods that are thinner than cells may hide."""
+        found = self.moments()
+        if self._smeared is None:
+            return found
+        return replace(found, hidden=self._smeared.hidden())
 
     def host(self, which: int) -> tuple[np.ndarray, np.ndarray]:
         """States [point, ...] and log-weights [point] of a density, on the host."""
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
-    def leave(self, chosen: np.ndarray, is_edge: np.ndarray) -> None:
-        """Go on with the `chosen` points of a single density, by number; which are at the edge."""
+    def smeared(self, which: int) -> np.ndarray:
+        """Logarithms of the smeared weights of a density [point], on the host."""
+        return self.host(which)[1] if self._smeared is None else self._smeared.host(which)
+
+    def leave(self, chosen: np.ndarray, start: Start) -> None:
+        """Go on with the `chosen` points of a single density, by number, as those of a start."""
         device = self.device
         for name in ("points", "log_weights", "_steps", "_signs"):
             old = getattr(self, name)
             kept = np.ascontiguousarray(np.asarray(device.get(old))[..., chosen])
             setattr(self, name, device.empty(kept.shape, kept.dtype))
             device.copy(kept, getattr(self, name))
-        (self._edge,) = device.put_together([is_edge])
+        (self._edge,) = device.put_together([start.is_edge])
         self.point_count = len(chosen)
+        self._start = start
+        if self._smeared is not None:
+            self._smeared.leave(chosen, start)
 
     # ---- implementation
 

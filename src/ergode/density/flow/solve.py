@@ -15,7 +15,7 @@ from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import Start, start_of, wide_start_of
-from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, ROUNDS, next_start
+from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, HIDDEN, ROUNDS, next_start
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -117,7 +117,7 @@ class FlowSolver:
         """Number of densities at a time."""
         device = self.options["device"]
         size = len(self.asked.field.variables)
-        each = point_count * (32 + 10 * size * (1 + size * self.is_wide))
+        each = point_count * (56 + 10 * size * (1 + size * self.is_wide))
         room = room_on(device) // 2
         if each > room:
             raise PlanError(
@@ -190,7 +190,7 @@ class FlowSolver:
         index = self._index_of(number)
         before = group.carrier.moments()
         constants = group.carrier.weigh(measurement, self._places(group))
-        after = group.carrier.moments()
+        after = group.carrier.judged()
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
             self.records[group.which[place]].at_measurement(index, summary, np.nan)
@@ -214,21 +214,26 @@ class FlowSolver:
         """New points for a density of a group, until they stand well for its posterior."""
         which, start = group.which[place : place + 1], group.starts[place]
         log, edge = group.carrier.host(place)[1], float(moments.edge[place])
+        smeared = group.carrier.smeared(place)
         was_at_edge = 0
         for _ in range(ROUNDS):
             is_divided = start.spacing < start.first_spacing
             at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
-            is_resolved = is_divided and bool(_agree([start], moments)[0])
-            following = next_start(start, log, self.cut, edge if at_edge else 0.0, is_resolved)
+            is_seen = not np.any(moments.hidden > HIDDEN)
+            is_resolved = is_divided and bool(_agree([start], moments)[0]) and is_seen
+            following = next_start(
+                start, log, smeared, self.cut, edge if at_edge else 0.0, is_resolved
+            )
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
-            moments = fresh.carrier.moments()
+            moments = fresh.carrier.judged()
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
             log, edge = fresh.carrier.host(0)[1], float(moments.edge[0])
+            smeared = fresh.carrier.smeared(0)
         return fresh, moments
 
     def _index_of(self, number: int) -> int:
@@ -268,6 +273,7 @@ class FlowSolver:
     ) -> None:  # fmt: skip
         """Record evidences and posteriors; impossible measurements end their densities."""
         agreed = _agree(group.starts, after)
+        hidden = np.broadcast_to(after.hidden, agreed.shape)
         for place in np.flatnonzero(group.active).tolist():
             record = self.records[group.which[place]]
             evidence = after.log_mass[place] - log_before[place] + constants[place]
@@ -280,7 +286,7 @@ class FlowSolver:
             edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
             # Halves that disagree leave the error unknown.
             known = agreed[place] or not len(group.starts[place].index)
-            error = float(after.mean_error[place]) if known else np.inf
+            error = max(float(after.mean_error[place]), float(hidden[place])) if known else np.inf
             record.after_measurement(
                 index, _summary(after, group, place), edge, error,
                 float(after.log_mass_error[place]),
@@ -347,7 +353,7 @@ def _drop_faint(group: Group) -> None:
         return
     start = start.only(chosen)
     group.starts[0] = start
-    group.carrier.leave(chosen, start.is_edge)
+    group.carrier.leave(chosen, start)
 
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
@@ -355,7 +361,9 @@ def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
     divided = np.array([one.spacing < one.first_spacing for one in starts])
     inside = moments.edge < np.where(divided, CUT_MOST, EDGE)
-    return ~fixed & ~(_agree(starts, moments) & inside)
+    # A likelihood thinner than the cells may hide a mode between their points.
+    is_seen = ~(moments.hidden > HIDDEN)
+    return ~fixed & ~(_agree(starts, moments) & inside & is_seen)
 
 
 def _agree(starts: list[Start], moments: Moments) -> np.ndarray:

@@ -52,6 +52,72 @@ def largest(index, count, groups, log_weights, out):
     out[which, group] = best
 
 
+def gained(index, count, before, log_weights, out):
+    """What a measurement added to one log-weight of one density: a kernel body."""
+    which = index // count
+    place = index - which * count
+    gain = log_weights[which, place] - before[which, place]
+    out[which, place] = gain if gain > -math.inf else -math.inf
+
+
+def smear(index, count, tops, beside, before, log_weights, smeared, widest):
+    """Add the logarithm of a smeared likelihood at one point of one density: a kernel body.
+
+    A cell is not its point. `before` and `log_weights` [density, count] are those before and after
+    a measurement. Their difference is a distance from what was measured, in deviations, of which
+    neighbours tell the spread over the cell. Model: `tops` [density], the largest difference;
+    `beside` [dimension, 2, count], places of neighbours, -1 if there is none. In and out:
+    `smeared`, sums of logarithms, and `widest` [density, count], the largest squared spread.
+    """
+    which = index // count
+    place = index - which * count
+    own = log_weights[which, place] - before[which, place]
+    if not own > -math.inf:
+        smeared[which, place] = -math.inf
+        return
+    top = tops[which]
+    away = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - own)))
+    spread = np.float64(0.0)
+    for d in range(DIMENSION):
+        step = np.float64(0.0)
+        for side in range(2):
+            there = beside[d, side, place]
+            if there >= 0:
+                other = log_weights[which, there] - before[which, there]
+                if other > -math.inf:
+                    far = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - other)))
+                    step = max(step, abs(far - away))
+        spread += _HALF_CELL * step * step
+    wide = np.float64(1.0) + spread
+    smeared[which, place] += top - np.float64(0.5) * (away * away / wide + math.log(wide))
+    widest[which, place] = max(widest[which, place], spread)
+
+
+_HALF_CELL = np.float64(0.25)  # square of half a cell
+
+
+def thin(index, count, groups, tops, smeared, widest, out):
+    """Smeared weight of one group of points, and of cells with a thin likelihood: a kernel body.
+
+    `tops` [density] are the largest logarithms. Out: `out` [density, 2, groups].
+    """
+    which = index // groups
+    group = index - which * groups
+    total = np.float64(0.0)
+    among = np.float64(0.0)
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        weight = math.exp(smeared[which, i] - tops[which])
+        total += weight
+        if widest[which, i] > THINNEST:
+            among += weight
+    out[which, 0, group] = total
+    out[which, 1, group] = among
+
+
+THINNEST = np.float64(2.25)
+"""Largest squared spread of a distance over half a cell, in deviations of what was measured."""
+
+
 def _own(d, e, which, i, points):
     """What a Gaussian cell adds to the product of two distances: its own covariance."""
     total = np.float64(0.0)

@@ -29,6 +29,7 @@ class Moments:
     deviation_error: np.ndarray  # [density], relative: the largest of all variables
     log_mass_error: np.ndarray  # [density]
     edge: np.ndarray  # [density]: fraction of the weight at the edge of the points
+    hidden: Any = 0.0  # [density], in deviations: what thin likelihoods may hide, see `smeared`
 
 
 def brief(count: int, terms: int | None = None) -> dict[str, Any]:
@@ -61,7 +62,7 @@ class Weighted:
     _is_wide = False  # whether points carry a covariance
 
     @property
-    def _groups(self) -> int:
+    def groups(self) -> int:
         """Number of groups of points that are added apart."""
         return sums.groups_of(self.point_count)
 
@@ -83,7 +84,7 @@ class Weighted:
 
     def moments(self) -> Moments:
         """Moments of all densities; NaN where no weight is left."""
-        tops = self._tops()
+        tops = self.tops(self.log_weights)
         safe = np.where(np.isfinite(tops), tops, 0.0)
         none, n = -1, self.size
         first = [(none, none), (-2, none)] + [(d, none) for d in range(n)]
@@ -123,13 +124,14 @@ class Weighted:
             covariance[:, d, e] = covariance[:, e, d] = one
         return covariance
 
-    def _tops(self) -> np.ndarray:
-        out = self.device.empty((self.count, self._groups), np.float64)
+    def tops(self, of: Any) -> np.ndarray:
+        """The largest of each density, of an array [density, point]."""
+        out = self.device.empty((self.count, self.groups), np.float64)
         kernel = kernels.for_each(sums.largest)
-        total = self.count * self._groups
+        total = self.count * self.groups
         self.device.run(
-            kernel, total, self.point_count, self._groups, self.log_weights, out,
-            **brief(total, total // self._groups * self.point_count),
+            kernel, total, self.point_count, self.groups, of, out,
+            **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
         return np.asarray(self.device.get(out)).max(axis=1)
 
@@ -141,16 +143,16 @@ class Weighted:
         asked = np.full((parts * sums.TOGETHER, 2), -1)
         asked[: len(wanted)] = wanted
         rows, columns = asked.T
-        out = self.device.empty((self.count, len(asked), 2, self._groups), np.float64)
+        out = self.device.empty((self.count, len(asked), 2, self.groups), np.float64)
         wide = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
         kernel = kernels.for_each(sums.add_up, bindings=wide)
         there = self.device.put_together(
             [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
         )
-        total = self.count * parts * self._groups
+        total = self.count * parts * self.groups
         self.device.run(
-            kernel, total, self.point_count, self._groups, *there, signs, self.points,
-            self.log_weights, out, **brief(total, total // self._groups * self.point_count),
+            kernel, total, self.point_count, self.groups, *there, signs, self.points,
+            self.log_weights, out, **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
         found = np.asarray(self.device.get(out)).sum(axis=-1)
         return found[:, : len(wanted), 0], found[:, : len(wanted), 1]
