@@ -40,15 +40,16 @@ _ENOUGH = 0.05  # effective number of points of a tempered density, relative to 
 
 
 def next_start(
-    start: Start, log_weights: np.ndarray, smeared: np.ndarray, cut: float, edge: float,
-    is_resolved: bool,
+    start: Start, log_weights: np.ndarray, smeared: np.ndarray, far: np.ndarray, cut: float,
+    edge: float, is_resolved: bool,
 ) -> Start:  # fmt: skip
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
     `log_weights` [point] are those after all measurements so far, and `smeared` [point] those that
-    likelihoods smeared over cells give (see `smeared`). If no more than EDGE of it is
-    at the `edge` of the lattice, and it fills its frame, cells are divided. If it `is_resolved`,
-    they get neighbours.
+    likelihoods smeared over cells give (see `smeared`); `far` [point] are squared distances of the
+    present states from their mean, in deviations. If no more than EDGE of it is at the `edge` of
+    the lattice, and it fills its frame, cells are divided. If it `is_resolved`, they get
+    neighbours.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -81,7 +82,9 @@ def next_start(
     if is_new:
         found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
         return replace(found, roots=start.roots)
-    return divided(start, log_weights, smeared, 1 if is_resolved else 2)
+    # What is far away counts in the moments, even if it is faint.
+    counts = smeared + np.log1p(np.minimum(far, _FARTHEST))
+    return divided(start, log_weights, counts, 1 if is_resolved else 2)
 
 
 def _normal(log_weights: np.ndarray) -> np.ndarray:
@@ -213,7 +216,8 @@ _FLATTEST = 0.01  # least curvature of a parabola, in units of the frame
 _STEP_MOST = 1e3  # of a lattice, in units of its frame
 
 _FAINT = 3e-5  # of all weight: cells that hold less together are dropped; far ones widen a density
-_UNSEEN = 2e-3  # the same of smeared weights
+_UNSEEN = 1e-2  # the same of smeared weights, by what they add to the moments
+_FARTHEST = 1e4  # squared distance from a mean, in deviations
 _OUTER = 3e-4  # of all weight: what cells without neighbours hold together
 
 

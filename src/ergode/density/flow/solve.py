@@ -213,8 +213,7 @@ class FlowSolver:
     ) -> tuple[Group, Moments]:
         """New points for a density of a group, until they stand well for its posterior."""
         which, start = group.which[place : place + 1], group.starts[place]
-        log, edge = group.carrier.host(place)[1], float(moments.edge[place])
-        smeared = group.carrier.smeared(place)
+        weights, edge = _weights(group, place, moments), float(moments.edge[place])
         was_at_edge = 0
         for _ in range(ROUNDS):
             is_divided = start.spacing < start.first_spacing
@@ -223,8 +222,8 @@ class FlowSolver:
             is_seen = not np.any(moments.hidden > HIDDEN)
             is_resolved = is_divided and bool(_agree([start], moments)[0]) and is_seen
             following = next_start(
-                start, log, smeared, self.cut, edge if at_edge else 0.0, is_resolved
-            )
+                start, *weights, self.cut, edge if at_edge else 0.0, is_resolved
+            )  # fmt: skip
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
@@ -232,8 +231,7 @@ class FlowSolver:
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
-            log, edge = fresh.carrier.host(0)[1], float(moments.edge[0])
-            smeared = fresh.carrier.smeared(0)
+            weights, edge = _weights(fresh, 0, moments), float(moments.edge[0])
         return fresh, moments
 
     def _index_of(self, number: int) -> int:
@@ -354,6 +352,18 @@ def _drop_faint(group: Group) -> None:
     start = start.only(chosen)
     group.starts[0] = start
     group.carrier.leave(chosen, start)
+
+
+def _weights(
+    group: Group, place: int, moments: Moments
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-weights of a density, smeared ones, and squared distances of states [point]."""
+    points, log = group.carrier.host(place)
+    size = moments.mean.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        away = (points[:, :size] - moments.mean[place]) ** 2
+        far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
+    return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
 
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
