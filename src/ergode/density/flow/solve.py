@@ -67,7 +67,13 @@ class FlowSolver:
     def __post_init__(self) -> None:
         asked, count = self.asked, self.asked.layout.count
         self.records = [
-            Record(self.lattices[which], asked.times, len(asked.measurements), self.keep)
+            Record(
+                self.lattices[which],
+                asked.times,
+                len(asked.measurements),
+                self.keep,
+                self.options.get("killing") is not None,
+            )
             for which in range(count)
         ]
         self.used = np.full(count, np.nan)  # no threshold
@@ -189,12 +195,13 @@ class FlowSolver:
         """Apply a measurement. Densities that need a new lattice go on by themselves."""
         index = self._index_of(number)
         before = group.carrier.moments()
+        whole = group.carrier.log_unkilled(before.log_mass)
         constants = group.carrier.weigh(measurement, self._places(group))
         after = group.carrier.judged()
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
             self.records[group.which[place]].at_measurement(index, summary, np.nan)
-        group.lost = group.lost + 1.0 - _ratio(before.log_mass, group.log_mass)
+        group.lost = group.lost + 1.0 - _ratio(whole, group.log_mass)
         needs = group.active & _which_need(group.starts, after)
         for place in np.flatnonzero(needs).tolist():
             fresh, latest = self._follow_posterior(group, place, number, after)
@@ -243,6 +250,7 @@ class FlowSolver:
     def _note(self, group: Group, time: float, row: int) -> None:
         """Record a group at a time of the grid."""
         moments = group.carrier.moments()
+        whole = _ratio(group.carrier.log_unkilled(moments.log_mass), group.log_mass)
         for place in np.flatnonzero(group.active).tolist():
             which = int(group.which[place])
             if not np.isfinite(moments.log_mass[place]):
@@ -250,20 +258,25 @@ class FlowSolver:
                 continue
             record = self.records[which]
             self._reached[which] = time
-            kept = float(_ratio(moments.log_mass, group.log_mass)[place])
+            summary = _summary(moments, group, place)
             start, lattice = group.starts[place], record.lattice
             pieces = np.empty(0, np.int64), np.empty(0)
             if self.keep != "none":
                 there = group.carrier.host(place)
                 lattice, pieces = images.draw(*there, start, record.lattice, moments.mean[place])
             record.at_time(
-                row, _summary(moments, group, place),
-                {"pruned": 0.0, "lost": 1.0 - kept, "clipped": 0.0},
+                row, summary,
+                {
+                    "pruned": 0.0, "lost": 1.0 - float(whole[place]), "clipped": 0.0,
+                    "absorbed": 0.0, "killed": float(whole[place]) - summary.mass,
+                },
                 float(group.lost[place]) + (self.cut if len(start.index) else 0.0), lattice.centre,
                 partial(_same, pieces),
             )  # fmt: skip
             record.values["mean_error"][row] = moments.mean_error[place]
             record.values["deviation_error"][row] = moments.deviation_error[place]
+            if group.carrier.turned(place) > _TURNED_MOST:
+                record.values["deviation_error"][row] = np.inf  # both halves may look alike
 
     def _conclude(
         self, group: Group, index: int, after: Moments, log_before: np.ndarray,
@@ -326,12 +339,13 @@ class FlowSolver:
 
 _NOT_FINITE = (
     "no point of the density is left at time {time:g}: the solutions become infinite, or need too "
-    "many steps"
+    "many steps, or a killing rate is negative"
 )
 _IMPOSSIBLE = (
     "the measurement at time {time:g} is impossible: its likelihood is zero wherever the density "
     "is not"
 )
+_TURNED_MOST = 0.4  # of a period between neighbours: they have no common direction
 _POINTS_AT_ONCE = 1 << 24
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
@@ -361,7 +375,7 @@ def _weights(
     points, log = group.carrier.host(place)
     size = moments.mean.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        away = (points[:, :size] - moments.mean[place]) ** 2
+        away = group.carrier.short_way(points[:, :size] - moments.mean[place]) ** 2
         far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
     return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
 

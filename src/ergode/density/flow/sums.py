@@ -11,10 +11,13 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import unroll
+from ergode.core.compiler.language import option, unroll
 from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
+
+PERIODS = option(())
+"""Period of each variable, zero if it has none; empty if none has one."""
 
 TOGETHER = 8
 """Number of sums for which the weight of a point is worked out once."""
@@ -118,6 +121,26 @@ THINNEST = np.float64(2.25)
 """Largest squared spread of a distance over half a cell, in deviations of what was measured."""
 
 
+def turn(index, count, groups, tops, points, log_weights, out):
+    """Sums of sines and cosines over one group of points of one density: a kernel body.
+
+    Out: `out` [density, dimension, 2, groups], of periodic variables.
+    """
+    which = index // groups
+    group = index - which * groups
+    for d in unroll(range(DIMENSION)):
+        across = np.float64(0.0)
+        along = np.float64(0.0)
+        if PERIODS[d] > 0.0:
+            for i in range(group * count // groups, (group + 1) * count // groups):
+                weight = math.exp(log_weights[which, i] - tops[which])
+                angle = np.float64(points[d, which, i]) * np.float64(2.0 * math.pi / PERIODS[d])
+                across += weight * math.sin(angle)
+                along += weight * math.cos(angle)
+        out[which, d, 0, group] = across
+        out[which, d, 1, group] = along
+
+
 def _own(d, e, which, i, points):
     """What a Gaussian cell adds to the product of two distances: its own covariance."""
     total = np.float64(0.0)
@@ -131,7 +154,15 @@ def _own(d, e, which, i, points):
 def _distance(d, weight, which, i, shifts, points):
     """What one factor of a term is; see `add_up`."""
     if d >= 0:
-        return np.float64(points[d, which, i]) - shifts[which, d]
+        away = np.float64(points[d, which, i]) - shifts[which, d]
+        if len(PERIODS) > 0:
+            period = np.float64(0.0)
+            for e in unroll(range(DIMENSION)):
+                if e == d:
+                    period = np.float64(PERIODS[e])
+            if period > 0.0:
+                away -= period * math.floor(away / period + np.float64(0.5))
+        return away
     return weight if d == -2 else np.float64(1.0)
 
 

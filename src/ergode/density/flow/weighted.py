@@ -60,6 +60,7 @@ class Weighted:
     _edge: Any  # [point]: whether a point is at the edge of the points
     _shift: np.ndarray  # [density, variable]: near the means
     _is_wide = False  # whether points carry a covariance
+    _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
 
     @property
     def groups(self) -> int:
@@ -86,6 +87,8 @@ class Weighted:
         """Moments of all densities; NaN where no weight is left."""
         tops = self.tops(self.log_weights)
         safe = np.where(np.isfinite(tops), tops, 0.0)
+        if self._periods is not None:
+            self._turn_to_mean(safe)
         none, n = -1, self.size
         first = [(none, none), (-2, none)] + [(d, none) for d in range(n)]
         found, at_edge = self._sums(first, safe, self._edge)
@@ -94,7 +97,10 @@ class Weighted:
             mean = found[:, 2:] / mass[:, None]
             centre = self._shift + mean
         pairs = [(d, e) for d in range(n) for e in range(d + 1)]
-        self._shift = np.where(np.isfinite(centre), centre, self._shift)
+        keeps = ~np.isfinite(centre)
+        if self._periods is not None:
+            keeps |= np.isfinite(self._periods)  # short ways are those from the mean direction
+        self._shift = np.where(keeps, self._shift, centre)
         wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
         with np.errstate(invalid="ignore", divide="ignore"):
             second, with_signs = self._sums(wanted, safe, self._signs)
@@ -109,7 +115,7 @@ class Weighted:
                 wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
                 masses.append(np.abs(np.log(half[:, 0] / second[:, 0])))
             return Moments(
-                np.log(mass) + tops, centre + second[:, 1 : 1 + n] / mass[:, None], covariance,
+                np.log(mass) + tops, self._shift + second[:, 1 : 1 + n] / mass[:, None], covariance,
                 mass**2 / found[:, 1],
                 np.max(off, axis=0), np.max(wide, axis=0), np.max(masses, axis=0),
                 at_edge[:, 0] / mass,
@@ -124,6 +130,14 @@ class Weighted:
             covariance[:, d, e] = covariance[:, e, d] = one
         return covariance
 
+    def short_way(self, away: np.ndarray) -> np.ndarray:
+        """Differences of states [..., variable], the short ways of periodic variables."""
+        if self._periods is None:
+            return away
+        period = np.where(np.isfinite(self._periods), self._periods, 1.0)
+        wrapped = away - period * np.floor(away / period + 0.5)
+        return np.where(np.isfinite(self._periods), wrapped, away)
+
     def tops(self, of: Any) -> np.ndarray:
         """The largest of each density, of an array [density, point]."""
         out = self.device.empty((self.count, self.groups), np.float64)
@@ -135,6 +149,30 @@ class Weighted:
         )  # fmt: skip
         return np.asarray(self.device.get(out)).max(axis=1)
 
+    def _of_periods(self) -> dict[Any, Any]:
+        """Options of kernels that go the short ways of periodic variables."""
+        if self._periods is None:
+            return {}
+        periods = np.where(np.isfinite(self._periods), self._periods, 0.0)
+        return {sums.PERIODS: tuple(periods.tolist()), lattice.DIMENSION: self.size}
+
+    def _turn_to_mean(self, tops: np.ndarray) -> None:
+        """Set the shifts of periodic variables to their mean directions."""
+        assert self._periods is not None
+        out = self.device.empty((self.count, self.size, 2, self.groups), np.float64)
+        (there,) = self.device.put_together([tops])
+        total = self.count * self.groups
+        self.device.run(
+            kernels.for_each(sums.turn, bindings=self._of_periods()), total, self.point_count,
+            self.groups, there, self.points, self.log_weights, out,
+            **brief(total, self.count * self.point_count),
+        )  # fmt: skip
+        across, along = np.moveaxis(np.asarray(self.device.get(out)).sum(axis=-1), 2, 0)
+        turns = np.isfinite(self._periods)
+        with np.errstate(invalid="ignore"):
+            found = np.arctan2(across, along) / (2 * np.pi) * self._periods
+        self._shift = np.where(turns & np.isfinite(found), found, self._shift)
+
     def _sums(
         self, wanted: list[tuple[int, int]], tops: np.ndarray, signs: Any
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -144,8 +182,8 @@ class Weighted:
         asked[: len(wanted)] = wanted
         rows, columns = asked.T
         out = self.device.empty((self.count, len(asked), 2, self.groups), np.float64)
-        wide = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
-        kernel = kernels.for_each(sums.add_up, bindings=wide)
+        bindings = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
+        kernel = kernels.for_each(sums.add_up, bindings=bindings | self._of_periods())
         there = self.device.put_together(
             [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
         )
