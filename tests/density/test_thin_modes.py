@@ -69,6 +69,34 @@ def test_a_smooth_posterior_gets_no_more_points(device):
     assert found.attrs["lattices"] == 1
 
 
+def sheared(t, y, p):
+    """Turns by an angle that grows with one variable."""
+    return (-p[0] * y[2] * y[1], p[0] * y[2] * y[0], 0.0 * y[2])
+
+
+@DEVICES
+def test_states_that_fold_along_one_axis_are_resolved_or_told(device):
+    """Both halves of a checkerboard have the same places along the axis of the third variable."""
+    field = ergode.VectorField(sheared, ["x", "y", "rate"], ["speed"])
+    prior = ergode.Gaussian([3.0, 0.0, 0.0], [1e-4, 1e-4, 1.0])
+    told = []
+    for speed in (1.0, 3.0, 2 * np.pi, 9.0, 200.0):
+        found = ergode.density.propagate(
+            field, prior, times=[0.0, 1.0], parameters={"speed": speed}, scheme="flow",
+            measurements=[ergode.Measurement(1.0, lambda y, t, p: (y[2],), 0.0, 4.0)],
+            keep="none", device=device,
+        )  # fmt: skip
+        # The rate has the variance 0.8; x is 3 cos(speed * rate), but for its own deviation.
+        exact = 3.0 * np.exp(-0.5 * 0.8 * speed**2)
+        square = 4.5 * (1.0 + np.exp(-2.0 * 0.8 * speed**2)) + 1e-4
+        deviation = np.sqrt(square - exact**2)
+        told.append(bool(np.isfinite(found["unreliable_from"])))
+        away = abs(float(found["mean"][1, 0]) - exact) / deviation
+        wide = abs(np.sqrt(float(found["covariance"][1, 0, 0])) / deviation - 1.0)
+        assert told[-1] or (away < 0.02 and wide < 0.02), (speed, away, wide)
+    assert not any(told[:2])
+
+
 def test_its_cuda_kernels_compile():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
@@ -81,6 +109,21 @@ def test_its_cuda_kernels_compile():
             sums.smear,
             {lattice.DIMENSION: 2},
             (0, count, count, np.zeros(1), beside, log, log, log, log),
+        ),
+        (
+            sums.fold,
+            {lattice.DIMENSION: 2},
+            (
+                0,
+                1,
+                count,
+                groups,
+                beside,
+                np.zeros(1),
+                np.zeros((2, 1, count)),
+                log,
+                np.zeros((1, 3, groups)),
+            ),
         ),
         (sums.thin, {}, (0, 1, count, groups, np.zeros(1), log, log, np.zeros((1, 2, groups)))),
     ):

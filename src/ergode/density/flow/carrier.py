@@ -14,6 +14,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, stepper, sums
+from ergode.density.flow.folds import uneven
 from ergode.density.flow.points import Start
 from ergode.density.flow.smeared import Smeared
 from ergode.density.flow.weighted import Moments, Weighted, brief
@@ -157,7 +158,9 @@ class Carrier(Weighted):
         found = self.moments()
         if self._smeared is None:
             return found
-        return replace(found, hidden=self._smeared.hidden())
+        return replace(
+            found, hidden=self._smeared.hidden(), uneven=uneven(self, self._start, found)
+        )
 
     def turned(self, which: int) -> float:
         """How far neighbours are apart along a periodic variable, in periods.

@@ -27,6 +27,9 @@ EDGE = 1e-3
 HIDDEN = 0.01
 """What likelihoods thinner than cells may hide above which it is, in deviations."""
 
+UNEVEN = 0.02
+"""Difference of points of even and odd numbers above which it is, in deviations."""
+
 ROUNDS = 20
 """Largest number of lattices in a row."""
 
@@ -41,7 +44,7 @@ _ENOUGH = 0.05  # effective number of points of a tempered density, relative to 
 
 def next_start(
     start: Start, log_weights: np.ndarray, smeared: np.ndarray, far: np.ndarray, cut: float,
-    edge: float, is_resolved: bool,
+    edge: float, is_resolved: bool, is_uneven: bool,
 ) -> Start:  # fmt: skip
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
@@ -49,7 +52,7 @@ def next_start(
     likelihoods smeared over cells give (see `smeared`); `far` [point] are squared distances of the
     present states from their mean, in deviations. If no more than EDGE of it is at the `edge` of
     the lattice, and it fills its frame, cells are divided. If it `is_resolved`, they get
-    neighbours.
+    neighbours; if it `is_uneven`, they are divided along all axes.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -84,7 +87,7 @@ def next_start(
         return replace(found, roots=start.roots)
     # What is far away counts in the moments, even if it is faint.
     counts = smeared + np.log1p(np.minimum(far, _FARTHEST))
-    return divided(start, log_weights, counts, 1 if is_resolved else 2)
+    return divided(start, log_weights, counts, 1 if is_resolved else 2, is_uneven)
 
 
 def _normal(log_weights: np.ndarray) -> np.ndarray:
@@ -107,11 +110,13 @@ def _outside(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float)
     return float(weight[square > chdtri(len(root), cut)].sum())
 
 
-def divided(start: Start, log_weights: np.ndarray, smeared: np.ndarray, parts: int) -> Start:
+def divided(
+    start: Start, log_weights: np.ndarray, smeared: np.ndarray, parts: int, is_uneven: bool
+) -> Start:
     """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
     For a posterior that is not alike a Gaussian, such as a filament. Along axes where the posterior
-    changes little from cell to cell, cells stay whole.
+    changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`).
     """
     size = start.points.shape[1]
     known = np.isfinite(log_weights)
@@ -128,7 +133,9 @@ def divided(start: Start, log_weights: np.ndarray, smeared: np.ndarray, parts: i
     for d in range(size):
         steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
     cells = distinct(np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)]))
-    along = _divisions(start, full, order[below >= _OUTER], parts)
+    along = np.full(size, parts)
+    if not is_uneven:
+        along = _divisions(start, full, order[below >= _OUTER], parts)
     corners = np.indices(tuple(along)).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()

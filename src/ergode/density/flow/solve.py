@@ -15,7 +15,7 @@ from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import Start, start_of, wide_start_of
-from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, HIDDEN, ROUNDS, next_start
+from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -226,10 +226,10 @@ class FlowSolver:
             is_divided = start.spacing < start.first_spacing
             at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
-            is_seen = not np.any(moments.hidden > HIDDEN)
-            is_resolved = is_divided and bool(_agree([start], moments)[0]) and is_seen
+            is_resolved = is_divided and bool((_agree([start], moments) & _are_seen(moments))[0])
+            is_uneven = bool((_agree([start], moments) & (moments.uneven > UNEVEN))[0])
             following = next_start(
-                start, *weights, self.cut, edge if at_edge else 0.0, is_resolved
+                start, *weights, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
             )  # fmt: skip
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
@@ -284,7 +284,7 @@ class FlowSolver:
     ) -> None:  # fmt: skip
         """Record evidences and posteriors; impossible measurements end their densities."""
         agreed = _agree(group.starts, after)
-        hidden = np.broadcast_to(after.hidden, agreed.shape)
+        unseen = np.broadcast_to(np.maximum(after.hidden, after.uneven), agreed.shape)
         for place in np.flatnonzero(group.active).tolist():
             record = self.records[group.which[place]]
             evidence = after.log_mass[place] - log_before[place] + constants[place]
@@ -297,7 +297,7 @@ class FlowSolver:
             edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
             # Halves that disagree leave the error unknown.
             known = agreed[place] or not len(group.starts[place].index)
-            error = max(float(after.mean_error[place]), float(hidden[place])) if known else np.inf
+            error = max(float(after.mean_error[place]), float(unseen[place])) if known else np.inf
             record.after_measurement(
                 index, _summary(after, group, place), edge, error,
                 float(after.log_mass_error[place]),
@@ -385,9 +385,12 @@ def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
     divided = np.array([one.spacing < one.first_spacing for one in starts])
     inside = moments.edge < np.where(divided, CUT_MOST, EDGE)
-    # A likelihood thinner than the cells may hide a mode between their points.
-    is_seen = ~(moments.hidden > HIDDEN)
-    return ~fixed & ~(_agree(starts, moments) & inside & is_seen)
+    return ~fixed & ~(_agree(starts, moments) & inside & _are_seen(moments))
+
+
+def _are_seen(moments: Moments) -> Any:
+    """Whether nothing seems to lie between the points [density]."""
+    return np.logical_not(np.logical_or(moments.hidden > HIDDEN, moments.uneven > UNEVEN))
 
 
 def _agree(starts: list[Start], moments: Moments) -> np.ndarray:

@@ -141,6 +141,34 @@ def turn(index, count, groups, tops, points, log_weights, out):
         out[which, d, 1, group] = along
 
 
+def fold(index, count, groups, beside, tops, points, log_weights, out):
+    """Weighted squares of how states bend between neighbours, over one group: a kernel body.
+
+    `beside` [dimension, 2, count]. Out: `out` [density, 1 + dimension, groups]: weights, and
+    squared second differences of each variable.
+    """
+    which = index // groups
+    group = index - which * groups
+    total = np.float64(0.0)
+    squares = tuple(np.float64(0.0) for d in range(DIMENSION))
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        weight = math.exp(log_weights[which, i] - tops[which])
+        for e in range(DIMENSION):
+            up = beside[e, 0, i]
+            down = beside[e, 1, i]
+            if up >= 0 and down >= 0:
+                total += weight
+                bends = tuple(
+                    np.float64(points[d, which, up]) + np.float64(points[d, which, down])
+                    - np.float64(2.0) * np.float64(points[d, which, i])
+                    for d in range(DIMENSION)
+                )  # fmt: skip
+                squares = tuple(squares[d] + weight * bends[d] * bends[d] for d in range(DIMENSION))
+    out[which, 0, group] = total
+    for d in unroll(range(DIMENSION)):
+        out[which, 1 + d, group] = squares[d]
+
+
 def _own(d, e, which, i, points):
     """What a Gaussian cell adds to the product of two distances: its own covariance."""
     total = np.float64(0.0)

@@ -30,6 +30,7 @@ class Moments:
     log_mass_error: np.ndarray  # [density]
     edge: np.ndarray  # [density]: fraction of the weight at the edge of the points
     hidden: Any = 0.0  # [density], in deviations: what thin likelihoods may hide, see `smeared`
+    uneven: Any = 0.0  # [density], in deviations: see `folds`
 
 
 def brief(count: int, terms: int | None = None) -> dict[str, Any]:
@@ -83,8 +84,12 @@ class Weighted:
             )  # fmt: skip
         return constants
 
-    def moments(self) -> Moments:
-        """Moments of all densities; NaN where no weight is left."""
+    def moments(self, signs: Any = None) -> Moments:
+        """Moments of all densities; NaN where no weight is left.
+
+        Other `signs` [point] divide the points into other halves.
+        """
+        signs = self._signs if signs is None else signs
         tops = self.tops(self.log_weights)
         safe = np.where(np.isfinite(tops), tops, 0.0)
         if self._periods is not None:
@@ -103,13 +108,14 @@ class Weighted:
         self._shift = np.where(keeps, self._shift, centre)
         wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
         with np.errstate(invalid="ignore", divide="ignore"):
-            second, with_signs = self._sums(wanted, safe, self._signs)
+            second, with_signs = self._sums(wanted, safe, signs)
             halves = [second + with_signs, second - with_signs]
             covariance = self._covariance(second, pairs)
             deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+            middle = 0.0 if self._periods is None else second[:, 1 : 1 + n] / second[:, :1]
             off, wide, masses = [], [], []
             for half in halves:
-                away = half[:, 1 : 1 + n] / half[:, :1]
+                away = half[:, 1 : 1 + n] / half[:, :1] - middle
                 off.append(np.abs(away / deviation).max(axis=1))
                 own = np.diagonal(self._covariance(half, pairs), axis1=1, axis2=2)
                 wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
