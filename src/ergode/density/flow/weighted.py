@@ -84,12 +84,12 @@ class Weighted:
             )  # fmt: skip
         return constants
 
-    def moments(self, signs: Any = None) -> Moments:
-        """Moments of all densities; NaN where no weight is left.
+    def moments(self) -> Moments:
+        """Moments of all densities; NaN where no weight is left."""
+        return self.moments_by(self._signs)
 
-        Other `signs` [point] divide the points into other halves.
-        """
-        signs = self._signs if signs is None else signs
+    def moments_by(self, signs: Any) -> Moments:
+        """Moments of all densities, with `signs` [point] that divide the points into halves."""
         tops = self.tops(self.log_weights)
         safe = np.where(np.isfinite(tops), tops, 0.0)
         if self._periods is not None:
