@@ -209,7 +209,10 @@ def test_its_cuda_kernels_compile():
     frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
     cuda.ptx(
         kernel.compiled("cuda"),
-        (0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log, log),
+        (
+            0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log,
+            log, log,
+        ),
         optimized=False,
     )  # fmt: skip
     add_up = kernels.for_each(sums.add_up, bindings={gaussians.WIDE: True, DIMENSION: size})

@@ -339,7 +339,8 @@ def test_orbits(device):
 @pytest.mark.slow
 @DEVICES
 def test_measured_chaos(device):
-    counts = judged(judge_chaos(seed, device) for seed in range(500, 503))
+    found = (*range(500, 503), 1188, 2069, 3115)  # the last were wrong without a word
+    counts = judged(judge_chaos(seed, device) for seed in found)
     assert counts["chaos"] > 1
 
 

@@ -15,6 +15,8 @@ from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.priors import Gaussian, Mixture
 
+KILLING = "a killing rate"
+
 MEASURED_MOST = 100
 """Number of measured values of all densities above which a fixed grid takes less time."""
 
@@ -25,8 +27,8 @@ def choose(
 ) -> tuple[SchemeName, str]:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
-    `of_carrier` are keyword arguments of `Carrier`. `also` is what else only a grid can
-    do, or empty.
+    `of_carrier` are keyword arguments of `Carrier`. `also` is what else a grid is usual for, or
+    empty.
     """
     if smooth:
         return "flow", "smoothing: points that follow the flow keep what later measurements say"
@@ -34,6 +36,10 @@ def choose(
     why = why_not_flow(asked, noise, limits, also)
     if why:
         return "split", f"a fixed grid: {why}"
+    if also == KILLING and asked.measurements:
+        return "flow", "measurements and a killing rate: both weigh points that follow the flow"
+    if also:
+        return "split", f"a fixed grid: {also}"
     if wanted:
         return "split", f"a fixed grid: {', '.join(wanted)} given"
     if checkpoint.is_asked():
@@ -70,7 +76,6 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, 
     dimension = len(asked.field.variables)
     for is_given, what in (
         (limits is not None, "a region or a conserved quantity"),
-        (bool(also), also),
         (noise is not None and noise.matrix is None, "process noise given by a function"),
         (
             wide and any(one.likelihood is not None for one in asked.measurements),
@@ -80,6 +85,7 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, 
             wide and not all(isinstance(one, Gaussian | Mixture) for one in asked.priors),
             "both noise and a prior that is neither a Gaussian nor a mixture",
         ),
+        (wide and bool(also), f"both noise and {also}"),
         (wide and dimension > DIMENSIONS_OF_LATTICE, "noise in more than six dimensions"),
     ):
         if is_given:
@@ -92,8 +98,9 @@ def check_flow(
     *, smooth: bool, **given: bool,
 ) -> None:  # fmt: skip
     """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
-    if smooth and (limits is not None or is_wide(asked, noise)):
+    if smooth and (limits is not None or is_wide(asked, noise) or also == KILLING):
         what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
+        what = KILLING if also == KILLING else what
         raise PlanError(
             f"smooth=True is for densities without {what}: only there points keep their weights"
         )

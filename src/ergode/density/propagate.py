@@ -16,7 +16,7 @@ from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, decided_once, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
-from ergode.density.choice import check_flow, choose, is_wide
+from ergode.density.choice import KILLING, check_flow, choose, is_wide
 from ergode.density.edges import closed, killing_of, limits_of, periods_of
 from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     import xarray
 
 _LOST_MOST = 0.01  # fraction of probability dropped, without a warning
+
+
+_NO_SURVIVAL = (
+    "measurements and {name} are both given; expected one of them, because a measured density is "
+    "normalised and has no survival"
+)
 
 
 @divisible("density", axis_of_densities, rows=ROWS)
@@ -190,7 +196,10 @@ def propagate(
     killing_rate : function, optional
         ``killing_rate(y, t, p)`` returns a tuple with one rate, not negative [1 / time]:
         probability vanishes at this rate, as by decay, capture or failure (the killing of a
-        process). A step is at most half of the time 1 / rate. Not with measurements.
+        process). On a grid a step is at most half of the time 1 / rate, and there are no
+        measurements. With ``"flow"``, without noise, the rate is integrated along each path, and
+        measurements are allowed: what is measured has survived, so that survival and evidence are
+        those given survival up to the latest measurement.
     periodic : mapping of str to float, optional
         Period of each variable that is an angle, such as ``{"theta": 2 * math.pi}``. Its cells
         close a circle; they are a little narrower than `width`, so that they divide the period. The
@@ -303,14 +312,10 @@ def propagate(
     limits = limits_of(field, conserved, region, boundary)
     killing = killing_of(field, killing_rate)
     periods = periods_of(asked, periodic)
-    also = "a killing rate" if killing is not None else ""
+    also = KILLING if killing is not None else ""
     also = also or ("periodic variables" if periods is not None else "")
-    if (killing is not None or (limits is not None and limits.absorbs)) and asked.measurements:
-        name = "killing_rate" if killing is not None else "boundary='absorbing'"
-        raise PlanError(
-            f"measurements and {name} are both given; expected one of them, because a measured "
-            "density is normalised and has no survival"
-        )
+    if limits is not None and limits.absorbs and asked.measurements:
+        raise PlanError(_NO_SURVIVAL.format(name="boundary='absorbing'"))
     if limits is not None and asked.maneuvers:
         name = "region" if conserved is None else "conserved"
         raise PlanError(
@@ -335,6 +340,10 @@ def propagate(
             lambda: choose(asked, noise, limits, also, of_carrier, smooth=smooth, **given),
         )
     on_grid = GRIDS.get(scheme)
+    if killing is not None and asked.measurements and on_grid is not None:
+        raise PlanError(
+            _NO_SURVIVAL.format(name="killing_rate") + "; or scheme='flow' without noise"
+        )
     if smooth and on_grid is not None:
         raise PlanError(
             f"smooth=True is for scheme='flow'; '{scheme}' forgets where mass came from"
@@ -358,7 +367,8 @@ def propagate(
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth,
+            options=of_carrier | {"killing": killing, "periods": periods},
+            is_wide=is_wide(asked, noise), smooth=smooth,
         )  # fmt: skip
         door()
         if solver.is_wide and reason == "asked for":

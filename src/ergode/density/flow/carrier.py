@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +13,11 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, stepper
+from ergode.density.flow import gaussians, stepper, sums
+from ergode.density.flow.folds import uneven
 from ergode.density.flow.points import Start
-from ergode.density.flow.weighted import Weighted
+from ergode.density.flow.smeared import Smeared
+from ergode.density.flow.weighted import Moments, Weighted, brief
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
@@ -43,6 +48,8 @@ class Carrier(Weighted):
         noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
         fine: float = 1e-5,  # error of a step, in deviations of the prior
+        killing: Callable[..., tuple[Any, ...]] | None = None,
+        periods: np.ndarray | None = None,  # [variable], infinite if it has none
     ) -> None:
         self.device, self.precision = device, precision
         self.count, self.size = len(starts), len(field.variables)
@@ -75,7 +82,12 @@ class Carrier(Weighted):
         rows = frame_rows(lattices, parameters)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
-        self._kernel = kernel_of(field, precision, self._is_wide)
+        self._start = starts[0]
+        self._smeared: Smeared | None = None
+        self._kernel = kernel_of(field, precision, self._is_wide, killing)
+        self._periods = periods
+        # [density, point]: what a killing rate has added to log-weights since a measurement
+        self._killed = None if killing is None else device.zeros(self.log_weights.shape, np.float64)
         self._shift = away
 
     # ---- operations
@@ -88,7 +100,8 @@ class Carrier(Weighted):
             self.device.run(
                 self._kernel, self.count * self.point_count, self.point_count, begin, end,
                 self._rtol, self._atol, self._noise, self._how, self._frame, self.points,
-                self.log_weights, self._steps, is_brief=is_brief,
+                self.log_weights, self._steps,
+                self.log_weights if self._killed is None else self._killed, is_brief=is_brief,
             )  # fmt: skip
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
@@ -104,28 +117,92 @@ class Carrier(Weighted):
         if maneuver.covariance is not None and self._is_wide:
             self._widen(maneuver.covariance)
 
+    def log_unkilled(self, log_mass: np.ndarray) -> np.ndarray:
+        """Logarithm of what the mass [density] would be without a killing rate.
+
+        `log_mass` is that of all weights; a killing rate counts from the latest measurement on.
+        """
+        if self._killed is None:
+            return log_mass
+        whole = self.device.empty(self.log_weights.shape, np.float64)
+        total = self.count * self.point_count
+        self.device.run(
+            kernels.for_each(sums.gained), total, self.point_count, self._killed, self.log_weights,
+            whole, **brief(total),
+        )  # fmt: skip
+        own, self.log_weights = self.log_weights, whole
+        tops = self.tops(whole)
+        mass = self._sums([(-1, -1)], np.where(np.isfinite(tops), tops, 0.0), self._signs)[0][:, 0]
+        self.log_weights = own
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(mass) + tops)
+
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        if self._killed is not None:
+            self.device.fill_zero(self._killed)
         if self._is_wide:
             self._update(measurement, places)
             return np.zeros(self.count)
-        return super().weigh(measurement, places)
+        if not self._start.frames:
+            return super().weigh(measurement, places)
+        if self._smeared is None:
+            self._smeared = Smeared(self, self._start)
+        self._smeared.before()
+        constants = super().weigh(measurement, places)
+        self._smeared.after(measurement.likelihood is None)
+        return constants
+
+    def judged(self) -> Moments:
+        """Moments of all densities, and what likelihoods that are thinner than cells may hide."""
+        found = self.moments()
+        if self._smeared is None:
+            return found
+        return replace(
+            found, hidden=self._smeared.hidden(), uneven=uneven(self, self._start, found)
+        )
+
+    def turned(self, which: int) -> float:
+        """How far neighbours are apart along a periodic variable, in periods.
+
+        It is the root mean square, of the lattice's axis along which it is largest.
+        """
+        if self._periods is None or not self._start.frames:
+            return 0.0
+        points, log = self.host(which)
+        weight = np.exp(log - log.max())
+        most = 0.0
+        for up, _ in self._start.neighbours:
+            both = weight * (up >= 0) * weight[up]
+            square = ((points[up] - points) / self._periods) ** 2
+            if both.sum() > 0:
+                mean = np.where(both > 0, both, 0.0) @ np.where(both[:, None] > 0, square, 0.0)
+                most = max(most, float((mean / both.sum()).max()))
+        return math.sqrt(most)
 
     def host(self, which: int) -> tuple[np.ndarray, np.ndarray]:
         """States [point, ...] and log-weights [point] of a density, on the host."""
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
-    def leave(self, chosen: np.ndarray, is_edge: np.ndarray) -> None:
-        """Go on with the `chosen` points of a single density, by number; which are at the edge."""
+    def smeared(self, which: int) -> np.ndarray:
+        """Logarithms of the smeared weights of a density [point], on the host."""
+        return self.host(which)[1] if self._smeared is None else self._smeared.host(which)
+
+    def leave(self, chosen: np.ndarray, start: Start) -> None:
+        """Go on with the `chosen` points of a single density, by number, as those of a start."""
         device = self.device
-        for name in ("points", "log_weights", "_steps", "_signs"):
+        killed = () if self._killed is None else ("_killed",)
+        for name in ("points", "log_weights", "_steps", "_signs", *killed):
             old = getattr(self, name)
             kept = np.ascontiguousarray(np.asarray(device.get(old))[..., chosen])
             setattr(self, name, device.empty(kept.shape, kept.dtype))
             device.copy(kept, getattr(self, name))
-        (self._edge,) = device.put_together([is_edge])
+        (self._edge,) = device.put_together([start.is_edge])
         self.point_count = len(chosen)
+        self._start = start
+        if self._smeared is not None:
+            self._smeared.leave(chosen, start)
 
     # ---- implementation
 
@@ -207,15 +284,26 @@ def _states(start: Start) -> np.ndarray:
     return np.concatenate([start.points, columns[start.index[:, 0]]], axis=1)
 
 
-def kernel_of(field: VectorField, precision: Precision, is_wide: bool = False) -> kernels.Kernel:
+def kernel_of(
+    field: VectorField,
+    precision: Precision,
+    is_wide: bool = False,
+    killing: Callable[..., tuple[Any, ...]] | None = None,
+) -> kernels.Kernel:
     """The kernel that follows a field."""
     size = len(field.variables)
-    parts = _PARTS_OF_VARYING if depends_on_time(field.function) else 1
+    varies = depends_on_time(field.function)
+    varies |= killing is not None and depends_on_time(killing, 1)
+    parts = _PARTS_OF_VARYING if varies else 1
+    state = size * (1 + size) if is_wide else size
+    kills = {} if killing is None else {
+        lattice.KILLED: True, lattice.killing: UserFunction(killing, (1,)),
+    }  # fmt: skip
     return kernels.for_each(
         stepper.follow, precision=precision,
         bindings={
             lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
             lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
-            gaussians.STATE: size * (1 + size) if is_wide else size, gaussians.WIDE: is_wide,
-        },
+            gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
+        } | kills,
     )  # fmt: skip

@@ -44,7 +44,9 @@ def draw(
         z, weight = _parts(z[chosen], weight[chosen], edges, slopes)
     else:
         z, weight = z[chosen], weight[chosen]
-    keys, cell = np.unique(lattice.pack(np.rint(z).astype(np.int64)), return_inverse=True)
+    keys, cell = np.unique(
+        lattice.pack(lattice.wrapped(np.rint(z).astype(np.int64))), return_inverse=True
+    )
     mass = np.bincount(cell.ravel(), weight, len(keys))
     return lattice, (keys, mass / mass.sum())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -46,6 +46,11 @@ class Pattern:
 
     def __len__(self) -> int:
         return len(self.z)
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """As of a `Start`."""
+        return _neighbours(np.concatenate([np.zeros((len(self), 1), np.int64), self.index], axis=1))
 
 
 @lru_cache(maxsize=8)
@@ -121,6 +126,12 @@ class Start:
     first_spacing: float = 0.0  # before cells were divided
     # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
     roots: np.ndarray | None = None
+    shape: Pattern | None = None  # if the lattice is a whole pattern
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """Places of the points beside each [axis, 2, point], up and down; -1 if there is none."""
+        return _neighbours(self.index) if self.shape is None else self.shape.neighbours
 
     def only(self, chosen: np.ndarray) -> Start:
         """The points of the lattice that are `chosen`, by number; its edge is where others are."""
@@ -129,6 +140,7 @@ class Start:
         return replace(
             self, points=self.points[chosen], log_weights=self.log_weights[chosen],
             signs=self.signs[chosen], is_edge=np.asarray(lacks, np.int8), index=index,
+            shape=None,
         )  # fmt: skip
 
     def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
@@ -207,7 +219,7 @@ def in_frame(
     return Start(
         prior, points, log, shape.signs, shape.is_edge, index, shape.ideal, shape.spacing,
         log_scale, ((mean, root * shape.scale),) if shape.spacing else (),
-        shape.spacing,
+        shape.spacing, shape=shape if shape.spacing else None,
     )  # fmt: skip
 
 
@@ -228,6 +240,10 @@ def _codes(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     span = index.max(axis=0) - low + 3
     strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
     return (index - low + 1) @ strides, strides
+
+
+def _neighbours(index: np.ndarray) -> np.ndarray:
+    return beside(index, np.arange(len(index))).astype(np.int32)
 
 
 def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -24,6 +24,12 @@ AGREED = 0.01
 EDGE = 1e-3
 """Fraction of the weight at the edge of a lattice above which it is."""
 
+HIDDEN = 0.01
+"""What likelihoods thinner than cells may hide above which it is, in deviations."""
+
+UNEVEN = 0.02
+"""Difference of points of even and odd numbers above which it is, in deviations."""
+
 ROUNDS = 20
 """Largest number of lattices in a row."""
 
@@ -37,13 +43,16 @@ _ENOUGH = 0.05  # effective number of points of a tempered density, relative to 
 
 
 def next_start(
-    start: Start, log_weights: np.ndarray, cut: float, edge: float, is_resolved: bool
-) -> Start:
+    start: Start, log_weights: np.ndarray, smeared: np.ndarray, far: np.ndarray, cut: float,
+    edge: float, is_resolved: bool, is_uneven: bool,
+) -> Start:  # fmt: skip
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
-    `log_weights` [point] are those after all measurements so far. If no more than EDGE of it is
-    at the `edge` of the lattice, and it fills its frame, cells are divided. If it `is_resolved`,
-    they get neighbours.
+    `log_weights` [point] are those after all measurements so far, and `smeared` [point] those that
+    likelihoods smeared over cells give (see `smeared`); `far` [point] are squared distances of the
+    present states from their mean, in deviations. If no more than EDGE of it is at the `edge` of
+    the lattice, and it fills its frame, cells are divided. If it `is_resolved`, they get
+    neighbours; if it `is_uneven`, they are divided along all axes.
     """
     known = np.isfinite(log_weights)
     if known.sum() < 2 or not start.frames:
@@ -69,10 +78,28 @@ def next_start(
     is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
     is_new = is_one and (power < 0.5 or is_shrunk or edge > EDGE)
     # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
-    if is_new and (is_beyond or _outside(root, away, weight, cut) <= _OUTSIDE):
+    if is_new and not is_beyond:
+        all_cells, wide_root = _normal(smeared[known]), _wider(root, start)
+        is_new = _outside(root, away, weight, cut) <= _OUTSIDE
+        is_new &= _outside(wide_root, away, all_cells, cut) <= _OUTSIDE
+    if is_new:
         found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
         return replace(found, roots=start.roots)
-    return divided(start, log_weights, 1 if is_resolved else 2)
+    # What is far away counts in the moments, even if it is faint.
+    counts = smeared + np.log1p(np.minimum(far, _FARTHEST))
+    return divided(start, log_weights, counts, 1 if is_resolved else 2, is_uneven)
+
+
+def _normal(log_weights: np.ndarray) -> np.ndarray:
+    """Weights whose sum is one."""
+    weight = np.exp(log_weights - log_weights.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _wider(root: np.ndarray, start: Start) -> np.ndarray:
+    """Root of a covariance with that of a cell added, which smears a posterior."""
+    edges = start.spacing * max((each for _, each in start.frames), key=np.linalg.norm)
+    return root_of(root @ root.T + 0.25 * edges @ edges.T)
 
 
 def _outside(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float) -> float:
@@ -83,11 +110,13 @@ def _outside(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float)
     return float(weight[square > chdtri(len(root), cut)].sum())
 
 
-def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
+def divided(
+    start: Start, log_weights: np.ndarray, smeared: np.ndarray, parts: int, is_uneven: bool
+) -> Start:
     """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
     For a posterior that is not alike a Gaussian, such as a filament. Along axes where the posterior
-    changes little from cell to cell, cells stay whole.
+    changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`).
     """
     size = start.points.shape[1]
     known = np.isfinite(log_weights)
@@ -96,16 +125,17 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
     power = _power(base[known], gain[known], FEWEST * start.ideal)
     full = log_weights
     log_weights = base + (power * gain if power > 0 else 0.0)
-    weight = np.exp(log_weights - log_weights.max())
-    order = np.argsort(weight)
-    below = np.cumsum(weight[order]) / weight.sum()
-    chosen = start.index[order[below >= _FAINT]]
+    order, below = _ordered(log_weights)
+    unseen, of_unseen = _ordered(smeared)
+    chosen = start.index[np.append(order[below >= _FAINT], unseen[of_unseen >= _UNSEEN])]
     central = start.index[order[below >= _OUTER]]
     steps = np.zeros((2 * size, size + 1), np.int64)
     for d in range(size):
         steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
     cells = distinct(np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)]))
-    along = _divisions(start, full, order[below >= _OUTER], parts)
+    along = np.full(size, parts)
+    if not is_uneven:
+        along = _divisions(start, full, order[below >= _OUTER], parts)
     corners = np.indices(tuple(along)).reshape(size, -1).T
     parents = np.repeat(cells, len(corners), axis=0)
     index = parents.copy()
@@ -129,8 +159,15 @@ def divided(start: Start, log_weights: np.ndarray, parts: int) -> Start:
     return replace(
         start, points=points, log_weights=log, signs=signs,
         is_edge=np.asarray(lacks, np.int8),
-        index=index, spacing=spacing, frames=tuple(frames),
+        index=index, spacing=spacing, frames=tuple(frames), shape=None,
     )  # fmt: skip
+
+
+def _ordered(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of points by their weights, and the share of the weight up to each of them."""
+    weight = _normal(log_weights)
+    order = np.argsort(weight)
+    return order, np.cumsum(weight[order])
 
 
 def _divisions(
@@ -186,6 +223,8 @@ _FLATTEST = 0.01  # least curvature of a parabola, in units of the frame
 _STEP_MOST = 1e3  # of a lattice, in units of its frame
 
 _FAINT = 3e-5  # of all weight: cells that hold less together are dropped; far ones widen a density
+_UNSEEN = 1e-2  # the same of smeared weights, by what they add to the moments
+_FARTHEST = 1e4  # squared distance from a mean, in deviations
 _OUTER = 3e-4  # of all weight: what cells without neighbours hold together
 
 

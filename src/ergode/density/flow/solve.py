@@ -15,7 +15,7 @@ from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import Start, start_of, wide_start_of
-from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, ROUNDS, next_start
+from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -67,7 +67,13 @@ class FlowSolver:
     def __post_init__(self) -> None:
         asked, count = self.asked, self.asked.layout.count
         self.records = [
-            Record(self.lattices[which], asked.times, len(asked.measurements), self.keep)
+            Record(
+                self.lattices[which],
+                asked.times,
+                len(asked.measurements),
+                self.keep,
+                self.options.get("killing") is not None,
+            )
             for which in range(count)
         ]
         self.used = np.full(count, np.nan)  # no threshold
@@ -117,7 +123,7 @@ class FlowSolver:
         """Number of densities at a time."""
         device = self.options["device"]
         size = len(self.asked.field.variables)
-        each = point_count * (32 + 10 * size * (1 + size * self.is_wide))
+        each = point_count * (56 + 10 * size * (1 + size * self.is_wide))
         room = room_on(device) // 2
         if each > room:
             raise PlanError(
@@ -189,12 +195,13 @@ class FlowSolver:
         """Apply a measurement. Densities that need a new lattice go on by themselves."""
         index = self._index_of(number)
         before = group.carrier.moments()
+        whole = group.carrier.log_unkilled(before.log_mass)
         constants = group.carrier.weigh(measurement, self._places(group))
-        after = group.carrier.moments()
+        after = group.carrier.judged()
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
             self.records[group.which[place]].at_measurement(index, summary, np.nan)
-        group.lost = group.lost + 1.0 - _ratio(before.log_mass, group.log_mass)
+        group.lost = group.lost + 1.0 - _ratio(whole, group.log_mass)
         needs = group.active & _which_need(group.starts, after)
         for place in np.flatnonzero(needs).tolist():
             fresh, latest = self._follow_posterior(group, place, number, after)
@@ -213,22 +220,25 @@ class FlowSolver:
     ) -> tuple[Group, Moments]:
         """New points for a density of a group, until they stand well for its posterior."""
         which, start = group.which[place : place + 1], group.starts[place]
-        log, edge = group.carrier.host(place)[1], float(moments.edge[place])
+        weights, edge = _weights(group, place, moments), float(moments.edge[place])
         was_at_edge = 0
         for _ in range(ROUNDS):
             is_divided = start.spacing < start.first_spacing
             at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
-            is_resolved = is_divided and bool(_agree([start], moments)[0])
-            following = next_start(start, log, self.cut, edge if at_edge else 0.0, is_resolved)
+            is_resolved = is_divided and bool((_agree([start], moments) & _are_seen(moments))[0])
+            is_uneven = bool((_agree([start], moments) & (moments.uneven > UNEVEN))[0])
+            following = next_start(
+                start, *weights, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
+            )  # fmt: skip
             if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
-            moments = fresh.carrier.moments()
+            moments = fresh.carrier.judged()
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
-            log, edge = fresh.carrier.host(0)[1], float(moments.edge[0])
+            weights, edge = _weights(fresh, 0, moments), float(moments.edge[0])
         return fresh, moments
 
     def _index_of(self, number: int) -> int:
@@ -240,6 +250,7 @@ class FlowSolver:
     def _note(self, group: Group, time: float, row: int) -> None:
         """Record a group at a time of the grid."""
         moments = group.carrier.moments()
+        whole = _ratio(group.carrier.log_unkilled(moments.log_mass), group.log_mass)
         for place in np.flatnonzero(group.active).tolist():
             which = int(group.which[place])
             if not np.isfinite(moments.log_mass[place]):
@@ -247,20 +258,25 @@ class FlowSolver:
                 continue
             record = self.records[which]
             self._reached[which] = time
-            kept = float(_ratio(moments.log_mass, group.log_mass)[place])
+            summary = _summary(moments, group, place)
             start, lattice = group.starts[place], record.lattice
             pieces = np.empty(0, np.int64), np.empty(0)
             if self.keep != "none":
                 there = group.carrier.host(place)
                 lattice, pieces = images.draw(*there, start, record.lattice, moments.mean[place])
             record.at_time(
-                row, _summary(moments, group, place),
-                {"pruned": 0.0, "lost": 1.0 - kept, "clipped": 0.0},
+                row, summary,
+                {
+                    "pruned": 0.0, "lost": 1.0 - float(whole[place]), "clipped": 0.0,
+                    "absorbed": 0.0, "killed": float(whole[place]) - summary.mass,
+                },
                 float(group.lost[place]) + (self.cut if len(start.index) else 0.0), lattice.centre,
                 partial(_same, pieces),
             )  # fmt: skip
             record.values["mean_error"][row] = moments.mean_error[place]
             record.values["deviation_error"][row] = moments.deviation_error[place]
+            if group.carrier.turned(place) > _TURNED_MOST:
+                record.values["deviation_error"][row] = np.inf  # both halves may look alike
 
     def _conclude(
         self, group: Group, index: int, after: Moments, log_before: np.ndarray,
@@ -268,6 +284,7 @@ class FlowSolver:
     ) -> None:  # fmt: skip
         """Record evidences and posteriors; impossible measurements end their densities."""
         agreed = _agree(group.starts, after)
+        unseen = np.broadcast_to(np.maximum(after.hidden, after.uneven), agreed.shape)
         for place in np.flatnonzero(group.active).tolist():
             record = self.records[group.which[place]]
             evidence = after.log_mass[place] - log_before[place] + constants[place]
@@ -280,7 +297,7 @@ class FlowSolver:
             edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
             # Halves that disagree leave the error unknown.
             known = agreed[place] or not len(group.starts[place].index)
-            error = float(after.mean_error[place]) if known else np.inf
+            error = max(float(after.mean_error[place]), float(unseen[place])) if known else np.inf
             record.after_measurement(
                 index, _summary(after, group, place), edge, error,
                 float(after.log_mass_error[place]),
@@ -322,12 +339,13 @@ class FlowSolver:
 
 _NOT_FINITE = (
     "no point of the density is left at time {time:g}: the solutions become infinite, or need too "
-    "many steps"
+    "many steps, or a killing rate is negative"
 )
 _IMPOSSIBLE = (
     "the measurement at time {time:g} is impossible: its likelihood is zero wherever the density "
     "is not"
 )
+_TURNED_MOST = 0.4  # of a period between neighbours: they have no common direction
 _POINTS_AT_ONCE = 1 << 24
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
@@ -347,7 +365,19 @@ def _drop_faint(group: Group) -> None:
         return
     start = start.only(chosen)
     group.starts[0] = start
-    group.carrier.leave(chosen, start.is_edge)
+    group.carrier.leave(chosen, start)
+
+
+def _weights(
+    group: Group, place: int, moments: Moments
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-weights of a density, smeared ones, and squared distances of states [point]."""
+    points, log = group.carrier.host(place)
+    size = moments.mean.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        away = group.carrier.short_way(points[:, :size] - moments.mean[place]) ** 2
+        far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
+    return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
 
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
@@ -355,7 +385,12 @@ def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
     divided = np.array([one.spacing < one.first_spacing for one in starts])
     inside = moments.edge < np.where(divided, CUT_MOST, EDGE)
-    return ~fixed & ~(_agree(starts, moments) & inside)
+    return ~fixed & ~(_agree(starts, moments) & inside & _are_seen(moments))
+
+
+def _are_seen(moments: Moments) -> Any:
+    """Whether nothing seems to lie between the points [density]."""
+    return np.logical_not(np.logical_or(moments.hidden > HIDDEN, moments.uneven > UNEVEN))
 
 
 def _agree(starts: list[Start], moments: Moments) -> np.ndarray:

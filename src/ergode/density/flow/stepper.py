@@ -1,7 +1,8 @@
 """Points carried by the field: the explicit pair of orders 5 and 4 by Dormand and Prince.
 
 Each point chooses its own steps. A point that becomes infinite, or needs too many steps, stays
-where it was last, and its mass is dropped: the logarithm of its weight becomes minus infinity.
+where it was last, and its mass is dropped: the logarithm of its weight becomes minus infinity. A
+killing rate is integrated along the path, as one more variable of the point.
 
 J. R. Dormand, P. J. Prince, "A family of embedded Runge-Kutta formulae", J. Comput. Appl. Math. 6
 (1980).
@@ -15,7 +16,14 @@ import numpy as np
 
 from ergode.core.compiler.language import option, real
 from ergode.density.flow.gaussians import STATE, WIDE, motion, sizes
-from ergode.density.grid.lattice import DIMENSION, field_at, frame_of
+from ergode.density.grid.lattice import (
+    DIMENSION,
+    KILLED,
+    PARAMETERS,
+    field_at,
+    frame_of,
+    killing,
+)
 
 PARTS = option(1)
 """Least number of steps between two times: more for a field that depends on time."""
@@ -31,8 +39,22 @@ def _along(y, h, slope):
 def _field(t, y, frame, noise, manner):
     if WIDE:
         return motion(t, y, frame, noise, manner)
+    if KILLED:
+        state = tuple(y[d] for d in range(DIMENSION))
+        f = field_at(t, state, frame)
+        rate = real(killing(state, t, tuple(frame.parameters[j] for j in range(PARAMETERS)))[0])
+        if rate < 0.0:
+            rate = real(math.nan)  # the point is dropped
+        return tuple(real(f[d]) if d < DIMENSION else rate for d in range(STATE))
     f = field_at(t, y, frame)
     return tuple(real(f[d]) for d in range(DIMENSION))
+
+
+def _start(points, which, place):
+    """The variables of a point, before a step."""
+    if KILLED:
+        return tuple(points[d, which, place] if d < DIMENSION else real(0.0) for d in range(STATE))
+    return tuple(points[d, which, place] for d in range(STATE))
 
 
 def _stages(t, h, y, a, frame, noise, manner):
@@ -107,17 +129,22 @@ def _size(x, y, atol, rtol, manner):
         for i in range(DIMENSION, STATE):
             one = x[i] / (real(manner[2]) * wide[i % DIMENSION])
             total += one * one
+    if KILLED:
+        one = x[DIMENSION] / (real(manner[2]) * (real(1.0) + abs(y[DIMENSION])))
+        total += one * one
     return math.sqrt(total / real(STATE))
 
 
 def follow(
-    index, count, begin, end, rtol, atols, noise, manner, frames, points, log_weights, steps
+    index, count, begin, end, rtol, atols, noise, manner, frames, points, log_weights, steps,
+    killed,
 ):  # fmt: skip
     """Carry one cell of one density from a time to another: a kernel body.
 
     Model: `rtol` [density], `atols` [density, dimension]; `noise` and `manner`, see `gaussians`.
     In and out: `points` [state, density, count], `log_weights` [density, count]; `steps`
-    [density, count], the length of the next step, zero before the first.
+    [density, count], the length of the next step, zero before the first; `killed` [density, count],
+    what a killing rate has added to the log-weights, if there is one.
     """
     which = index // count
     place = index - which * count
@@ -125,7 +152,7 @@ def follow(
         return
     frame = frame_of(frames, which)
     atol = atols[which]
-    y = tuple(points[d, which, place] for d in range(STATE))
+    y = _start(points, which, place)
     t = np.float64(begin)
     longest = (end - begin) / np.float64(PARTS)
     a = _field(real(t), y, frame, noise, manner)
@@ -161,8 +188,11 @@ def follow(
         log_weights[which, place] = -math.inf
     else:
         steps[which, place] = h
-        for d in range(STATE):
+        for d in range(STATE - 1 if KILLED else STATE):
             points[d, which, place] = y[d]
+        if KILLED:
+            log_weights[which, place] -= np.float64(y[DIMENSION])
+            killed[which, place] -= np.float64(y[DIMENSION])
 
 
 def shift(index, count, changes, points):

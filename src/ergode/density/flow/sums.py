@@ -11,10 +11,13 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import unroll
+from ergode.core.compiler.language import option, unroll
 from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
+
+PERIODS = option(())
+"""Period of each variable, zero if it has none; empty if none has one."""
 
 TOGETHER = 8
 """Number of sums for which the weight of a point is worked out once."""
@@ -52,6 +55,120 @@ def largest(index, count, groups, log_weights, out):
     out[which, group] = best
 
 
+def gained(index, count, before, log_weights, out):
+    """What a measurement added to one log-weight of one density: a kernel body."""
+    which = index // count
+    place = index - which * count
+    gain = log_weights[which, place] - before[which, place]
+    out[which, place] = gain if gain > -math.inf else -math.inf
+
+
+def smear(index, count, tops, beside, before, log_weights, smeared, widest):
+    """Add the logarithm of a smeared likelihood at one point of one density: a kernel body.
+
+    A cell is not its point. `before` and `log_weights` [density, count] are those before and after
+    a measurement. Their difference is a distance from what was measured, in deviations, of which
+    neighbours tell the spread over the cell. Model: `tops` [density], the largest difference;
+    `beside` [dimension, 2, count], places of neighbours, -1 if there is none. In and out:
+    `smeared`, sums of logarithms, and `widest` [density, count], the largest squared spread.
+    """
+    which = index // count
+    place = index - which * count
+    own = log_weights[which, place] - before[which, place]
+    if not own > -math.inf:
+        smeared[which, place] = -math.inf
+        return
+    top = tops[which]
+    away = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - own)))
+    spread = np.float64(0.0)
+    for d in range(DIMENSION):
+        step = np.float64(0.0)
+        for side in range(2):
+            there = beside[d, side, place]
+            if there >= 0:
+                other = log_weights[which, there] - before[which, there]
+                if other > -math.inf:
+                    far = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - other)))
+                    step = max(step, abs(far - away))
+        spread += _HALF_CELL * step * step
+    wide = np.float64(1.0) + spread
+    smeared[which, place] += top - np.float64(0.5) * (away * away / wide + math.log(wide))
+    widest[which, place] = max(widest[which, place], spread)
+
+
+_HALF_CELL = np.float64(0.25)  # square of half a cell
+
+
+def thin(index, count, groups, tops, smeared, widest, out):
+    """Smeared weight of one group of points, and of cells with a thin likelihood: a kernel body.
+
+    `tops` [density] are the largest logarithms. Out: `out` [density, 2, groups].
+    """
+    which = index // groups
+    group = index - which * groups
+    total = np.float64(0.0)
+    among = np.float64(0.0)
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        weight = math.exp(smeared[which, i] - tops[which])
+        total += weight
+        if widest[which, i] > THINNEST:
+            among += weight
+    out[which, 0, group] = total
+    out[which, 1, group] = among
+
+
+THINNEST = np.float64(2.25)
+"""Largest squared spread of a distance over half a cell, in deviations of what was measured."""
+
+
+def turn(index, count, groups, tops, points, log_weights, out):
+    """Sums of sines and cosines over one group of points of one density: a kernel body.
+
+    Out: `out` [density, dimension, 2, groups], of periodic variables.
+    """
+    which = index // groups
+    group = index - which * groups
+    for d in unroll(range(DIMENSION)):
+        across = np.float64(0.0)
+        along = np.float64(0.0)
+        if PERIODS[d] > 0.0:
+            for i in range(group * count // groups, (group + 1) * count // groups):
+                weight = math.exp(log_weights[which, i] - tops[which])
+                angle = np.float64(points[d, which, i]) * np.float64(2.0 * math.pi / PERIODS[d])
+                across += weight * math.sin(angle)
+                along += weight * math.cos(angle)
+        out[which, d, 0, group] = across
+        out[which, d, 1, group] = along
+
+
+def fold(index, count, groups, beside, tops, points, log_weights, out):
+    """Weighted squares of how states bend between neighbours, over one group: a kernel body.
+
+    `beside` [dimension, 2, count]. Out: `out` [density, 1 + dimension, groups]: weights, and
+    squared second differences of each variable.
+    """
+    which = index // groups
+    group = index - which * groups
+    total = np.float64(0.0)
+    squares = tuple(np.float64(0.0) for d in range(DIMENSION))
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        weight = math.exp(log_weights[which, i] - tops[which])
+        for e in range(DIMENSION):
+            up = beside[e, 0, i]
+            down = beside[e, 1, i]
+            if up >= 0 and down >= 0:
+                total += weight
+                bends = tuple(
+                    np.float64(points[d, which, up]) + np.float64(points[d, which, down])
+                    - np.float64(2.0) * np.float64(points[d, which, i])
+                    for d in range(DIMENSION)
+                )  # fmt: skip
+                squares = tuple(squares[d] + weight * bends[d] * bends[d] for d in range(DIMENSION))
+    out[which, 0, group] = total
+    for d in unroll(range(DIMENSION)):
+        out[which, 1 + d, group] = squares[d]
+
+
 def _own(d, e, which, i, points):
     """What a Gaussian cell adds to the product of two distances: its own covariance."""
     total = np.float64(0.0)
@@ -65,7 +182,15 @@ def _own(d, e, which, i, points):
 def _distance(d, weight, which, i, shifts, points):
     """What one factor of a term is; see `add_up`."""
     if d >= 0:
-        return np.float64(points[d, which, i]) - shifts[which, d]
+        away = np.float64(points[d, which, i]) - shifts[which, d]
+        if len(PERIODS) > 0:
+            period = np.float64(0.0)
+            for e in unroll(range(DIMENSION)):
+                if e == d:
+                    period = np.float64(PERIODS[e])
+            if period > 0.0:
+                away -= period * math.floor(away / period + np.float64(0.5))
+        return away
     return weight if d == -2 else np.float64(1.0)
 
 

@@ -29,6 +29,8 @@ class Moments:
     deviation_error: np.ndarray  # [density], relative: the largest of all variables
     log_mass_error: np.ndarray  # [density]
     edge: np.ndarray  # [density]: fraction of the weight at the edge of the points
+    hidden: Any = 0.0  # [density], in deviations: what thin likelihoods may hide, see `smeared`
+    uneven: Any = 0.0  # [density], in deviations: see `folds`
 
 
 def brief(count: int, terms: int | None = None) -> dict[str, Any]:
@@ -59,9 +61,10 @@ class Weighted:
     _edge: Any  # [point]: whether a point is at the edge of the points
     _shift: np.ndarray  # [density, variable]: near the means
     _is_wide = False  # whether points carry a covariance
+    _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
 
     @property
-    def _groups(self) -> int:
+    def groups(self) -> int:
         """Number of groups of points that are added apart."""
         return sums.groups_of(self.point_count)
 
@@ -83,8 +86,14 @@ class Weighted:
 
     def moments(self) -> Moments:
         """Moments of all densities; NaN where no weight is left."""
-        tops = self._tops()
+        return self.moments_by(self._signs)
+
+    def moments_by(self, signs: Any) -> Moments:
+        """Moments of all densities, with `signs` [point] that divide the points into halves."""
+        tops = self.tops(self.log_weights)
         safe = np.where(np.isfinite(tops), tops, 0.0)
+        if self._periods is not None:
+            self._turn_to_mean(safe)
         none, n = -1, self.size
         first = [(none, none), (-2, none)] + [(d, none) for d in range(n)]
         found, at_edge = self._sums(first, safe, self._edge)
@@ -93,22 +102,26 @@ class Weighted:
             mean = found[:, 2:] / mass[:, None]
             centre = self._shift + mean
         pairs = [(d, e) for d in range(n) for e in range(d + 1)]
-        self._shift = np.where(np.isfinite(centre), centre, self._shift)
+        keeps = ~np.isfinite(centre)
+        if self._periods is not None:
+            keeps |= np.isfinite(self._periods)  # short ways are those from the mean direction
+        self._shift = np.where(keeps, self._shift, centre)
         wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
         with np.errstate(invalid="ignore", divide="ignore"):
-            second, with_signs = self._sums(wanted, safe, self._signs)
+            second, with_signs = self._sums(wanted, safe, signs)
             halves = [second + with_signs, second - with_signs]
             covariance = self._covariance(second, pairs)
             deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+            middle = 0.0 if self._periods is None else second[:, 1 : 1 + n] / second[:, :1]
             off, wide, masses = [], [], []
             for half in halves:
-                away = half[:, 1 : 1 + n] / half[:, :1]
+                away = half[:, 1 : 1 + n] / half[:, :1] - middle
                 off.append(np.abs(away / deviation).max(axis=1))
                 own = np.diagonal(self._covariance(half, pairs), axis1=1, axis2=2)
                 wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
                 masses.append(np.abs(np.log(half[:, 0] / second[:, 0])))
             return Moments(
-                np.log(mass) + tops, centre + second[:, 1 : 1 + n] / mass[:, None], covariance,
+                np.log(mass) + tops, self._shift + second[:, 1 : 1 + n] / mass[:, None], covariance,
                 mass**2 / found[:, 1],
                 np.max(off, axis=0), np.max(wide, axis=0), np.max(masses, axis=0),
                 at_edge[:, 0] / mass,
@@ -123,15 +136,48 @@ class Weighted:
             covariance[:, d, e] = covariance[:, e, d] = one
         return covariance
 
-    def _tops(self) -> np.ndarray:
-        out = self.device.empty((self.count, self._groups), np.float64)
+    def short_way(self, away: np.ndarray) -> np.ndarray:
+        """Differences of states [..., variable], the short ways of periodic variables."""
+        if self._periods is None:
+            return away
+        period = np.where(np.isfinite(self._periods), self._periods, 1.0)
+        wrapped = away - period * np.floor(away / period + 0.5)
+        return np.where(np.isfinite(self._periods), wrapped, away)
+
+    def tops(self, of: Any) -> np.ndarray:
+        """The largest of each density, of an array [density, point]."""
+        out = self.device.empty((self.count, self.groups), np.float64)
         kernel = kernels.for_each(sums.largest)
-        total = self.count * self._groups
+        total = self.count * self.groups
         self.device.run(
-            kernel, total, self.point_count, self._groups, self.log_weights, out,
-            **brief(total, total // self._groups * self.point_count),
+            kernel, total, self.point_count, self.groups, of, out,
+            **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
         return np.asarray(self.device.get(out)).max(axis=1)
+
+    def _of_periods(self) -> dict[Any, Any]:
+        """Options of kernels that go the short ways of periodic variables."""
+        if self._periods is None:
+            return {}
+        periods = np.where(np.isfinite(self._periods), self._periods, 0.0)
+        return {sums.PERIODS: tuple(periods.tolist()), lattice.DIMENSION: self.size}
+
+    def _turn_to_mean(self, tops: np.ndarray) -> None:
+        """Set the shifts of periodic variables to their mean directions."""
+        assert self._periods is not None
+        out = self.device.empty((self.count, self.size, 2, self.groups), np.float64)
+        (there,) = self.device.put_together([tops])
+        total = self.count * self.groups
+        self.device.run(
+            kernels.for_each(sums.turn, bindings=self._of_periods()), total, self.point_count,
+            self.groups, there, self.points, self.log_weights, out,
+            **brief(total, self.count * self.point_count),
+        )  # fmt: skip
+        across, along = np.moveaxis(np.asarray(self.device.get(out)).sum(axis=-1), 2, 0)
+        turns = np.isfinite(self._periods)
+        with np.errstate(invalid="ignore"):
+            found = np.arctan2(across, along) / (2 * np.pi) * self._periods
+        self._shift = np.where(turns & np.isfinite(found), found, self._shift)
 
     def _sums(
         self, wanted: list[tuple[int, int]], tops: np.ndarray, signs: Any
@@ -141,16 +187,16 @@ class Weighted:
         asked = np.full((parts * sums.TOGETHER, 2), -1)
         asked[: len(wanted)] = wanted
         rows, columns = asked.T
-        out = self.device.empty((self.count, len(asked), 2, self._groups), np.float64)
-        wide = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
-        kernel = kernels.for_each(sums.add_up, bindings=wide)
+        out = self.device.empty((self.count, len(asked), 2, self.groups), np.float64)
+        bindings = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
+        kernel = kernels.for_each(sums.add_up, bindings=bindings | self._of_periods())
         there = self.device.put_together(
             [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
         )
-        total = self.count * parts * self._groups
+        total = self.count * parts * self.groups
         self.device.run(
-            kernel, total, self.point_count, self._groups, *there, signs, self.points,
-            self.log_weights, out, **brief(total, total // self._groups * self.point_count),
+            kernel, total, self.point_count, self.groups, *there, signs, self.points,
+            self.log_weights, out, **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
         found = np.asarray(self.device.get(out)).sum(axis=-1)
         return found[:, : len(wanted), 0], found[:, : len(wanted), 1]
