@@ -50,7 +50,7 @@ class Pattern:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """As of a `Start`."""
-        return _neighbours(np.concatenate([np.zeros((len(self), 1), np.int64), self.index], axis=1))
+        return beside_all(np.concatenate([np.zeros((len(self), 1), np.int64), self.index], axis=1))
 
 
 @lru_cache(maxsize=8)
@@ -131,17 +131,22 @@ class Start:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """Places of the points beside each [axis, 2, point], up and down; -1 if there is none."""
-        return _neighbours(self.index) if self.shape is None else self.shape.neighbours
+        return beside_all(self.index) if self.shape is None else self.shape.neighbours
+
+    def whole(self) -> Start:
+        """The same lattice, whose edge is where it has no neighbours."""
+        lacks = np.any(self.neighbours < 0, axis=(0, 1))
+        made = replace(self, is_edge=np.asarray(lacks, np.int8))
+        made.__dict__["neighbours"] = self.neighbours  # known, of the same points
+        return made
 
     def only(self, chosen: np.ndarray) -> Start:
         """The points of the lattice that are `chosen`, by number; its edge is where others are."""
-        index = self.index[chosen]
-        lacks = np.any(beside(index, np.arange(len(index))) < 0, axis=(0, 1))
         return replace(
             self, points=self.points[chosen], log_weights=self.log_weights[chosen],
-            signs=self.signs[chosen], is_edge=np.asarray(lacks, np.int8), index=index,
+            signs=self.signs[chosen], is_edge=self.is_edge[chosen], index=self.index[chosen],
             shape=None,
-        )  # fmt: skip
+        ).whole()  # fmt: skip
 
     def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
         """Logarithm of what one of the lattices stands for."""
@@ -242,17 +247,27 @@ def _codes(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (index - low + 1) @ strides, strides
 
 
-def _neighbours(index: np.ndarray) -> np.ndarray:
-    return beside(index, np.arange(len(index))).astype(np.int32)
-
-
-def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Places of the points beside those `chosen` [axis, 2, chosen], up and down; -1 if none.
+def beside_all(index: np.ndarray) -> np.ndarray:
+    """Places of the points beside every point [axis, 2, point], up and down; -1 if none.
 
     `index` [point, 1 + dimension] are those of all points.
     """
     code, strides = _codes(index)
-    order = np.argsort(code)
+    order = np.argsort(code, kind="stable")  # quick where they are nearly in order
+    ordered = code[order]
+    found = np.full((len(strides) - 1, 2, len(code)), -1, np.int32)
+    for d, stride in enumerate(strides[1:]):
+        place = np.minimum(np.searchsorted(ordered, ordered + stride), len(code) - 1)
+        has = np.flatnonzero(ordered[place] == ordered + stride)
+        one, other = order[has], order[place[has]]
+        found[d, 0, one], found[d, 1, other] = other, one
+    return found
+
+
+def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Places of the points beside those `chosen` [axis, 2, chosen], as `beside_all`."""
+    code, strides = _codes(index)
+    order = np.argsort(code, kind="stable")
     ordered = code[order]
     found = np.empty((len(strides) - 1, 2, len(chosen)), np.int64)
     for d, stride in enumerate(strides[1:]):

@@ -154,13 +154,11 @@ def divided(
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
         log[own] = start.log_density(component, points[own]) + volume
         frames.append((first, edges))
-    lacks = np.any(beside(index, np.arange(len(index))) < 0, axis=(0, 1))
     signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
     return replace(
-        start, points=points, log_weights=log, signs=signs,
-        is_edge=np.asarray(lacks, np.int8),
-        index=index, spacing=spacing, frames=tuple(frames), shape=None,
-    )  # fmt: skip
+        start, points=points, log_weights=log, signs=signs, index=index, spacing=spacing,
+        frames=tuple(frames), shape=None,
+    ).whole()  # fmt: skip
 
 
 def _ordered(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
