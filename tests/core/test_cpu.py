@@ -92,7 +92,7 @@ def test_of_several_errors_the_first_is_raised_and_no_report_is_lost():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_interruption_keeps_what_was_finished(threads):
-    calls, reported = Calls(seconds=0.002), []
+    calls, reported = Calls(seconds=0.01), []
 
     def finished(start, stop):
         reported.append((start, stop))

@@ -94,6 +94,9 @@ stopwatch.count_compiling(event, "numba:compiler_lock")
 _GRACE = 1.0
 """Seconds that an interruption waits for running ranges."""
 
+_BETWEEN = 0.02
+"""Seconds between two times at which the main thread looks at what is done."""
+
 _PIECE = 0.2
 """Target run time of a piece of a range [s]; an interruption waits about this long."""
 
@@ -130,15 +133,18 @@ def run(
         return
     done: deque[tuple[int, int] | BaseException] = deque()
     # Tells the main thread to look, and whether a worker has ended. Ctrl-C may lose what the main
-    # thread waits for, so this is no news in itself.
+    # thread waits for, so this is no news in itself. A look takes the worker from its core.
     wake: SimpleQueue[bool] = SimpleQueue()
     under_way: dict[int, tuple[int, int]] = {}
+    told = [perf_counter()]
 
     def call(rank: int, start: int, stop: int) -> None:
         under_way[rank] = start, stop
         compiled(start, stop, *arguments)
         done.append((start, stop))
-        wake.put(False)
+        if perf_counter() - told[0] > _BETWEEN:
+            told[0] = perf_counter()
+            wake.put(False)
         del under_way[rank]
 
     def work(rank: int) -> None:
