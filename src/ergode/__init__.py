@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
+    from ergode import density, epidemics, inference, kinetics, plots, stochastic, trajectories
     from ergode.core.buffers import release
     from ergode.core.comparison import compare
     from ergode.core.devices import resolve as Device
@@ -190,7 +190,16 @@ _HOMES = {
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
+_MODULES = (
+    "density",
+    "epidemics",
+    "inference",
+    "kinetics",
+    "particles",
+    "plots",
+    "stochastic",
+    "trajectories",
+)
 
 __all__ = [
     "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
@@ -210,7 +219,7 @@ __all__ = [
     "__version__",
     "abc_smc", "balanced", "compare", "concat", "density", "epidemics", "field_from_equations",
     "field_from_network", "fields",
-    "from_gillespy2", "grid", "in_molecules", "inputs", "interpolant", "kinetics",
+    "from_gillespy2", "grid", "in_molecules", "inference", "inputs", "interpolant", "kinetics",
     "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab", "read_reaclib",

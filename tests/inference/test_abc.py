@@ -97,6 +97,22 @@ def test_what_is_refused(changes, error, message):
         ergode.abc_smc(deaths(), given.pop("prior"), given.pop("observed"), **given)
 
 
+def test_what_the_model_cannot_make_is_told():
+    with pytest.warns(ergode.AccuracyWarning, match=r"observed\[0\] is 400, outside of all"):
+        ergode.abc_smc(deaths(), {"k": (0, 3)}, [400, 2], particles=50, max_simulations=500)
+    with pytest.raises(ModelError, match="expected what ergode.simulator returns"):
+        ergode.abc_smc(lambda theta: theta, {"k": (0, 3)}, [4])
+
+
+def test_a_call_is_repeated_by_its_seed():
+    simulate = deaths()
+    one, other = (
+        ergode.abc_smc(simulate, {"k": (0, 3)}, [14, 6], particles=40, max_simulations=400, seed=7)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one["k"], other["k"])
+
+
 def test_common_random_numbers_are_refused():
     call = functools.partial(ergode.stochastic.simulate, DEATH, times=[0, 1], device="cpu:1")
     common = ergode.simulator(call, ["k"], "amount", common_random_numbers=True)

@@ -224,6 +224,17 @@ def test_a_fit(read):
         ("2\t0\t\t", "2\t-1\t\t", "a time is negative"),
         ("2\t0\t\t", "two\t0\t\t", "'measurement' has a value that is no number"),
         ("conditionName\tX", "preequilibration\tX", "set 'preequilibration'"),
+        ("plain\tfast\t0.3", "plain\tfast\tNaN", "'plain' at time 3 has no value"),
+        (
+            "plain\tfast\t0.3\t3\t1\ts",
+            "plain\tfast\t0.3\t3\t1\t",
+            "noiseParameter1_plain'",
+        ),
+        ("plain\tfast\t0.3\t3\t1\ts", "plain\tfast\t0.3\t3\t1\ts;2", "no formula uses it"),
+        ("wide\tfast\t2\t0", "wide\tfast\t-2\t0", "of 'wide' is not positive"),
+        ("1.5\t1\n", "1.5\tyes\n", "estimate of 'scale' is 'yes'; expected 0 or 1"),
+        ("s\tlog10\t0.01", "k\tlog10\t0.01", "'k' is listed twice"),
+        ("fast\t\tx0", "slow\t\tx0", "'slow' is listed twice"),
     ],
 )
 def test_what_is_refused(read, old, new, message):
@@ -239,6 +250,11 @@ def test_arguments_that_are_refused(read):
         problem.objective({"k": [1, 2], "s": [1, 2, 3]})
     with pytest.raises(PlanError, match="starts is 0"):
         problem.fit(starts=0)
+    for values in ({"k": []}, {"k": "a"}, [0.5]):
+        with pytest.raises(ModelError, match="expected"):
+            problem.objective(values)
+    with pytest.raises(PlanError, match="'k' has the bounds 0 and 10 on the scale 'log10'"):
+        read("k\tlog10\t0.01", "k\tlog10\t0").fit()
     with pytest.raises(PlanError, match="'x0' has no bounds"):
         read("x0\tlin\t0.1\t10", "x0\tlin\t\t10").fit()
 

@@ -86,6 +86,13 @@ def test_rows_that_fail_are_marked():
     assert np.isnan(found[1]).all() and np.isfinite(found[0]).all()
 
 
+def test_rows_that_are_not_finite_are_not_simulated():
+    simulate = ergode.simulator(deaths(), ["k"], "amount")
+    found = simulate([[1.0], [np.nan], [2.0]], seed=4)
+    assert list(simulate.failed) == [False, True, False] and np.isnan(found[1]).all()
+    np.testing.assert_array_equal(found[[0, 2]], simulate([[1.0], [2.0]], seed=4))
+
+
 def test_results_that_stay_where_they_are():
     plain = ergode.simulator(deaths(), ["k"], "amount")([[0.5], [1.0]], seed=1)
     kept = ergode.simulator(deaths(keep_on_device=True), ["k"], "amount")([[0.5], [1.0]], seed=1)
@@ -120,6 +127,9 @@ def test_tensors_of_pytorch():
          "'k' is given in the call and in 'parameters'"),
         (lambda: ergode.simulator(deaths(), ["k"], "amount")([[1, 2]]), ModelError,
          r"theta has the shape \(1, 2\); expected columns k"),
+        (lambda: ergode.simulator(deaths(), ["k"], "amount")([["a"]]), ModelError, "expected numb"),
+        (lambda: ergode.simulator(deaths(), ["k"], "amount")(np.empty((0, 1))), ModelError,
+         "expected numbers, a row"),
         (lambda: ergode.simulator(deaths(), ["k"], "amounts")([[1.0]]), PlanError,
          "summaries has 'amounts'; the result has amount"),
         (lambda: ergode.simulator(deaths(), ["k"], lambda r: np.zeros(5))([[1.0]]), PlanError,

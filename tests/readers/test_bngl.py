@@ -145,6 +145,29 @@ def test_symmetric_rules_and_context(read):
     assert len(read("D(x!1).D(x!1) -> D(x) + D(x) k", ring).reactions) == 0
 
 
+@pytest.mark.parametrize(
+    ("rule", "factor"),
+    [
+        ("D(x) + D(x) -> B(a)", 1 / 2), ("D(x) + D(x) -> 0", 1 / 2), ("D() + D() -> 0", 1 / 2),
+        ("D() + D() -> B(a) DeleteMolecules", 1 / 2), ("D() + D() -> D()", 1),
+        ("D() + D() -> D() + D() + B(a)", 1 / 2), ("D() + D() + D() -> 0", 1 / 6),
+        ("A(s~U) + A(s~U) -> A(s~P) + A(s~U)", 1), ("A(s~U) + A(s~U) -> A(s~P) + A(s~P)", 1 / 2),
+    ],
+)  # fmt: skip
+def test_equal_reactants(read, rule, factor):
+    """Pairs and triples of equal molecules are not counted twice, whatever becomes of them."""
+    keyword = " DeleteMolecules" if rule.endswith("DeleteMolecules") else ""
+    text = f"{rule.removesuffix(keyword)} k{keyword}"
+    rates, _, _ = facts(read(text, "D(x,x) 10\nA(b,b,b,s~U) 5", max_iterations=1))
+    assert list(rates.values()) == [pytest.approx(2 * factor)]
+
+
+def test_a_polymer_that_is_cut_off(read):
+    rule = "D(x) + D(x) -> D(x!1).D(x!1) k"
+    network = read(rule, "D(x,x) 10", max_molecules=4)
+    assert max(one.label.count("D(") for one in network.species) == 4
+
+
 def test_deletion_and_synthesis(read):
     """A pattern that is deleted takes what is bound to it, but with DeleteMolecules."""
     seeds = "A(b!1,b,b,s~U).B(a!1) 1"
@@ -197,7 +220,10 @@ def test_other_names_and_orders_make_the_same_network(shared_data, tmp_path):
         ("A(b) + B(a) <-> A(b!1).B(a!1) k", "B(a) 1", "line 13: the rule has 1 rate.*expected 2"),
         ("A(b) + B(a) -> A(b!1).B(a) k", "B(a) 1", r"the bond '1' has 1 end\(s\)"),
         ("A(b!+) -> A(b) k", "B(a) 1", r"the site 'b' has '!\+' on one side only"),
-        ("A(b) -> A(c) k", "B(a) 1", "has a site 'c' that the reactant has not"),
+        ("A(b) -> A(s) k", "B(a) 1", "has a site 's' that the reactant has not"),
+        ("A(c) -> A(c) k", "B(a) 1", "the molecule type 'A' has no site 'c'"),
+        ("C(b) -> C(b) k", "B(a) 1", "'C' is no molecule type"),
+        ("A(s~U) -> A(s~V) k", "B(a) 1", "has the state 'V'; expected P, U"),
         ("A(b) -> A() k", "B(a) 1", "has no site 'b', which the reactant has"),
         ("0 -> A(b) k", "B(a) 1", "the site 's' of 'A' has the state None; expected one of U, P"),
         ("0 -> E() k", "B(a) 1", "'E' is no molecule type"),

@@ -126,6 +126,24 @@ def test_algebraic_rules():
         np.testing.assert_allclose(course(network, "b"), 12 - 10 * STEEP, rtol=1e-6)
 
 
+def test_algebraic_rules_of_large_numbers():
+    """Moles of molecules: nothing is lost by the way in which the rule is solved."""
+    network = read(
+        species=species("X", 'initialAmount="6e23"'),
+        parameters=K + parameter("total", 9e23, constant=True) + parameter("a", 0),
+        rules="<algebraicRule>{{X + a - total}}</algebraicRule>", reactions=death(),
+    )  # fmt: skip
+    known = {"X": 6e23, "total": 9e23}
+    assert network.rules["a"].evaluate(known) == pytest.approx(3e23, rel=1e-14)
+    for rule in ("2 * (a - X) / k - 1", "k - (X - a)", "-(3 - a * k)", "a / 4 + X * k"):
+        found = read(
+            parameters=K + parameter("a", 0), reactions=death(),
+            rules=f"<algebraicRule>{{{{{rule}}}}}</algebraicRule>",
+        ).rules["a"].evaluate({"X": 10.0, "k": 0.5})  # fmt: skip
+        exact = {"2": 10.25, "k": 9.5, "-": 6.0, "a": -20.0}[rule[0]]
+        assert found == pytest.approx(exact)
+
+
 def test_algebraic_rules_that_determine_nothing():
     for rule, events, match in (
         ("a * a - X", "", r"0 = a \* a - X is not linear in 'a', which it determines"),

@@ -11,13 +11,14 @@ D. Prangle, Adapting the ABC distance function, Bayesian Anal. 12, 289 (2017): s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ergode.core.arguments import integer, number
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.foreign import on_host
 from ergode.core.launch import warn
 from ergode.inference.simulator import Simulator
 
@@ -67,14 +68,15 @@ def abc_smc(
     max_simulations : int
         No generation begins that could take more.
     seed : int
-        Of the population. Simulations have the seeds of `simulate`.
+        Of the population and of all simulations.
 
     Returns
     -------
     xarray.Dataset
         Each parameter ``[chain, draw]``, equally weighted, as ArviZ takes it:
         ``arviz.InferenceData(posterior=found)``; `distance` of each draw. Attributes:
-        `tolerances` and `accepted` of all generations, `simulations`.
+        `tolerances` and `accepted` of all generations, `simulations`, and `distinct`, the number
+        of different draws.
 
     Raises
     ------
@@ -85,7 +87,8 @@ def abc_smc(
     Warns
     -----
     AccuracyWarning
-        The population stopped above `tolerance` (if that is not 0) or has few different draws.
+        The population stopped above `tolerance` (if that is not 0), has few different draws, or
+        an observed summary is outside of all that were simulated.
 
     Examples
     --------
@@ -102,6 +105,8 @@ def abc_smc(
     >>> bool(0.5 < found["k"].mean() < 1.6)
     True
     """
+    if not isinstance(simulate, Simulator):
+        raise ModelError(f"simulate is {simulate!r}; expected what ergode.simulator returns")
     names = simulate.parameters
     laws = [_law(prior, name) for name in names]
     for name in prior:
@@ -118,8 +123,11 @@ def abc_smc(
     most = integer("max_simulations", max_simulations, count, 10**12)
     random = np.random.default_rng(np.random.SeedSequence([seed, 0xABC]))
 
+    def summaries(places: np.ndarray) -> np.ndarray:
+        return _simulated(simulate, places, target, int(random.integers(2**32)))
+
     places = np.stack([law.rvs(size=count, random_state=random) for law in laws], axis=1)
-    first = _simulated(simulate, places, target)
+    first = summaries(places)
     scale = _scales(first)
     distances = _distances(first, target, scale)
     if not np.isfinite(distances).any():
@@ -135,13 +143,21 @@ def abc_smc(
             chosen = random.choice(np.flatnonzero(alive), count)
             places, distances, alive = places[chosen], distances[chosen], alive[chosen]
         share, moved = _move(
-            simulate, laws, target, scale, places, distances, alive, epsilon, random
+            summaries, laws, target, scale, places, distances, alive, epsilon, random
         )
         done += moved
         tolerances.append(epsilon)
         accepted.append(share)
         if share < _LEAST_ACCEPTED:
             break
+    low, high = np.nanmin(first, axis=0), np.nanmax(first, axis=0)
+    if epsilon > aim and ((target < low) | (target > high)).any():
+        k = int(np.flatnonzero((target < low) | (target > high))[0])
+        warn(
+            f"observed[{k}] is {target[k]:g}, outside of all that the prior makes ({low[k]:g} to "
+            f"{high[k]:g}); the distance that is left is {epsilon:.3g}",
+            AccuracyWarning,
+        )
     chosen = np.flatnonzero(alive)
     if chosen.size < count:
         chosen = random.choice(chosen, count)
@@ -167,8 +183,10 @@ def _law(prior: Mapping[str, Any], name: str) -> Any:
     return law
 
 
-def _simulated(simulate: Simulator, places: np.ndarray, target: np.ndarray) -> np.ndarray:
-    found = np.asarray(simulate(places), np.float64)
+def _simulated(
+    simulate: Simulator, places: np.ndarray, target: np.ndarray, seed: int
+) -> np.ndarray:
+    found = np.asarray(on_host(simulate(places, seed)), np.float64)
     if found.shape[1:] != target.shape:
         raise PlanError(
             f"the simulator makes {found.shape[1]} summaries; observed has {target.size}"
@@ -201,7 +219,8 @@ def _next(distances: np.ndarray, alive: np.ndarray, epsilon: float, keep: float)
 
 
 def _move(
-    simulate: Simulator, laws: list[Any], target: np.ndarray, scale: np.ndarray,
+    summaries: Callable[[np.ndarray], np.ndarray], laws: list[Any], target: np.ndarray,
+    scale: np.ndarray,
     places: np.ndarray, distances: np.ndarray, alive: np.ndarray, epsilon: float,
     random: np.random.Generator,
 ) -> tuple[float, int]:  # fmt: skip
@@ -219,7 +238,7 @@ def _move(
     moved = int(possible.sum())
     if not moved:
         return 0.0, 0
-    new = _distances(_simulated(simulate, there[possible], target), target, scale)
+    new = _distances(summaries(there[possible]), target, scale)
     good = new <= epsilon
     which = living[possible][good]
     places[which], distances[which] = there[possible][good], new[good]
@@ -248,6 +267,6 @@ def _result(
         {"chain": [0], "draw": np.arange(len(places))},
         {
             "engine": "abc_smc", "simulations": done, "tolerances": np.array(tolerances),
-            "accepted": np.array(accepted),
+            "accepted": np.array(accepted), "distinct": different,
         },
     )  # fmt: skip

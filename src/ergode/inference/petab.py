@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean, integer
-from ergode.core.errors import ModelError, PlanError, ReadError
+from ergode.core.arguments import as_numbers, did_you_mean, integer
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError, ReadError
+from ergode.core.launch import warn
 from ergode.core.status import Status
 from ergode.inference.least_squares import least_squares_together
 from ergode.models.expressions import TIME, Expression
@@ -47,6 +48,7 @@ _FROM_SCALE: dict[str, Callable[[Any], Any]] = {
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 # Added to the logarithm of a scale of noise, so that it is a square: exp(-50) is far below any.
 _LIFT = 50.0
+_SMALL = 1e-3
 _SLOPE: dict[str, Callable[[Any], Any]] = {
     "lin": lambda m: 1.0,
     "log": lambda m: 1 / m,
@@ -139,6 +141,7 @@ class PetabProblem:
         }
         self._blocks = self._gather()
         self._check()
+        self._check_values()
 
     def __repr__(self) -> str:
         return (
@@ -203,16 +206,47 @@ class PetabProblem:
             if column not in (quantities - {TIME} - {*network.rules}):
                 raise ModelError(f"the conditions set '{column}', which the model does not have")
 
+    def _check_values(self) -> None:
+        """Refuse measurements and placeholders without a value."""
+        for block in self._blocks:
+            for number, one in enumerate(block.measured):
+                if not math.isfinite(one):
+                    raise ModelError(
+                        f"a measurement of '{block.observable}' at time {block.times[number]:g} "
+                        "has no value"
+                    )
+            scale = self.observables.loc[block.observable].get("observableTransformation")
+            if scale in ("log", "log10") and not (block.measured > 0).all():
+                raise ModelError(
+                    f"a measurement of '{block.observable}' is not positive; its logarithm is used"
+                )
+            used = set().union(*(one.names for one in self._formulas[block.observable]))
+            wanted = {name for name in used if name.endswith(f"_{block.observable}")
+                      and name.startswith(("observableParameter", "noiseParameter"))}  # fmt: skip
+            for name in sorted(wanted ^ block.overrides.keys()):
+                what = "is missing" if name in wanted else "is given, and no formula uses it"
+                raise ModelError(f"'{name}' {what}, for measurements in '{block.condition}'")
+            for name, values in block.overrides.items():
+                if any(isinstance(one, float) and math.isnan(one) for one in values):
+                    raise ModelError(f"'{name}' is missing in a row, in '{block.condition}'")
+
     # ---- simulation
 
     def _values(self, values: Mapping[str, Any] | None) -> tuple[dict[str, np.ndarray], int | None]:
         """Value of each parameter, [set]; the number of sets, None without arrays."""
+        if values is not None and not isinstance(values, Mapping):
+            raise ModelError(f"values is {type(values).__name__}; expected values by parameter")
         given = dict(values or {})
         for name in given:
             if name not in self.parameters:
                 hint = did_you_mean(name, self.parameters)
                 raise ModelError(f"'{name}' is no parameter of the problem{hint}")
-        arrays = {name: np.asarray(value, np.float64) for name, value in given.items()}
+        arrays = {}
+        for name, value in given.items():
+            array = as_numbers(value)
+            if array is None or not array.size:
+                raise ModelError(f"the value of '{name}' is {value!r}; expected numbers")
+            arrays[name] = array.astype(np.float64)
         counts = {one.size for one in arrays.values() if one.ndim}
         if len(counts) > 1 or any(one.ndim > 1 for one in arrays.values()):
             raise ModelError(f"values have the lengths {sorted(counts)}; expected one length")
@@ -256,6 +290,7 @@ class PetabProblem:
             network, times=times if times.size > 1 else [0.0, 1.0], parameters=_swept(given),
             initial=_swept(initial) or None, method="hybrid", tolerance=tolerance, device=device,
         )  # fmt: skip
+        self._warn_of_small(result)
         found: dict[str, np.ndarray] = {TIME: times[None]}
         for name, value in parameters.items():
             found[name] = np.reshape(value, (-1, 1))
@@ -268,6 +303,18 @@ class PetabProblem:
                 size = found[species.compartment]
                 found[species.name] = found[species.name] / size
         return times, found, _by_set(result["status"]) != Status.DONE
+
+    def _warn_of_small(self, result: xarray.Dataset) -> None:
+        """Amounts below one have the tolerance as an absolute error."""
+        amount = abs(result["amount"])
+        largest = amount.max([dim for dim in amount.dims if dim != "species"])
+        small = largest.where((largest > 0) & (largest < _SMALL), drop=True)
+        if small.size:
+            warn(
+                f"{', '.join(small['species'].values)} stay below {_SMALL:g}, where amounts have "
+                "the tolerance as an absolute error; give the model in other units",
+                AccuracyWarning,
+            )
 
     def simulate(
         self, values: Mapping[str, Any] | None = None, *, device: Any = "auto",
@@ -288,8 +335,13 @@ class PetabProblem:
         -------
         xarray.Dataset
             `simulation` and `noise`, the observable and the scale of its noise, ``[set,
-            measurement]``; `measurement` and `time`; `observable` and `condition` as coordinates.
+            measurement]``, and `measured`; `time`, `observable` and `condition` as coordinates.
             NaN where the equations could not be solved.
+
+        Warns
+        -----
+        AccuracyWarning
+            A species stays below 1e-3: its error is that of `tolerance`, times one.
         """
         import xarray
 
@@ -388,6 +440,9 @@ class PetabProblem:
     ) -> xarray.Dataset:  # fmt: skip
         """Maximise the likelihood between the bounds, from several starts.
 
+        With Laplace noise, whose likelihood has edges, a search may stop short of the minimum:
+        `converged` is then false.
+
         The search is SciPy's trust region for least squares, on the parameters' own scales. A scale
         of noise that is estimated has residuals of its own, so that half of the sum of squares is
         `objective`. Derivatives are central differences. All searches advance together: their
@@ -426,6 +481,11 @@ class PetabProblem:
         for one in each:
             if not np.isfinite([one.lower, one.upper]).all():
                 raise PlanError(f"parameter '{one.name}' has no bounds, between which to start")
+            if one.lower >= one.upper or (one.scale != "lin" and one.lower <= 0):
+                raise PlanError(
+                    f"parameter '{one.name}' has the bounds {one.lower:g} and {one.upper:g} on the "
+                    f"scale '{one.scale}'"
+                )
         low, high = (
             np.array([float(_TO_SCALE[one.scale](getattr(one, end))) for one in each])
             for end in ("lower", "upper")
@@ -455,7 +515,8 @@ class PetabProblem:
             values[done] = self.objective(linear(places[done]), device=device)
         order = np.argsort(values, kind="stable")
         estimate = np.stack(list(linear(places).values()), axis=1)
-        converged = np.array([one is not None and one.status > 0 for one in ends])
+        smooth = "laplace" not in set(self.observables.get("noiseDistribution", ()))
+        converged = np.array([smooth and one is not None and one.status > 0 for one in ends])
         return xarray.Dataset(
             {
                 "estimate": (("start", "parameter"), estimate[order]),
@@ -586,14 +647,26 @@ class _Reader:
             network.rules, network.events, network.name, network.rate_rules,
             [one.name for one in network.species],
         )  # fmt: skip
-        conditions = self._table("conditions").set_index("conditionId", drop=True)
+        conditions = self._once("conditions", "conditionId").set_index("conditionId", drop=True)
         conditions = conditions.drop(columns=["conditionName"], errors="ignore")
         measurements = self._measurements()
-        observables = self._table("observables").set_index("observableId", drop=False)
+        observables = self._once("observables", "observableId")
+        observables = observables.set_index("observableId", drop=False)
         with located(self.path):
             return PetabProblem(
                 self.path.stem, network, self._parameters(), conditions, observables, measurements
             )
+
+    def _once(self, kind: str, column: str) -> pandas.DataFrame:
+        """A table without repeated names."""
+        table = self._table(kind)
+        twice = table[column][table[column].duplicated()]
+        if len(twice):
+            raise ReadError(
+                f"{self.files[kind.removesuffix('s') + '_files'][0]}: '{twice.iloc[0]}' is listed "
+                "twice"
+            )
+        return table
 
     def _measurements(self) -> pandas.DataFrame:
         table = self._table("measurements")
@@ -603,11 +676,13 @@ class _Reader:
             raise ReadError(f"{file}: conditions before the experiment are not supported")
         for column in ("measurement", "time"):
             try:
-                table[column] = table[column].astype(float)
+                table[column] = table[column].replace("", "nan").astype(float)
             except ValueError:
                 raise ReadError(
                     f"{file}: the column '{column}' has a value that is no number"
                 ) from None
+        if not len(table):
+            raise ReadError(f"{file}: there are no measurements in it")
         if not np.isfinite(table["time"]).all():
             raise ReadError(f"{file}: measurements of the steady state are not supported")
         if (table["time"] < 0).any():
@@ -616,8 +691,17 @@ class _Reader:
 
     def _parameters(self) -> dict[str, Parameter]:
         found = {}
-        for row in self._table("parameters").to_dict("records"):
+        table, file = self._once("parameters", "parameterId"), self.files["parameter_files"][0]
+        if "objectivePriorType" in table and (table["objectivePriorType"] != "").any():
+            warn(f"{file}: priors are not part of the objective", AccuracyWarning)
+        for row in table.to_dict("records"):
             name = row["parameterId"]
+            if row["estimate"] not in ("0", "1"):
+                raise ReadError(
+                    f"{file}: estimate of '{name}' is {row['estimate']!r}; expected 0 or 1"
+                )
+            if not row["nominalValue"] and row["estimate"] == "0":
+                raise ReadError(f"{file}: '{name}' has no nominalValue")
             scale = _word(row, "parameterScale", _TO_SCALE, "lin")
             lower, upper, nominal = (
                 _number(row.get(key) or "nan", name)

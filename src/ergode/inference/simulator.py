@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import check_once, integer, sequence
+from ergode.core.arguments import as_numbers, check_once, integer, sequence
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.foreign import is_on_cuda, on_host
 from ergode.core.resident import DeviceResult
@@ -139,14 +139,17 @@ class Simulator:
         -------
         array, shape [n, k] or [k]
             A tensor of PyTorch for one of PyTorch, with its type and device; else as `summaries`
-            makes it. NaN where a run failed.
+            makes it. NaN where a run failed, and where a row of theta is not finite.
 
         Raises
         ------
         ModelError, PlanError
             theta or the summaries have another shape, or those of the call.
         """
-        values = np.asarray(_on_host(theta), np.float64)
+        numbers = as_numbers(_on_host(theta))
+        if numbers is None or not numbers.size:
+            raise ModelError(f"theta is {theta!r}; expected numbers, a row for each simulation")
+        values = numbers.astype(np.float64)
         rows = values[None] if values.ndim == 1 else values
         if rows.ndim != 2 or rows.shape[1] != len(self.parameters):
             raise ModelError(
@@ -154,6 +157,9 @@ class Simulator:
             )
         if seed is None:
             seed = int(self._seeds.spawn(1)[0].generate_state(1)[0])
+        known = np.asarray(np.isfinite(rows).all(axis=1))
+        if not known.all():
+            return self._with_unknown(theta, values, rows, known, seed)
         columns = {name: rows[:, k].copy() for k, name in enumerate(self.parameters)}
         given = {"parameters": {**self._fixed, **columns}, "seed": seed,
                  "common_random_numbers": self.is_common}  # fmt: skip
@@ -165,6 +171,19 @@ class Simulator:
             found[self.failed] = np.nan
         found = found[0] if values.ndim == 1 else found
         return _like(theta, found)
+
+    def _with_unknown(
+        self, theta: Any, values: np.ndarray, rows: np.ndarray, known: np.ndarray, seed: int
+    ) -> Any:
+        """Rows with a parameter that is no number have no summaries; the others are simulated."""
+        if not known.any():
+            raise ModelError("no row of theta is finite")
+        some = on_host(self(rows[known], seed))
+        found = np.full((len(rows), some.shape[1]), np.nan)
+        found[known] = some
+        failed, self.failed = self.failed, ~known
+        self.failed[known] = failed
+        return _like(theta, found[0] if values.ndim == 1 else found)
 
     def _summarised(self, result: Any, count: int) -> Any:
         """The summaries of a result, [row, summary]."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ergode.core.arguments import integer
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -52,14 +53,19 @@ _CALLS: dict[str, Callable[[list[str]], str]] = {
 }
 
 
+Limits = tuple[int, int | None, int | None]
+"""Largest number of species, of iterations, and of molecules of a species."""
+
+
 class _Line(NamedTuple):
     number: int
     words: list[str]
 
 
 def read_bionetgen(
-    path: str | os.PathLike[str], *, max_species: int = 10_000, max_iterations: int | None = None
-) -> ReactionNetwork:
+    path: str | os.PathLike[str], *, max_species: int = 10_000, max_iterations: int | None = None,
+    max_molecules: int | None = None,
+) -> ReactionNetwork:  # fmt: skip
     """Read a reaction network of BioNetGen: rules (``.bngl``), or the network of rules (``.net``).
 
     Rules are applied to the seed species until they make nothing new. Species are called S1, S2,
@@ -81,6 +87,9 @@ def read_bionetgen(
     max_iterations : int, optional
         How often all rules are applied, as ``max_iter`` of BioNetGen. Rules that could make more
         are cut off there.
+    max_molecules : int, optional
+        Largest number of molecules in a species, as ``max_agg`` of BioNetGen: reactions that would
+        make a larger one are left out. For polymers, whose species take ever longer.
 
     Returns
     -------
@@ -133,18 +142,23 @@ def read_bionetgen(
     R1  2 S1 -> S2  (0.5*(k)) * S1 * (S1 - 1)
     """
     file = Path(path)
-    return _Reader(file, text_of(file), max_species, max_iterations).network()
+    limits = (
+        integer("max_species", max_species, 1, 10**9),
+        None if max_iterations is None else integer("max_iterations", max_iterations, 0, 10**9),
+        None if max_molecules is None else integer("max_molecules", max_molecules, 1, 10**9),
+    )
+    return _Reader(file, text_of(file), limits).network()
 
 
 class _Reader:
-    def __init__(self, file: Path, text: str, max_species: int, max_iterations: int | None) -> None:
+    def __init__(self, file: Path, text: str, limits: Limits) -> None:
         self.file = file
         self.blocks: dict[str, list[_Line]] = {}
         # What only a model of rules may have: actions, and species with other numbers.
         self.odd: list[ReadError] = []
         self._split(text)
         if "reactions" not in self.blocks and "reaction rules" in self.blocks:
-            self._generate(max_species, max_iterations)
+            self._generate(limits)
         elif self.odd:
             raise self.odd[0]
         self.blocks = {name: self.blocks.get(name, []) for name in _BLOCKS}
@@ -183,10 +197,10 @@ class _Reader:
                 started = line[:-1] + " "
                 continue
             started = ""
-            word, _, rest = line.partition(" ")
-            rest = " ".join(rest.split())
             if not line:
                 continue
+            word, *others = line.split()
+            rest = " ".join(others)
             if word in ("begin", "end"):
                 rest = _OTHER_NAMES.get(rest, rest)
             if word == "begin":
@@ -220,7 +234,7 @@ class _Reader:
         if block is not None:
             raise ReadError(f"{self.file}: the block '{block}' does not end")
 
-    def _generate(self, max_species: int, max_iterations: int | None) -> None:
+    def _generate(self, limits: Limits) -> None:
         """Replace rules by the network that they generate."""
         for block in _UNKNOWN:
             for line in self.blocks.get(block, ()):
@@ -229,7 +243,7 @@ class _Reader:
             name: [Text(line.number, " ".join(line.words)) for line in lines]
             for name, lines in self.blocks.items()
         }
-        made = generated(texts, self.error, max_species, max_iterations)
+        made = generated(texts, self.error, *limits)
         last = max((line.number for line in self.blocks["reaction rules"]), default=0)
         for name, lines in made._asdict().items():
             self.blocks[name] = [_Line(last, words) for words in lines]

@@ -7,6 +7,7 @@ L. A. Harris et al., BioNetGen 2.2: advances in rule-based modeling, Bioinformat
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ReadError
 from ergode.models.rules.generation import (
     Condition,
@@ -141,6 +143,7 @@ def generated(
     fail: Callable[[int, str], ReadError],
     most: int,
     iterations: int | None,
+    largest: int | None,
 ) -> Written:
     """The network of the blocks of a model.
 
@@ -161,13 +164,22 @@ def generated(
     for seed in () if types else seeds:
         _learn(types, seed.graph)
     seeds = each("species", lambda text: _seed(text, types))
+
+    def statement(text: str) -> Callable[[str], list[Rule]]:
+        found = _Statement(text)
+        for graph in (*found.left, *found.right) if blocks.get("molecule types") else ():
+            if graph.molecules[0].name not in _NOTHING:
+                _checked(graph, types)
+        return found.rules(types)
+
     rules = [
         rule
-        for k, some in enumerate(each("reaction rules", lambda text: _Statement(text).rules(types)))
+        for k, some in enumerate(each("reaction rules", statement))
         for rule in some(f"_R{k + 1}")
     ]
-    observables = each("observables", _observable)
-    generator = Generator(rules, most)
+    declared = types if blocks.get("molecule types") else {}
+    observables = each("observables", lambda text: _observable(text, declared))
+    generator = Generator(rules, most, math.inf if largest is None else largest)
     try:
         found = generator.run([seed.graph for seed in seeds], iterations)
     except TooManyError:
@@ -264,7 +276,29 @@ def _seed(text: str, types: Sites) -> _Seed:
     return _Seed(graph, amount, is_fixed)
 
 
-def _observable(text: str) -> tuple[str, str, list[tuple[Graph, str]]]:
+def _checked(graph: Graph, types: Sites) -> Graph:
+    """A pattern whose molecules, sites and states are declared, if any are."""
+    for one in graph.molecules if types else ():
+        if one.name not in types:
+            raise _SyntaxError(f"'{one.name}' is no molecule type{did_you_mean(one.name, types)}")
+        known: dict[str, set[str]] = {}
+        for name, states in types[one.name]:
+            known.setdefault(name, set()).update(states)
+        for site in one.sites:
+            if site.name not in known:
+                hint = did_you_mean(site.name, known)
+                raise _SyntaxError(
+                    f"the molecule type '{one.name}' has no site '{site.name}'{hint}"
+                )
+            if site.state is not None and site.state not in known[site.name]:
+                raise _SyntaxError(
+                    f"the site '{site.name}' of '{one.name}' has the state '{site.state}'; "
+                    f"expected {', '.join(sorted(known[site.name])) or 'none'}"
+                )
+    return graph
+
+
+def _observable(text: str, types: Sites) -> tuple[str, str, list[tuple[Graph, str]]]:
     words = text.split(None, 1)
     kind = words[0] if words[0] in ("Molecules", "Species") else "Molecules"
     rest = words[1] if words[0] == kind else text
@@ -274,7 +308,7 @@ def _observable(text: str) -> tuple[str, str, list[tuple[Graph, str]]]:
         graph, at = _pattern(rest, at)
         count = _COUNT.match(rest, at)
         condition = f"{count[1]} {count[2]}" if count else ""
-        patterns.append((graph, condition))
+        patterns.append((_checked(graph, types), condition))
         at = count.end() if count else at
         left = rest[at:].lstrip()
         if not left:

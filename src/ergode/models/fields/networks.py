@@ -51,6 +51,8 @@ def field_from_network(network: ReactionNetwork) -> VectorField:
     >>> found["state"].sel(variable="C").values.round(4).tolist()
     [0.0, 0.5647, 0.7746]
     """
+    if not isinstance(network, ReactionNetwork):
+        raise ModelError(f"network is {network!r}; expected a ReactionNetwork")
     for event in network.events:
         raise ModelError(f"the event '{event.name or event.trigger.text}' has no place in a field")
     for k in network.reactions.delays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -188,7 +189,7 @@ def _same_sites(rule: str, before: Molecule, after: Molecule) -> list[tuple[int,
 
 
 def symmetry(rule: Rule) -> int:
-    """Number of ways in which a rule is the same with its reactants renumbered, on its centre."""
+    """Number of ways in which a rule is the same with its reactants and centre renumbered."""
     starts = _starts(rule.reactants)
     found = set()
     for order in permutations(range(len(rule.reactants))):
@@ -201,7 +202,7 @@ def symmetry(rule: Rule) -> int:
                     for s, t in enumerate(one.sites[m]):
                         place[starts[i] + m, s] = (starts[j] + n, t)
             if _acts_alike(rule, place):
-                found.add(tuple(place[one] for one in rule.centre))
+                found.add((order, tuple(place[one] for one in rule.centre)))
     return max(len(found), 1)
 
 
@@ -265,8 +266,11 @@ class TooManyError(ValueError):
 class Generator:
     """Applies rules until they make nothing new."""
 
-    def __init__(self, rules: Sequence[Rule], most: int) -> None:
+    def __init__(self, rules: Sequence[Rule], most: int, largest: float = math.inf) -> None:
         self.rules, self.most = rules, most
+        self.largest = (
+            largest  # molecules of a species; reactions that make larger ones are left out
+        )
         self.symmetries = [symmetry(rule) for rule in rules]
         self.species: list[Graph] = []
         self.numbers: dict[str, int] = {}
@@ -346,7 +350,9 @@ class Generator:
     def _apply(self, rule: Rule, k: int, chosen: Sequence[tuple[int, Match]]) -> None:
         taken = [self.species[number] for number, _ in chosen]
         made = _products(rule, taken, [match for _, match in chosen])
-        if made is None or not all(
+        if made is None or max((len(g.molecules) for g in made), default=0) > self.largest:
+            return
+        if not all(
             one.holds(made[one.place])
             for one in rule.conditions
             if not one.of_reactants and one.place < len(made)
