@@ -1,5 +1,6 @@
 """Every public call that returns a Dataset or DataArray says what it was computed from."""
 
+import functools
 import inspect
 from functools import cache
 from pathlib import Path
@@ -172,6 +173,14 @@ CASES = {
         "parameters": {"c": 2.5}, "section": "x", "duration": 20, "record": 8, "rtol": 1e-5,
     },
     trajectories.sensitivities: lambda: OF_DECAY | {"times": [0, 1], "with_respect_to": ["rate"]},
+    ergode.abc_smc: lambda: {
+        "simulate": ergode.simulator(
+            functools.partial(stochastic.simulate, NETWORK, times=[0, 1], device="cpu"), ["k"],
+            "amount",
+        ),
+        "prior": {"k": (0.1, 2.0)}, "observed": [9, 1, 1, 5, 1, 1], "particles": 20,
+        "max_simulations": 60,
+    },
     ergode.compare: lambda: {"baseline": reactions(0.5), "scenarios": {"more": reactions(0.6)}},
 }  # fmt: skip
 
@@ -195,7 +204,9 @@ def test_a_call_says_what_it_was_computed_from_and_computes_it_again(name):
     arguments = CASES[call]()
     result = call(**arguments)
     inputs = ergode.inputs(result)
-    assert inputs.call == name.replace("ergode.compare", "ergode.core.compare")
+    assert inputs.call == name.replace("ergode.compare", "ergode.core.compare").replace(
+        "ergode.abc_smc", "ergode.inference.abc_smc"
+    )
     assert set(arguments) <= {*inputs, "device"}
     if "rtol" in arguments:  # an option that the call hands to another
         assert inputs["rtol"] == arguments["rtol"]

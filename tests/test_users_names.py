@@ -26,7 +26,7 @@ CONSTANTS = sorted(
     | {
         name
         for file in SOURCE.rglob("*.py")
-        for name in re.findall(r'"([A-Z_0-9]+)":', file.read_text())
+        for name in re.findall(r'"([A-Z_][A-Z_0-9]*)":', file.read_text())
     }
 )
 HELPERS = [

@@ -7,6 +7,7 @@ interruption.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -204,24 +205,40 @@ def _next_size(size: int, seconds: float, piece: int) -> int:
     return max(1, wanted // piece) * piece
 
 
-class _Workers:
-    """Threads that call ``work(rank)`` and signal when they end.
+_Task = tuple[Callable[[int], None], int, "SimpleQueue[int]"]
+_idle: list[SimpleQueue[_Task]] = []
+"""Queues of threads that wait for work: to begin one takes a third of a small call."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # a child has no threads
 
-    `Thread.join` cannot be used: after Ctrl-C it reports a running thread as ended.
-    """
+
+def _serve(tasks: SimpleQueue[_Task]) -> None:
+    while True:
+        work, rank, ended = tasks.get()
+        try:
+            work(rank)
+        except BaseException:
+            ended.put(rank)
+            raise
+        _idle.append(tasks)
+        ended.put(rank)
+        del work, ended  # what they hold is freed while the thread waits
+
+
+class _Workers:
+    """Threads that call ``work(rank)`` and signal when they end it."""
 
     def __init__(self, work: Callable[[int], None], count: int) -> None:
         self._ended: SimpleQueue[int] = SimpleQueue()
         self._alive = 0
         for rank in range(count):
-            Thread(target=self._run, args=(work, rank), daemon=True).start()
+            try:
+                tasks = _idle.pop()
+            except IndexError:
+                tasks = SimpleQueue()
+                Thread(target=_serve, args=(tasks,), daemon=True).start()
+            tasks.put((work, rank, self._ended))
             self._alive += 1
-
-    def _run(self, work: Callable[[int], None], rank: int) -> None:
-        try:
-            work(rank)
-        finally:
-            self._ended.put(rank)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all have ended, or for `seconds`; return whether all have ended."""

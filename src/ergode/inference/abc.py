@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import integer, number
+from ergode.core.arguments import as_numbers, integer, number
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.foreign import on_host
+from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.inference.simulator import Simulator
 
@@ -31,6 +32,7 @@ _LEAST_ACCEPTED = 0.015
 _WALK = 2.38
 
 
+@recorded({})
 def abc_smc(
     simulate: Simulator,
     prior: Mapping[str, Any],
@@ -170,8 +172,9 @@ def _law(prior: Mapping[str, Any], name: str) -> Any:
     if name not in prior:
         raise ModelError(f"prior has no distribution of '{name}'")
     law = prior[name]
-    if isinstance(law, tuple) and len(law) == 2:
-        low, high = (float(end) for end in law)
+    ends = as_numbers(law)
+    if ends is not None and ends.shape == (2,):
+        low, high = ends.tolist()
         if not low < high:
             raise ModelError(f"prior of '{name}' is {law}; expected low < high")
         return uniform(low, high - low)

@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core.arguments import as_numbers, check_once, integer, sequence
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.foreign import is_on_cuda, on_host
+from ergode.core.inputs import remembered
 from ergode.core.resident import DeviceResult
 from ergode.core.status import has_failed
 from ergode.models.sweep import POINT, TRAJECTORY
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Summaries = Callable[[Any], Any] | Sequence[str] | str
 
 
+@remembered
 def simulator(
     call: Callable[..., Any],
     parameters: Sequence[str],

@@ -214,7 +214,8 @@ def _is_number(value: Any) -> bool:
 
 HOMES = tuple(
     f"ergode.{one}." for one in
-    ("models", "trajectories", "kinetics", "density", "stochastic", "epidemics", "particles")
+    ("models", "trajectories", "kinetics", "density", "stochastic", "epidemics", "particles",
+     "inference")
 )  # fmt: skip
 
 
