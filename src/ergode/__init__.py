@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.inference.abc import abc_smc
-    from ergode.inference.petab import read_petab
+    from ergode.inference.petab_files import read_petab
     from ergode.inference.simulator import simulator
     from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.calendars import Calendar
@@ -122,7 +122,7 @@ _HOMES = {
     ),
     "ergode.core.buffers": ("release",),
     "ergode.inference.abc": ("abc_smc",),
-    "ergode.inference.petab": ("read_petab",),
+    "ergode.inference.petab_files": ("read_petab",),
     "ergode.inference.simulator": ("simulator",),
     "ergode.core.comparison": ("compare",),
     "ergode.core.inputs": ("inputs",),

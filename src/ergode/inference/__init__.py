@@ -2,7 +2,7 @@
 
 from ergode.core.keywords import suggest_all
 from ergode.inference.abc import abc_smc
-from ergode.inference.petab import read_petab
+from ergode.inference.petab_files import read_petab
 from ergode.inference.simulator import simulator
 
 __all__ = ["abc_smc", "read_petab", "simulator"]

@@ -9,36 +9,25 @@ systems biology, PLoS Comput. Biol. 17, e1008646 (2021).
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ergode.core.arguments import as_numbers, did_you_mean, integer
-from ergode.core.errors import AccuracyWarning, ModelError, PlanError, ReadError
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.launch import warn
 from ergode.core.status import Status
 from ergode.inference.least_squares import least_squares_together
 from ergode.models.expressions import TIME, Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.readers.bounded import located, text_of
-from ergode.readers.sbml import read_sbml
 
 if TYPE_CHECKING:
     import pandas
     import xarray
 
-_FILES = ("sbml_files", "condition_files", "observable_files", "measurement_files")
-_NEEDED = {
-    "parameters": ("parameterId", "parameterScale", "nominalValue", "estimate"),
-    "conditions": ("conditionId",),
-    "observables": ("observableId", "observableFormula", "noiseFormula"),
-    "measurements": ("observableId", "simulationConditionId", "measurement", "time"),
-}
-_TO_SCALE: dict[str, Callable[[Any], Any]] = {"lin": lambda x: x, "log": np.log, "log10": np.log10}
+TO_SCALE: dict[str, Callable[[Any], Any]] = {"lin": lambda x: x, "log": np.log, "log10": np.log10}
 _FROM_SCALE: dict[str, Callable[[Any], Any]] = {
     "lin": lambda x: x,
     "log": np.exp,
@@ -78,35 +67,6 @@ class _Block(NamedTuple):
     measured: np.ndarray
     # Names of the placeholders of both formulas: a number or a parameter, for each row.
     overrides: dict[str, list[float | str]]
-
-
-def read_petab(path: str | os.PathLike[str]) -> PetabProblem:
-    """Read a PEtab problem (format version 1) from its YAML file.
-
-    Parameters
-    ----------
-    path : path
-        The YAML file; the files that it names are beside it.
-
-    Returns
-    -------
-    PetabProblem
-
-    Raises
-    ------
-    ReadError
-        A file or a column is missing, a formula cannot be read, or the problem has something that
-        is not supported: steady states before or as a measurement (preequilibration, infinite
-        times), and several models. The message names the file.
-
-    Examples
-    --------
-    >>> import ergode
-    >>> problem = ergode.read_petab("decay.yaml")  # doctest: +SKIP
-    >>> problem.objective()  # doctest: +SKIP
-    -12.4
-    """
-    return _Reader(Path(path)).problem()
 
 
 class PetabProblem:
@@ -268,7 +228,7 @@ class PetabProblem:
                 found[column] = known[entry]
             elif entry not in ("", "NaN", "nan"):
                 count = len(next(iter(known.values())))
-                found[column] = np.broadcast_to(np.float64(_number(entry, column)), (count,))
+                found[column] = np.broadcast_to(np.float64(number_of(entry, column)), (count,))
         return found
 
     def _course(
@@ -425,12 +385,12 @@ class PetabProblem:
         laws = np.empty(len(self.measurements), "U7")
         for block in self._blocks:
             row, rows = self.observables.loc[block.observable], block.rows
-            scale = _word(row, "observableTransformation", _TO_SCALE, "lin")
-            laws[rows] = _word(row, "noiseDistribution", ("normal", "laplace"), "normal")
+            scale = word_of(row, "observableTransformation", TO_SCALE, "lin")
+            laws[rows] = word_of(row, "noiseDistribution", ("normal", "laplace"), "normal")
             noise = found["noise"].values[:, rows]
             with np.errstate(invalid="ignore", divide="ignore"):
-                observed = _TO_SCALE[scale](found["simulation"].values[:, rows])
-                off[:, rows] = np.abs(observed - _TO_SCALE[scale](block.measured)) / noise
+                observed = TO_SCALE[scale](found["simulation"].values[:, rows])
+                off[:, rows] = np.abs(observed - TO_SCALE[scale](block.measured)) / noise
                 spread[:, rows] = np.log(noise) - np.log(np.abs(_SLOPE[scale](block.measured)))
         return spread, off, laws
 
@@ -487,7 +447,7 @@ class PetabProblem:
                     f"scale '{one.scale}'"
                 )
         low, high = (
-            np.array([float(_TO_SCALE[one.scale](getattr(one, end))) for one in each])
+            np.array([float(TO_SCALE[one.scale](getattr(one, end))) for one in each])
             for end in ("lower", "upper")
         )
         count = integer("starts", starts, 1, 100_000)
@@ -546,14 +506,14 @@ def _formula(text: Any) -> Expression:
     return Expression(str(text).replace("ln(", "log("))
 
 
-def _number(entry: Any, where: str) -> float:
+def number_of(entry: Any, where: str) -> float:
     try:
         return float(entry)
     except ValueError:
         raise ModelError(f"'{entry}' of '{where}' is neither a number nor a parameter") from None
 
 
-def _word(row: Any, column: str, known: Any, default: str) -> str:
+def word_of(row: Any, column: str, known: Any, default: str) -> str:
     word = row.get(column) or default
     if word not in known:
         raise ModelError(f"{column} is '{word}'; expected one of {', '.join(known)}")
@@ -576,136 +536,3 @@ def _maybe_number(word: str) -> float | str:
         return float(word)
     except ValueError:
         return word
-
-
-def _yaml(path: Path) -> Any:
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-    except ImportError:
-        raise ReadError(
-            "reading PEtab needs ruamel.yaml and python-libsbml: pip install 'ergode[petab]'"
-        ) from None
-    try:
-        return YAML(typ="safe", pure=True).load(text_of(path))
-    except YAMLError as error:
-        raise ReadError(f"{path}: not YAML: {error}") from None
-
-
-class _Reader:
-    """Reads the files of one problem."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        found = _yaml(path)
-        if not isinstance(found, dict):
-            raise ReadError(f"{path}: expected a mapping with 'problems'")
-        version = str(found.get("format_version", "1"))
-        if not version.startswith("1"):
-            raise ReadError(f"{path}: format_version is {version}; expected 1")
-        problems = found.get("problems")
-        if not isinstance(problems, list) or len(problems) != 1:
-            raise ReadError(f"{path}: expected one entry of 'problems'")
-        self.files = {name: self._list(problems[0], name) for name in _FILES}
-        self.files["parameter_files"] = self._list(found, "parameter_file")
-        if len(self.files["sbml_files"]) != 1:
-            raise ReadError(f"{path}: expected one model in 'sbml_files'")
-
-    def _list(self, where: Mapping[str, Any], name: str) -> list[Path]:
-        names = where.get(name)
-        if not names:
-            raise ReadError(f"{self.path}: '{name}' is missing")
-        return [
-            self.path.parent / str(one) for one in (names if isinstance(names, list) else [names])
-        ]
-
-    def _table(self, kind: str) -> pandas.DataFrame:
-        import io
-
-        import pandas
-
-        parts = []
-        for file in self.files[f"{kind.removesuffix('s')}_files"]:
-            part = pandas.read_csv(
-                io.StringIO(text_of(file)), sep="\t", dtype=str, keep_default_na=False
-            )
-            part = part.rename(columns=str.strip)
-            for column in _NEEDED[kind]:
-                if column not in part:
-                    raise ReadError(f"{file}: the column '{column}' is missing")
-            parts.append(part)
-        table = pandas.concat(parts, ignore_index=True)
-        for column in table.columns:
-            table[column] = table[column].str.strip()
-        return table
-
-    def problem(self) -> PetabProblem:
-        (model,) = self.files["sbml_files"]
-        network = read_sbml(model, split_reversible=False)
-        network = ReactionNetwork(
-            network.species, network.reactions, network.parameters, network.compartments,
-            network.rules, network.events, network.name, network.rate_rules,
-            [one.name for one in network.species],
-        )  # fmt: skip
-        conditions = self._once("conditions", "conditionId").set_index("conditionId", drop=True)
-        conditions = conditions.drop(columns=["conditionName"], errors="ignore")
-        measurements = self._measurements()
-        observables = self._once("observables", "observableId")
-        observables = observables.set_index("observableId", drop=False)
-        with located(self.path):
-            return PetabProblem(
-                self.path.stem, network, self._parameters(), conditions, observables, measurements
-            )
-
-    def _once(self, kind: str, column: str) -> pandas.DataFrame:
-        """A table without repeated names."""
-        table = self._table(kind)
-        twice = table[column][table[column].duplicated()]
-        if len(twice):
-            raise ReadError(
-                f"{self.files[kind.removesuffix('s') + '_files'][0]}: '{twice.iloc[0]}' is listed "
-                "twice"
-            )
-        return table
-
-    def _measurements(self) -> pandas.DataFrame:
-        table = self._table("measurements")
-        file = self.files["measurement_files"][0]
-        before = table.get("preequilibrationConditionId")
-        if before is not None and (before != "").any():
-            raise ReadError(f"{file}: conditions before the experiment are not supported")
-        for column in ("measurement", "time"):
-            try:
-                table[column] = table[column].replace("", "nan").astype(float)
-            except ValueError:
-                raise ReadError(
-                    f"{file}: the column '{column}' has a value that is no number"
-                ) from None
-        if not len(table):
-            raise ReadError(f"{file}: there are no measurements in it")
-        if not np.isfinite(table["time"]).all():
-            raise ReadError(f"{file}: measurements of the steady state are not supported")
-        if (table["time"] < 0).any():
-            raise ReadError(f"{file}: a time is negative")
-        return table
-
-    def _parameters(self) -> dict[str, Parameter]:
-        found = {}
-        table, file = self._once("parameters", "parameterId"), self.files["parameter_files"][0]
-        if "objectivePriorType" in table and (table["objectivePriorType"] != "").any():
-            warn(f"{file}: priors are not part of the objective", AccuracyWarning)
-        for row in table.to_dict("records"):
-            name = row["parameterId"]
-            if row["estimate"] not in ("0", "1"):
-                raise ReadError(
-                    f"{file}: estimate of '{name}' is {row['estimate']!r}; expected 0 or 1"
-                )
-            if not row["nominalValue"] and row["estimate"] == "0":
-                raise ReadError(f"{file}: '{name}' has no nominalValue")
-            scale = _word(row, "parameterScale", _TO_SCALE, "lin")
-            lower, upper, nominal = (
-                _number(row.get(key) or "nan", name)
-                for key in ("lowerBound", "upperBound", "nominalValue")
-            )
-            found[name] = Parameter(name, scale, lower, upper, nominal, row["estimate"] == "1")
-        return found
