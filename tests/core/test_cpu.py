@@ -105,6 +105,27 @@ def test_an_interruption_keeps_what_was_finished(threads):
     assert 4 <= len(reported) < 20
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks there")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_of_a_process_that_has_computed_computes_too():
+    """Its threads do not exist in the child."""
+    seen = []
+    cpu.run(lambda start, stop: seen.append(start), RANGES, (), 2)
+    child = os.fork()
+    if child == 0:
+        seen.clear()
+        cpu.run(lambda start, stop: seen.append(start), RANGES, (), 2)
+        os._exit(0 if len(seen) == len(RANGES) else 1)
+    ends = time.monotonic() + 20
+    found, status = 0, None
+    while not found and time.monotonic() < ends:
+        found, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not found:
+        os.kill(child, signal.SIGKILL)
+    assert found and os.waitstatus_to_exitcode(status) == 0
+
+
 def interrupted_after(seconds, call):
     """What a call raises that is sent SIGINT after a while [s]."""
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))

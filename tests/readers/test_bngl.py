@@ -162,6 +162,18 @@ def test_equal_reactants(read, rule, factor):
     assert list(rates.values()) == [pytest.approx(2 * factor)]
 
 
+@pytest.mark.parametrize("seeds", ["A(b!1,b,b,s~U).B(a!1) 1", "B(a!1).A(b!1,b,b,s~U) 1"])
+@pytest.mark.parametrize("products", ["A(b) + B(a)", "B(a) + A(b)"])
+def test_conditions_are_of_the_product_with_that_number(read, seeds, products):
+    """However the molecules of a species are ordered."""
+    rule = f"A(b!1).B(a!1) -> {products} k"
+    for k, name in enumerate(re.findall(r"[AB](?=\()", products), 1):
+        other = "AB".replace(name, "")
+        assert len(read(f"{rule} exclude_products({k},{name})", seeds).reactions) == 0
+        assert len(read(f"{rule} exclude_products({k},{other})", seeds).reactions) == 1
+        assert len(read(f"{rule} include_products({k},{name})", seeds).reactions) == 1
+
+
 def test_a_polymer_that_is_cut_off(read):
     rule = "D(x) + D(x) -> D(x!1).D(x!1) k"
     network = read(rule, "D(x,x) 10", max_molecules=4)
@@ -227,6 +239,8 @@ def test_other_names_and_orders_make_the_same_network(shared_data, tmp_path):
         ("A(b) -> A() k", "B(a) 1", "has no site 'b', which the reactant has"),
         ("0 -> A(b) k", "B(a) 1", "the site 's' of 'A' has the state None; expected one of U, P"),
         ("0 -> E() k", "B(a) 1", "'E' is no molecule type"),
+        ("B(a) -> 0 k exclude_reactants(2,A)", "B(a) 1", "'2' is none of the 1 reactants"),
+        ("B(a) -> 0 k exclude_reactants(1,Q)", "B(a) 1", "'Q' is no molecule type"),
         ("0 -> B(a) k TotalRate", "B(a) 1", "'TotalRate' is not supported"),
         ("0 -> B(a)@EC k", "B(a) 1", "compartments are not supported"),
         ("0 -> B(a) k", "B(a)", "line 10: the species has no amount"),

@@ -63,6 +63,7 @@ def abc_smc(
     observed : array_like, shape [k]
         The observed summaries.
     particles : int
+        Size of the population, and number of draws.
     keep : float
         Between 0 and 1; nearer to 1 takes more generations, and follows the posterior better.
     tolerance : float
@@ -218,7 +219,7 @@ def _next(distances: np.ndarray, alive: np.ndarray, epsilon: float, keep: float)
     if wanted < epsilon:
         return float(wanted)
     below = living[living < epsilon]  # ties, as of counts
-    return float(below[-1]) if below.size else 0.0 if living[0] == 0 else float(living[0])
+    return float(below[-1]) if below.size else float(living[0])
 
 
 def _move(

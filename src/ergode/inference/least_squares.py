@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.errors import FailureWarning
+from ergode.core.errors import ErgodeWarning
 from ergode.core.math.searches import latest, search_together
 
 # Half of the distance of central differences, as a share of that between the bounds. Residuals have
@@ -37,7 +37,8 @@ def least_squares_together(
         # At a bound the difference is one-sided.
         there = np.clip(points[:, None] + steps, 0.0, 1.0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FailureWarning)  # no step is taken to such a point
+            # Of points on the way; no step is taken to one that fails.
+            warnings.simplefilter("ignore", ErgodeWarning)
             found = residuals(low + there.reshape(-1, count) * width)
         found = found.reshape(*there.shape[:2], -1)
         forward, back = found[:, 1 : 1 + count], found[:, 1 + count :]

@@ -221,7 +221,8 @@ class PetabProblem:
     ) -> dict[str, np.ndarray]:
         """What a condition sets: parameters of the model, sizes, and initial values."""
         row = self.conditions.loc[condition]
-        found = {name: known[name] for name in self.network.parameters if name in known}
+        quantities = {*self.network.parameters, *(one.name for one in self.network.compartments)}
+        found = {name: value for name, value in known.items() if name in quantities}
         for column in self.conditions.columns:
             entry = row[column]
             if entry in known:
@@ -295,7 +296,8 @@ class PetabProblem:
         -------
         xarray.Dataset
             `simulation` and `noise`, the observable and the scale of its noise, ``[set,
-            measurement]``, and `measured`; `time`, `observable` and `condition` as coordinates.
+            measurement]``, and `measured`; `time`, `observable` and `condition` as coordinates;
+            and `value` ``[set, parameter]``, from which all this was computed.
             NaN where the equations could not be solved.
 
         Warns
@@ -320,8 +322,10 @@ class PetabProblem:
                 "simulation": (("set", "measurement"), observed),
                 "noise": (("set", "measurement"), noise),
                 "measured": ("measurement", table["measurement"].to_numpy(float)),
+                "value": (("set", "parameter"), np.stack([*known.values()], axis=1)),
             },
             {
+                "parameter": [*known],
                 "time": ("measurement", table["time"].to_numpy(float)),
                 "observable": ("measurement", table["observableId"].to_numpy(str)),
                 "condition": ("measurement", table["simulationConditionId"].to_numpy(str)),

@@ -46,7 +46,7 @@ def simulator(
         What the d columns of theta are.
     summaries : callable, str or sequence of str
         What the k columns of x are: a function of the result (a Dataset, or a `DeviceResult`),
-        which returns an array with n rows; or names of variables, of which all values are taken.
+        which returns an array with n rows; or names of variables, all of whose values are taken.
     seed : int
         Of the first call. Each call has a seed of its own, unless it is given one.
     common_random_numbers : bool
@@ -115,9 +115,8 @@ class Simulator:
         if not callable(summaries):
             summaries = [summaries] if isinstance(summaries, str) else list(summaries)
         self._call, self._summaries = call, summaries
-        self._fixed = dict(call.keywords.get("parameters") or {}) if isinstance(
-            call, functools.partial
-        ) else {}  # fmt: skip
+        given = call.keywords if isinstance(call, functools.partial) else {}
+        self._fixed = dict(given.get("parameters") or {})
         for name in self._fixed.keys() & set(self.parameters):
             raise ModelError(f"parameter '{name}' is given in the call and in 'parameters'")
         self._seeds = np.random.SeedSequence(integer("seed", seed, 0, 2**64 - 1))

@@ -39,6 +39,7 @@ _KEYWORD = re.compile(
     r"|(?P<kind>include|exclude)_(?P<side>reactants|products)\s*\("
     r"|(?P<other>priority)\s*=>?\s*\S+"
 )
+_TAG = re.compile(r"%(\w+)")
 _LABEL = re.compile(r"\s*(?P<label>[^\s:(]+)\s*:(?!:)\s*")
 _ARROW = re.compile(r"<?->")
 _NOTHING = ("Trash", "null")  # words for nothing, unless they are types of molecules
@@ -93,7 +94,7 @@ def _pattern(text: str, at: int = 0) -> tuple[Graph, int]:
                 if site["end"] == ")":
                     break
         label = found["label"]
-        after = re.compile(r"%(\w+)").match(text, at)
+        after = _TAG.match(text, at)
         if after:
             label, at = after[1], after.end()
         if text[at : at + 1] in ("@", ":"):
@@ -159,25 +160,14 @@ def generated(
                 raise fail(line.number, str(error)) from None
         return found
 
-    types: Sites = dict(each("molecule types", _type))
+    declared: Sites = dict(each("molecule types", _type))
+    # Without declarations a molecule has the sites that it has in the seed species.
+    types = declared or _learnt(each("species", lambda text: _seed(text, {})))
     seeds = each("species", lambda text: _seed(text, types))
-    for seed in () if types else seeds:
-        _learn(types, seed.graph)
-    seeds = each("species", lambda text: _seed(text, types))
-
-    def statement(text: str) -> Callable[[str], list[Rule]]:
-        found = _Statement(text)
-        for graph in (*found.left, *found.right) if blocks.get("molecule types") else ():
-            if graph.molecules[0].name not in _NOTHING:
-                _checked(graph, types)
-        return found.rules(types)
-
+    made = each("reaction rules", lambda text: _Statement(text).rules(types, declared))
     rules = [
-        rule
-        for k, some in enumerate(each("reaction rules", statement))
-        for rule in some(f"_R{k + 1}")
+        replace(rule, name=rule.name or f"_R{k}") for k, some in enumerate(made, 1) for rule in some
     ]
-    declared = types if blocks.get("molecule types") else {}
     observables = each("observables", lambda text: _observable(text, declared))
     generator = Generator(rules, most, math.inf if largest is None else largest)
     try:
@@ -185,8 +175,8 @@ def generated(
     except TooManyError:
         raise fail(
             blocks["reaction rules"][0].number,
-            f"the rules make more than max_species = {most:,} species; raise it, or bound their "
-            "number by max_iterations",
+            f"the rules make more than max_species = {most:,} species; raise it, or bound them by "
+            "max_iterations or max_molecules",
         ) from None
     amounts: dict[str, list[str]] = {}
     fixed = set()
@@ -225,10 +215,12 @@ def _type(text: str) -> tuple[str, list[tuple[str, tuple[str, ...]]]]:
     return name.strip(), sites
 
 
-def _learn(types: Sites, graph: Graph) -> None:
-    """Take the types of molecules from a seed species, where no block has them."""
-    for one in graph.molecules:
+def _learnt(seeds: Sequence[_Seed]) -> Sites:
+    """Types of molecules, as they are in seed species."""
+    types: Sites = {}
+    for one in (molecule for seed in seeds for molecule in seed.graph.molecules):
         types.setdefault(one.name, [(site.name, ()) for site in one.sites])
+    return types
 
 
 def _complete(one: Molecule, types: Sites) -> Molecule:
@@ -299,9 +291,9 @@ def _checked(graph: Graph, types: Sites) -> Graph:
 
 
 def _observable(text: str, types: Sites) -> tuple[str, str, list[tuple[Graph, str]]]:
-    words = text.split(None, 1)
-    kind = words[0] if words[0] in ("Molecules", "Species") else "Molecules"
-    rest = words[1] if words[0] == kind else text
+    kind, _, rest = text.strip().partition(" ")
+    if kind not in ("Molecules", "Species"):
+        kind, rest = "Molecules", text
     name, _, rest = rest.strip().partition(" ")
     patterns, at = [], 0
     while True:
@@ -366,8 +358,11 @@ class _Statement:
                 self.delete_molecules = True
             elif found["kind"]:
                 close = _closing(text, at)
-                which, *patterns = _split(text[at:close])
-                graphs = [_pattern(one.strip())[0] for one in patterns]
+                which, *patterns = (one.strip() for one in _split(text[at:close]))
+                count = len(self.left if found["side"] == "reactants" else self.right)
+                if not (which.isdecimal() and 0 < int(which) <= count):
+                    raise _SyntaxError(f"'{which}' is none of the {count} {found['side']}")
+                graphs = [_pattern(one)[0] for one in patterns]
                 self.conditions.append(
                     Condition(
                         found["kind"] == "include", found["side"] == "reactants", int(which) - 1,
@@ -382,33 +377,31 @@ class _Statement:
             raise _SyntaxError(f"the rule has {len(parts)} rate(s); expected {expected}")
         return parts
 
-    def rules(self, types: Sites) -> Callable[[str], list[Rule]]:
-        """The rule, and the one backwards."""
+    def rules(self, types: Sites, declared: Sites) -> list[Rule]:
+        """The rule, and the one backwards; their names are empty if the line has no label."""
+        patterns = (one for condition in self.conditions for one in condition.patterns)
+        for graph in (*self.left, *self.right, *patterns):
+            if graph.molecules[0].name not in _NOTHING:
+                _checked(graph, declared)
+        left, right = (
+            [one for one in side
+             if one.molecules[0].name not in _NOTHING or one.molecules[0].name in types]
+            for side in (self.left, self.right)
+        )  # fmt: skip
         made = []
-        ways = [(self.left, self.right, self.rates[0], False)]
-        if self.both_ways:
-            ways.append((self.right, self.left, self.rates[1], True))
-        for left, right, rate, back in ways:
-            left, right = (
-                [one for one in side
-                 if one.molecules[0].name not in _NOTHING or one.molecules[0].name in types]
-                for side in (left, right)
-            )  # fmt: skip
+        for back, rate in enumerate(self.rates):
             rule = rule_of(
-                "", left, right, rate,
+                f"{self.label}{'r' * back}" if self.label else "",
+                *((right, left) if back else (left, right)), rate,
                 delete_molecules=self.delete_molecules,
                 conditions=tuple(
-                    replace(one, of_reactants=one.of_reactants != back) for one in self.conditions
+                    replace(one, of_reactants=one.of_reactants != bool(back))
+                    for one in self.conditions
                 ),
             )  # fmt: skip
             created = tuple(_complete(one, types) if types else one for one in rule.created)
-            made.append((replace(rule, created=created), back))
-
-        def named(default: str) -> list[Rule]:
-            name = self.label or default
-            return [replace(rule, name=name + "r" * back) for rule, back in made]
-
-        return named
+            made.append(replace(rule, created=created))
+        return made
 
 
 def _right_side(text: str) -> tuple[list[Graph], str]:

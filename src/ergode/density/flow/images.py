@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, beside, pattern, spacing_of
+from ergode.density.flow.points import Start, pattern, spacing_of
 from ergode.density.grid.lattice import Lattice
 
 _PARTS_MOST = 1 << 22  # of all cells together
@@ -40,7 +40,7 @@ def draw(
         columns = points[chosen, size:].reshape(len(chosen), size, size)
         z, weight = _smeared(z[chosen], weight[chosen], (columns @ lattice.axes) / lattice.width)
     elif len(start.index):
-        edges, slopes = _edges(z, log_weights, start.index, chosen)
+        edges, slopes = _edges(z, log_weights, start.neighbours, chosen)
         z, weight = _parts(z[chosen], weight[chosen], edges, slopes)
     else:
         z, weight = z[chosen], weight[chosen]
@@ -65,14 +65,14 @@ def _smeared(
 
 
 def _edges(
-    z: np.ndarray, log_weights: np.ndarray, index: np.ndarray, chosen: np.ndarray
+    z: np.ndarray, log_weights: np.ndarray, neighbours: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Edges of cells [cell, edge, axis], and changes of the log-weight along them [cell, edge]."""
     finite = np.isfinite(log_weights)
     size = z.shape[1]
     edges = np.zeros((len(chosen), size, size))
     slopes = np.zeros((len(chosen), size))
-    for d, there in enumerate(beside(index, chosen)):
+    for d, there in enumerate(neighbours[..., chosen]):
         up, down = np.where((there >= 0) & finite[there], there, chosen)
         apart = np.maximum((up != chosen).astype(float) + (down != chosen), 1.0)
         edges[:, d] = (z[up] - z[down]) / apart[:, None]

@@ -50,7 +50,7 @@ class Pattern:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """As of a `Start`."""
-        return beside_all(np.concatenate([np.zeros((len(self), 1), np.int64), self.index], axis=1))
+        return _neighbours(np.concatenate([np.zeros((len(self), 1), np.int64), self.index], axis=1))
 
 
 @lru_cache(maxsize=8)
@@ -130,8 +130,8 @@ class Start:
 
     @cached_property
     def neighbours(self) -> np.ndarray:
-        """Places of the points beside each [axis, 2, point], up and down; -1 if there is none."""
-        return beside_all(self.index) if self.shape is None else self.shape.neighbours
+        """For each point the next ones along each axis [axis, 2, point]: their places, or -1."""
+        return _neighbours(self.index) if self.shape is None else self.shape.neighbours
 
     def whole(self) -> Start:
         """The same lattice, whose edge is where it has no neighbours."""
@@ -247,11 +247,8 @@ def _codes(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (index - low + 1) @ strides, strides
 
 
-def beside_all(index: np.ndarray) -> np.ndarray:
-    """Places of the points beside every point [axis, 2, point], up and down; -1 if none.
-
-    `index` [point, 1 + dimension] are those of all points.
-    """
+def _neighbours(index: np.ndarray) -> np.ndarray:
+    """As of a `Start`, of points with an `index` [point, 1 + dimension]."""
     code, strides = _codes(index)
     order = np.argsort(code, kind="stable")  # quick where they are nearly in order
     ordered = code[order]
@@ -261,18 +258,4 @@ def beside_all(index: np.ndarray) -> np.ndarray:
         has = np.flatnonzero(ordered[place] == ordered + stride)
         one, other = order[has], order[place[has]]
         found[d, 0, one], found[d, 1, other] = other, one
-    return found
-
-
-def beside(index: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Places of the points beside those `chosen` [axis, 2, chosen], as `beside_all`."""
-    code, strides = _codes(index)
-    order = np.argsort(code, kind="stable")
-    ordered = code[order]
-    found = np.empty((len(strides) - 1, 2, len(chosen)), np.int64)
-    for d, stride in enumerate(strides[1:]):
-        for side, step in enumerate((stride, -stride)):
-            wanted = code[chosen] + step
-            place = np.minimum(np.searchsorted(ordered, wanted), len(code) - 1)
-            found[d, side] = np.where(ordered[place] == wanted, order[place], -1)
     return found

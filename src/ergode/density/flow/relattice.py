@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, beside, distinct, in_frame
+from ergode.density.flow.points import Start, distinct, in_frame
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -178,7 +178,7 @@ def _divisions(
     """
     if parts == 1:
         return np.ones(start.points.shape[1], np.int64)
-    up, down = beside(start.index, chosen).swapaxes(0, 1)
+    up, down = start.neighbours[..., chosen].swapaxes(0, 1)
     with np.errstate(invalid="ignore"):
         change = np.where((up < 0) | (down < 0), np.nan, log_weights[up] - log_weights[down])
     known = np.isfinite(change)

@@ -67,9 +67,9 @@ def smear(index, count, tops, beside, before, log_weights, smeared, widest):
     """Add the logarithm of a smeared likelihood at one point of one density: a kernel body.
 
     A cell is not its point. `before` and `log_weights` [density, count] are those before and after
-    a measurement. Their difference is a distance from what was measured, in deviations, of which
-    neighbours tell the spread over the cell. Model: `tops` [density], the largest difference;
-    `beside` [dimension, 2, count], places of neighbours, -1 if there is none. In and out:
+    a measurement. Their difference gives the distance from what was measured, in deviations. The
+    distances of the neighbours tell how it varies over the cell. Model: `tops` [density], the
+    largest difference; `beside` [dimension, 2, count], places of neighbours, or -1. In and out:
     `smeared`, sums of logarithms, and `widest` [density, count], the largest squared spread.
     """
     which = index // count

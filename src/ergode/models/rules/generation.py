@@ -47,7 +47,7 @@ class Rule:
 
     name: str
     reactants: tuple[Graph, ...]
-    product_count: int
+    heads: tuple[int, ...]  # of each product, its first molecule
     states: tuple[tuple[Place, str], ...]  # new states
     broken: tuple[tuple[Place, Place], ...]
     made: tuple[tuple[Place, Place], ...]
@@ -55,7 +55,7 @@ class Rule:
     whole: tuple[int, ...]  # reactants that are deleted with all that is bound to them
     created: tuple[Molecule, ...]
     rate: str
-    keeps_parts: bool  # whether the number of products is `product_count`
+    keeps_parts: bool  # whether it makes as many species as it has products
     conditions: tuple[Condition, ...] = ()
 
     @property
@@ -96,7 +96,7 @@ def rule_of(
     place_of: dict[Place, Place] = {}  # of a site of the products: of the reactants
     states = []
     for k, m in origin.items():
-        for s, t in _same_sites(name, before[m], after[k]):
+        for s, t in _same_sites(before[m], after[k]):
             place_of[k, t] = (m, s)
             old, new = before[m].sites[s], after[k].sites[t]
             if new.state is not None and new.state != old.state:
@@ -116,9 +116,10 @@ def rule_of(
         if not delete_molecules and graph.molecules
         and all(starts[i] + m in deleted for m in range(len(graph.molecules)))
     )  # fmt: skip
+    heads = tuple(number[k] for k in _starts(right))
     return Rule(
-        name, tuple(left), len(right), tuple(states), _sorted(broken),
-        _sorted(new_bonds - old_bonds), deleted, whole, created, rate, not deleted, conditions,
+        name, tuple(left), heads, tuple(states), _sorted(broken), _sorted(new_bonds - old_bonds),
+        deleted, whole, created, rate, not deleted, conditions,
     )  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def _origins(before: list[Molecule], after: list[Molecule]) -> dict[int, int]:
     return origin
 
 
-def _same_sites(rule: str, before: Molecule, after: Molecule) -> list[tuple[int, int]]:
+def _same_sites(before: Molecule, after: Molecule) -> list[tuple[int, int]]:
     """Pairs of sites of a molecule on both sides: equal names, in their order."""
     free = list(range(len(before.sites)))
     pairs = []
@@ -203,7 +204,7 @@ def symmetry(rule: Rule) -> int:
                         place[starts[i] + m, s] = (starts[j] + n, t)
             if _acts_alike(rule, place):
                 found.add((order, tuple(place[one] for one in rule.centre)))
-    return max(len(found), 1)
+    return len(found)
 
 
 def _renumberings(one: Graph, other: Graph) -> list[Match]:
@@ -256,7 +257,6 @@ class Generated:
     names: list[str]  # canonical
     # (reactants, products, factor, rule)
     reactions: list[tuple[tuple[int, ...], tuple[int, ...], Fraction, Rule]]
-    is_complete: bool  # whether rules make nothing new
 
 
 class TooManyError(ValueError):
@@ -281,7 +281,7 @@ class Generator:
         self.reactions: dict[tuple, list] = {}
 
     def number_of(self, graph: Graph) -> int:
-        """The number of a species, which is new if there is none that is equal."""
+        """The number of a species; equal species have one number."""
         name = canonical(graph)
         if name not in self.numbers:
             if len(self.species) >= self.most:
@@ -308,11 +308,9 @@ class Generator:
                 self._combine(k, rule, old)
             known = last
             rounds += 1
-        return Generated(
-            self.species, list(self.numbers),
-            [(left, right, factor, rule) for left, right, factor, rule in self.reactions.values()],
-            known == len(self.species),
-        )  # fmt: skip
+        reactions = [(left, right, factor, rule) for left, right, factor, rule
+                     in self.reactions.values()]  # fmt: skip
+        return Generated(self.species, list(self.numbers), reactions)
 
     def _places(self, rule: Rule, i: int, pattern: Graph, number: int) -> list[tuple[int, Match]]:
         """Where a pattern is in a species; places with the same centre are one."""
@@ -335,16 +333,9 @@ class Generator:
 
     def _combine(self, k: int, rule: Rule, old: list[int]) -> None:
         found = self.found[k]
-        for first_new in range(len(found)):  # the first reactant that is new in this round
-            choices = [
-                places[: old[i]]
-                if i < first_new
-                else places[old[i] :]
-                if i == first_new
-                else places
-                for i, places in enumerate(found)
-            ]
-            for chosen in product(*choices):
+        for first in range(len(found)):  # the first reactant that is new in this round
+            known = [places[: old[i]] for i, places in enumerate(found[:first])]
+            for chosen in product(*known, found[first][old[first] :], *found[first + 1 :]):
                 self._apply(rule, k, chosen)
 
     def _apply(self, rule: Rule, k: int, chosen: Sequence[tuple[int, Match]]) -> None:
@@ -362,11 +353,11 @@ class Generator:
         left = tuple(sorted(number for number, _ in chosen))
         entry = self.reactions.setdefault((rule.name, rule.rate, left, right),
                                           [left, right, Fraction(0), rule])  # fmt: skip
-        entry[2] += Fraction(1, self.symmetries[k] if rule.reactants else 1)
+        entry[2] += Fraction(1, self.symmetries[k])
 
 
 def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph] | None:
-    """The species that a rule makes; None if they are not as many as the rule says."""
+    """The species that a rule makes, in the order of its products; None if they are not as many."""
     molecules: list[Molecule] = []
     bonds: set[frozenset[Place]] = set()
     at: list[int] = []  # of each molecule of the patterns, its number among all
@@ -410,10 +401,14 @@ def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph
         ),
         partners,
     )  # fmt: skip
-    parts = [whole.part(part) for part in whole.parts()]
-    if rule.keeps_parts and len(parts) != rule.product_count:
+    parts = whole.parts()
+    if rule.keeps_parts and len(parts) != len(rule.heads):
         return None
-    return parts
+    heads = [number.get(at[head], -1) for head in rule.heads]  # in what order the rule has them
+    parts.sort(
+        key=lambda part: min((k for k, m in enumerate(heads) if m in part), default=len(heads))
+    )
+    return [whole.part(part) for part in parts]
 
 
 def _bound(one: Molecule, counts: list[int]) -> Molecule:
