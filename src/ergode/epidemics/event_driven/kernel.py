@@ -517,45 +517,64 @@ def _enter(queue, event, move, entry, tables, nodes, run):
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
     """Queue the next contact along the arc of a contact, and the first along those of a mover."""
-    until, opened, end = nodes.until, nodes.opened, tables.end
-    node_count = nodes.compartment.size
-    at_risk, layer_peak = tables.infections.at_risk, tables.calendars.peak
-    same_arc = np.int64(event.kind == CONTACT)
-    first, count = np.int64(0), same_arc
+    if event.kind == CONTACT:
+        _seek_next(queue, event, contacts, tables, nodes, run)
     if move.node >= 0 and tables.infections.infectious[move.compartment] != 0:
-        first = first_arc(contacts, move.node)
-        count += end_arc(contacts, move.node) - first
-    for k in range(count):
-        is_next = k < same_arc
-        source = event.node if is_next else move.node
-        arc = event.arc if is_next else first + (k - same_arc)
+        _seek_first(queue, event.time, move.node, contacts, tables, nodes, run)
+
+
+def _seek_next(queue, event, contacts, tables, nodes, run):
+    """Queue the next contact along the arc of a contact."""
+    source, arc, key = event.node, event.arc, event.key
+    target = np.int64(target_of(contacts, source, arc))
+    after, before = event.time, min(nodes.until[source], tables.end)
+    of_stay = nodes.stay[source]
+    at_rest = _at_rest_until(target, event.time, tables, nodes)
+    if at_rest >= after:
+        after, key = at_rest, NO_KEY
+    if event.is_over:  # further contacts of that stay at this moment
+        before, of_stay = event.time, event.stay
+    if after < before or event.is_over:
+        rate, entity = _clock_of(source, arc, target, contacts, tables, nodes)
+        moment, key, rank = next_contact(
+            entity, arc, rate, tables.meetings, after, key, before, run.seed, run.replicate
+        )
+        if moment < before or (event.is_over and moment == before):
+            push(queue, run.per_time, moment, np.int64(CONTACT), source, arc, of_stay, key, rank)
+
+
+def _seek_first(queue, time, source, contacts, tables, nodes, run):
+    """Queue the first contacts along the arcs of a node whose stay begins."""
+    opened, before = nodes.opened[source], min(nodes.until[source], tables.end)
+    for arc in range(first_arc(contacts, source), end_arc(contacts, source)):
         target = np.int64(target_of(contacts, source, arc))
-        if is_loop(source, target):
-            continue
-        # The next contact after this one, or the contacts of the stay that begins.
-        after, last = (event.time, event.key) if is_next else (opened[move.node], NO_KEY)
-        # If the target is not at risk, contacts before its next move have no effect.
-        skips = at_risk[nodes.compartment[target]] == 0 and until[target] > event.time
-        if HAS_QUEUES:  # of those who wait it is not known
-            skips = skips and line_of(tables.interventions, nodes.lines, target) < 0
-        if skips:
-            after, last = max(after, just_before(until[target])), NO_KEY
-        before = min(until[source], end)
-        of_stay = nodes.stay[source]
-        at_once = event.is_over and is_next  # further contacts of that stay at this moment
-        if at_once:
-            before, of_stay = event.time, event.stay
-        if after < before or at_once:
-            layer = layer_of(contacts, arc)
-            rate = tables.infections.peak * layer_peak[layer]
-            if WEIGHTED:
-                rate *= of_arc(contacts.weights, arc)
-            entity = contact_entity(arc, source, target, layer, node_count, layer_peak.size)
+        after = max(opened, _at_rest_until(target, time, tables, nodes))
+        if after < before and not is_loop(source, target):
+            rate, entity = _clock_of(source, arc, target, contacts, tables, nodes)
             moment, key, rank = next_contact(
-                entity, arc, rate, tables.meetings, after, last, before, run.seed, run.replicate
+                entity, arc, rate, tables.meetings, after, NO_KEY, before, run.seed, run.replicate
             )
-            if moment < before or (at_once and moment == before):
+            if moment < before:
                 push(
-                    queue, run.per_time, moment, np.int64(CONTACT), source, arc, of_stay, key,
-                    rank,
+                    queue, run.per_time, moment, np.int64(CONTACT), source, arc,
+                    nodes.stay[source], key, rank,
                 )  # fmt: skip
+
+
+def _at_rest_until(target, time, tables, nodes):
+    """Contacts up to this moment have no effect: the target is not at risk before it moves."""
+    until = nodes.until[target]
+    rests = tables.infections.at_risk[nodes.compartment[target]] == 0 and until > time
+    if HAS_QUEUES:  # of those who wait it is not known
+        rests = rests and line_of(tables.interventions, nodes.lines, target) < 0
+    return just_before(until) if rests else real(-NEVER)
+
+
+def _clock_of(source, arc, target, contacts, tables, nodes):
+    """Rate of an arc's clock, and the key of its contacts."""
+    layer, peak = layer_of(contacts, arc), tables.calendars.peak
+    rate = tables.infections.peak * peak[layer]
+    if WEIGHTED:
+        rate *= of_arc(contacts.weights, arc)
+    entity = contact_entity(arc, source, target, layer, nodes.compartment.size, peak.size)
+    return rate, entity
