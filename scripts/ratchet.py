@@ -44,8 +44,9 @@ KERNELS = {
     "Epidemics": {
         "leap": "epidemics/leap epidemics/shared",
         "gillespie": "epidemics/gillespie.py epidemics/shared",
-        "windows|sellke": "epidemics/event_driven epidemics/windows epidemics/shared",
-        "": "epidemics/first_passage epidemics/event_driven epidemics/shared epidemics/seeding.py",
+        "windows": "epidemics/windows epidemics/shared",
+        "sellke|trigger": "epidemics/event_driven epidemics/windows epidemics/shared",
+        "": "epidemics/first_passage epidemics/shared epidemics/seeding.py",
     },
     "Stochastic": {
         "voxels": "stochastic/space",
