@@ -21,7 +21,7 @@ from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
 from ergode.density.grid.memory import Memory
 from ergode.density.methods import GRIDS
-from ergode.density.moments import Summary, mass_word, summary_of, word_count
+from ergode.density.moments import Summary, mass_word, summaries_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.runner import FOREVER, PRUNE_EVERY, RUNNERS, CUDARunner
 from ergode.density.specialize import (
@@ -299,10 +299,7 @@ class Evolution:
 
     def summaries(self) -> list[Summary]:
         """Moments and sharpness of each density, from the latest call."""
-        return [
-            summary_of(lattice, counters)
-            for lattice, counters in zip(self.lattices, self._counters, strict=True)
-        ]
+        return summaries_of(self.lattices, np.asarray(self._counters))
 
     def correct(
         self, measurement: Measurement, places: np.ndarray

@@ -10,6 +10,7 @@ a Gaussian is 2 / (sqrt(2 pi) sigma).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -216,29 +217,36 @@ class Summary:
     beyond: float
 
 
-def summary_of(lattice: Lattice, counters: np.ndarray) -> Summary:
-    """The summary of a density, from its counters."""
-    size = lattice.dimension
-    range_, sums = np.split(counters[RANGE:], [2 * size])
-    unit = float(MASS_UNIT)
-    mass = sums[0] / unit or math.nan  # NaN before the first summary
-    middle = (range_[1::2] - range_[::2]) // 2
-    most = np.maximum(range_[1::2] - middle, middle + range_[::2])
-    reach = 2.0 ** np.ceil(np.log2(np.maximum(most, 1)))
-    first = sums[1 : 1 + size] / unit * reach / mass
-    second = np.empty((size, size))
-    rows, columns = np.tril_indices(size)
-    found = sums[1 + size : 1 + size + len(rows)] / unit * reach[rows] * reach[columns] / mass
-    second[rows, columns] = second[columns, rows] = found
-    covariance = (second - np.outer(first, first)) * np.outer(lattice.width, lattice.width)
-    turn = lattice.axes
-    variation = sums[-size:] / unit
-    beyond = sums[-size - 1] / float(_BEYOND_UNIT)
-    return Summary(
-        int(counters[USED]) - 1,
-        float(mass),
-        lattice.centre + turn @ ((middle + first) * lattice.width),
-        turn @ covariance @ turn.T,
-        mass * np.sqrt(2 / np.pi) / np.maximum(variation, 1e-300),
-        float(beyond / (mass + beyond)),
+def summaries_of(lattices: Sequence[Lattice], counters: np.ndarray) -> list[Summary]:
+    """The summaries of densities of one dimension, from their counters [density, word]."""
+    size = lattices[0].dimension
+    width, centre, turn = (
+        np.stack([getattr(one, name) for one in lattices]) for name in ("width", "centre", "axes")
     )
+    range_, sums = np.split(counters[:, RANGE:], [2 * size], axis=1)
+    unit = float(MASS_UNIT)
+    mass = sums[:, 0] / unit
+    mass[mass == 0.0] = math.nan  # before the first summary
+    middle = (range_[:, 1::2] - range_[:, ::2]) // 2
+    most = np.maximum(range_[:, 1::2] - middle, middle + range_[:, ::2])
+    reach = 2.0 ** np.ceil(np.log2(np.maximum(most, 1)))
+    first = sums[:, 1 : 1 + size] / unit * reach / mass[:, None]
+    second = np.empty((len(lattices), size, size))
+    rows, columns = np.tril_indices(size)
+    found = sums[:, 1 + size : 1 + size + len(rows)] / unit * reach[:, rows] * reach[:, columns]
+    second[:, rows, columns] = second[:, columns, rows] = found / mass[:, None]
+    covariance = (second - _outer(first)) * _outer(width)
+    beyond = sums[:, -size - 1] / float(_BEYOND_UNIT)
+    mean = centre + (turn @ ((middle + first) * width)[:, :, None])[:, :, 0]
+    covariance = turn @ covariance @ turn.transpose(0, 2, 1)
+    sharpness = mass[:, None] * np.sqrt(2 / np.pi) / np.maximum(sums[:, -size:] / unit, 1e-300)
+    return [
+        Summary(int(used) - 1, float(whole), *rest, float(left / (whole + left)))
+        for used, whole, *rest, left in zip(
+            counters[:, USED], mass, mean, covariance, sharpness, beyond, strict=True
+        )
+    ]
+
+
+def _outer(vectors: np.ndarray) -> np.ndarray:
+    return vectors[:, :, None] * vectors[:, None, :]

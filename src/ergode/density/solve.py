@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,12 +96,12 @@ class Solver:
 
     def check_counts(self) -> None:
         """Refuse more cells of a prior than fit in memory, by a PlanError."""
-        for which in self._distinct():
-            check_count(self._count_estimate(which), self.lattices[which], self.options["device"])
+        for which, count in self._counts.items():
+            check_count(count, self.lattices[which], self.options["device"])
 
     def _warn_of_fine_cells(self) -> None:
-        for which in self._distinct():
-            lattice, count = self.lattices[which], self._count_estimate(which)
+        for which, count in self._counts.items():
+            lattice = self.lattices[which]
             if is_too_fine(count, lattice, self.asked.priors[which]):
                 launch.warn(
                     f"the prior covers about {count:,.0f} cells, far more than are needed to "
@@ -109,13 +110,12 @@ class Solver:
                 )
                 return
 
-    def _distinct(self) -> list[int]:
-        """One density of each lattice."""
-        return list({id(one): which for which, one in enumerate(self.lattices)}.values())
-
-    def _count_estimate(self, which: int) -> float:
-        places, options = self._places(which, 1.0)
-        return count_estimate(*places, **options)
+    @cached_property
+    def _counts(self) -> dict[int, float]:
+        """Estimated number of cells of a prior, for one density of each lattice."""
+        distinct = {id(one): which for which, one in enumerate(self.lattices)}.values()
+        each = {which: self._places(which, 1.0) for which in distinct}
+        return {which: count_estimate(*places, **how) for which, (places, how) in each.items()}
 
     def _places(self, which: int, factor: float) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What `lay_prior` takes."""

@@ -38,6 +38,7 @@ worst.  The referee allows twice the shift, besides the error of the grid.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,6 +119,14 @@ def _pull(away: np.ndarray, through: np.ndarray, root: np.ndarray) -> Pull:
     )  # fmt: skip
 
 
+@cache
+def _no_pull(dimension: int) -> Pull:
+    """The pull on no interval."""
+    return _pull(
+        np.empty((0, dimension)), np.empty((0, dimension, dimension)), np.eye(dimension)
+    )  # fmt: skip
+
+
 def _root(covariance: np.ndarray) -> np.ndarray:
     """The symmetric root of a covariance."""
     sizes, axes = np.linalg.eigh(covariance)
@@ -151,7 +160,7 @@ class Journey:
         # Present deviations, whitened by the symmetric root of the covariance, as those of the
         # density without the measurements since.  A flow turns them little.
         self._away, self._through = np.empty((0, size)), np.empty((0, size, size))
-        self.pull = _pull(self._away, self._through, np.eye(size))
+        self.pull = _no_pull(size)
 
     def state(self) -> dict[str, Any]:
         """What `restore` takes."""

@@ -28,6 +28,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
+_BRIEF = 1024  # points whose short way is no work for two threads
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -96,12 +97,14 @@ class Carrier(Weighted):
         """Carry all points from a time to another; over a short one, it `is_brief`."""
         if end <= begin:
             return
+        total = self.count * self.point_count
         with kernels.readable_errors():
             self.device.run(
-                self._kernel, self.count * self.point_count, self.point_count, begin, end,
+                self._kernel, total, self.point_count, begin, end,
                 self._rtol, self._atol, self._noise, self._how, self._frame, self.points,
                 self.log_weights, self._steps,
                 self.log_weights if self._killed is None else self._killed, is_brief=is_brief,
+                grain=max(_BRIEF, -(-total // self.device.core_count)) if is_brief else None,
             )  # fmt: skip
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:

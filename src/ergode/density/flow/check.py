@@ -29,6 +29,7 @@ DEVIATION_MOST = 0.15
 _CERTAIN = 3.0  # times the difference of halves of the points
 _CUT = 0.01
 _POINTS = 150
+_DRAWN = 2_500
 _FINE = 1e-3
 _DENSITIES_MOST = 16  # of a bank
 _TIMES_MOST = 32
@@ -60,7 +61,7 @@ def check(
             if isinstance(prior := asked.priors[which], Gaussian | Mixture):
                 drawn = Drawn(
                     asked.field, prior, asked.values[[which]], scales_of([prior]), noise,
-                    float(np.ptp(asked.times)),
+                    float(np.ptp(asked.times)), _DRAWN,
                 )  # fmt: skip
                 _check([which], drawn, asked, records, first)
         return

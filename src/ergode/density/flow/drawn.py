@@ -24,7 +24,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture, Samples
 from ergode.models.fields.vector_field import VectorField
 
-_COUNT = 10_000
+POINTS = 10_000
 _FINE = 1e-3  # error of a step, in deviations
 _FEWEST, _MOST = 8, 1000  # steps of noise
 
@@ -35,8 +35,9 @@ class Drawn(Carrier):
     def __init__(
         self, field: VectorField, prior: Gaussian | Mixture, parameters: np.ndarray,
         scales: tuple[np.ndarray, np.ndarray], noise: np.ndarray | None, duration: float,
+        count: int = POINTS,
     ) -> None:  # fmt: skip
-        start = start_of(Samples(_spread(prior)), None, 0.0)
+        start = start_of(Samples(_spread(prior, count)), None, 0.0)
         super().__init__(
             field, [start], parameters, scales, device=resolve("cpu"), precision="float64",
             fine=_FINE,
@@ -83,8 +84,8 @@ class Drawn(Carrier):
         self.points[:, 0] += root @ self._random.standard_normal((self.size, self.point_count))
 
 
-def _spread(prior: Gaussian | Mixture) -> np.ndarray:
-    """Points [point, variable] of a prior, each with the same weight."""
+def _spread(prior: Gaussian | Mixture, count: int) -> np.ndarray:
+    """Points [`count`, variable] of a prior, each with the same weight."""
     from scipy.special import ndtri  # importing it takes 0.1 s
 
     size = prior.mean.size
@@ -92,13 +93,13 @@ def _spread(prior: Gaussian | Mixture) -> np.ndarray:
     for _ in range(60):
         base = (1.0 + base) ** (1.0 / (size + 2))
     steps = base ** -np.arange(1.0, size + 2)
-    even = (0.5 + np.arange(1, _COUNT + 1)[:, None] * steps) % 1.0
+    even = (0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0
     parts, weights = ([prior], [1.0]) if isinstance(prior, Gaussian) else (
         prior.components, prior.weights
     )  # fmt: skip
     whose = np.minimum(np.searchsorted(np.cumsum(weights), even[:, -1]), len(parts) - 1)
     z = ndtri(even[:, :-1])
-    points = np.empty((_COUNT, size))
+    points = np.empty((count, size))
     for number, one in enumerate(parts):
         own = whose == number
         points[own] = one.mean + z[own] @ root_of(np.asarray(one.covariance, np.float64)).T
