@@ -73,7 +73,11 @@ def _findings_of(case, name, methods):
 
 
 def differences_of_units(seed, exponent):
-    """Of a case in two units, relative to its largest amount; the tolerance has the unit too."""
+    """Of a case in two units, over what rounding may do to it; the tolerance has the unit too.
+
+    Solving stiff equations multiplies rounding by their stiffness, of which the tolerance allows
+    more.
+    """
     case, found = random_case(seed, "plain"), []
     largest = max(case["initial"].values())
     for shift in (0, exponent):
@@ -86,7 +90,8 @@ def differences_of_units(seed, exponent):
                 )
             ) / unit
         )  # fmt: skip
-    return np.abs(found[0] - found[1]).max() / np.abs(found[0]).max()
+    off = np.abs(found[0] - found[1]).max() / np.abs(found[0]).max()
+    return off / (1e-9 + 1e-5 * case["rtol"])
 
 
 def uncoupled(seed):
@@ -123,7 +128,7 @@ def test_variants_of_random_cases(variant, kind):
 @pytest.mark.slow
 def test_results_do_not_depend_on_the_unit_of_amounts():
     off = {seed: differences_of_units(seed, 60 - 40 * (seed % 4)) for seed in range(8)}
-    assert max(off.values()) < 1e-9, off
+    assert max(off.values()) < 1.0, off
 
 
 @pytest.mark.slow
@@ -139,6 +144,6 @@ def test_variants_for_long():
         for variant, kind in VARIANTS:
             wrong += findings(variant, kind, seed)
         off = differences_of_units(seed, int(seed % 121) - 60)
-        wrong += [f"seed {seed}: other by {off:.1e} in another unit"] * bool(off > 1e-9)
+        wrong += [f"seed {seed}: {off:.1f} roundings off in another unit"] * bool(off > 1)
         wrong += uncoupled(seed)
     assert not wrong, wrong
