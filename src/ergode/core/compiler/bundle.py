@@ -491,6 +491,8 @@ class _Rename(ast.NodeTransformer):
     def _written_out(self, values: ast.expr) -> ast.expr:
         """The returned expression of a one-line function that gives the values of a loop."""
         function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
+        if isinstance(function, ByTarget):
+            function = getattr(function, self.collector.target)
         if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
             return values
         tree = syntax(function)

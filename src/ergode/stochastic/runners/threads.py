@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import group, kernels
 from ergode.core.buffers import put_kept
 from ergode.core.compiler.source import Target
 from ergode.core.launch import count_that_fits
@@ -54,7 +54,10 @@ def kernel_of(
     }
     if prepared:
         bindings[realization.copy_prepared] = algorithm.copy_prepared
-    body = realization.realize_led_cuda if led else realization.realize_cuda
+    body = realization.realize_cuda
+    if led:
+        body = realization.realize_led_cuda
+        bindings[group.KIND] = group.PART
     return kernels.kernel(realization.realize_cpu, body, bindings=bindings, registers=_REGISTERS)
 
 
