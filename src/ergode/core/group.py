@@ -92,6 +92,14 @@ def _group_of_cuda(rank, size, words):
         return Group(cuda.grid(1), cuda.gridsize(1), words, (), ())
 
 
+def group_of_block(scratch):
+    """The group of a thread of a block; `scratch`, that of sums, is zero after the next barrier."""
+    rank = cuda.threadIdx.x & 0x7FFFFFFFFFFFFFFF  # no index from it is negative
+    if rank < 2 * WARPS:
+        scratch[rank] = 0.0
+    return Group(rank, cuda.blockDim.x, (), scratch, ())
+
+
 def _number_cpu():
     return np.int64(0)
 
@@ -448,22 +456,22 @@ def bindings_of_size(size: int) -> dict[Any, Any]:
 # ---- lanes of a warp, whatever the kind
 
 
-def _claim_cpu(wanted, array, at, lane):
-    before = array[at]
-    array[at] += np.int32(wanted)
+def _claim_cpu(wanted, counts, at, lane):
+    before = counts[at]
+    counts[at] += np.int32(wanted)
     return np.int64(before)
 
 
-def _claim_cuda(wanted, array, at, lane):
+def _claim_cuda(wanted, counts, at, lane):
     mask = cuda.ballot_sync(EVERY_LANE, wanted)
     place = np.int64(0)
     if lane == 0 and mask != 0:
-        place = np.int64(cuda.atomic.add(array, at, np.int32(cuda.popc(mask))))
+        place = np.int64(cuda.atomic.add(counts, at, np.int32(cuda.popc(mask))))
     return cuda.shfl_sync(EVERY_LANE, place, 0) + lanes_before(mask, lane)
 
 
 claim_place = ByTarget(cpu=_claim_cpu, cuda=_claim_cuda)
-"""``claim_place(wanted, array, at, lane)`` is a place for each lane that wants one, from a counter."""
+"""``claim_place(wanted, counts, at, lane)`` is a place from a counter, if a lane wants one."""
 
 
 def prefix_of_lanes(value, lane, count, mask):
