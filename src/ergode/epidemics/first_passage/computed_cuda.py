@@ -28,10 +28,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByPrecision, bits, cuda, fma, real, unroll
+from ergode.core.compiler.language import ByPrecision, bits, cuda, real, unroll
 from ergode.core.group import EVERY_LANE, Group, barrier, lanes_before
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
-from ergode.epidemics.first_passage.cuda import THREADS, clear, note_earliest, reach_seeds
+from ergode.epidemics.first_passage.cuda import (
+    THREADS,
+    clear,
+    next_infectious,
+    note_earliest,
+    reach_seeds,
+)
 from ergode.epidemics.first_passage.kernel import (
     NEVER,
     arrival,
@@ -43,7 +49,7 @@ from ergode.epidemics.first_passage.kernel import (
 from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.arcs import first_arc
 from ergode.epidemics.shared.options import WEIGHTED
-from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
+from ergode.epidemics.shared.progression import stages_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.models.networks.computed_arcs import slot_target
 
@@ -274,24 +280,11 @@ def _expand_warp(
     reciprocal = np.uint64(0xFFFFFFFF) // np.uint64(quads) + np.uint64(1)
     while cuda.any_sync(EVERY_LANE, alive):
         # Every lane advances to the next infectious stage of its node ...
-        share = False
-        while alive and not share:
-            rate = stages.transmission_rate[compartment]
-            duration = holding_time(stages, compartment, seed, replicate, node)
-            if rate > 0.0:
-                share = True
-                shares.since[me] = since
-                shares.before[me] = before
-                shares.rate[me] = rate
-                shares.duration[me] = duration
-                before = fma(rate, duration, before)
-            since = since + duration
-            if stages.kind[compartment] < 0 or since > horizon:
-                alive = False
-            else:
-                compartment = next_compartment(stages, compartment, seed, replicate, node)
-        mask = cuda.ballot_sync(EVERY_LANE, share)
-        if share:
+        infects, alive, since, before, compartment = next_infectious(
+            alive, since, before, compartment, me, shares, stages, horizon, seed, replicate, node
+        )
+        mask = cuda.ballot_sync(EVERY_LANE, infects)
+        if infects:
             ahead = lanes_before(mask, lane)
             shares.owner[np.uint32(mine + np.uint32(ahead))] = me
         cuda.syncwarp()

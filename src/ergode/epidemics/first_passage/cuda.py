@@ -262,6 +262,33 @@ def _cut(v, degree, segments, segment_count, slot):
         segments[at + part, 1] = part
 
 
+def next_infectious(
+    alive, since, before, compartment, me, shares, stages, horizon, seed, replicate, node
+):  # fmt: skip
+    """Advance the node of a lane to its next infectious stage, which becomes the lane's share.
+
+    Returns whether there is one; whether the lane has further stages; and of these, the time, the
+    cumulative force of infection and the compartment at which they begin.
+    """
+    infects = False
+    while alive and not infects:
+        rate = stages.transmission_rate[compartment]
+        duration = holding_time(stages, compartment, seed, replicate, node)
+        if rate > 0.0:
+            infects = True
+            shares.since[me] = since
+            shares.before[me] = before
+            shares.rate[me] = rate
+            shares.duration[me] = duration
+            before = fma(rate, duration, before)
+        since = since + duration
+        if stages.kind[compartment] < 0 or since > horizon:
+            alive = False
+        else:
+            compartment = next_compartment(stages, compartment, seed, replicate, node)
+    return infects, alive, since, before, compartment
+
+
 def _expand_warp(
     v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
 ):  # fmt: skip
@@ -284,22 +311,10 @@ def _expand_warp(
         )
     while cuda.any_sync(EVERY_LANE, alive):
         # Every lane advances to the next infectious stage of its node ...
-        own = np.int32(0)
-        while alive and own == 0:
-            rate = stages.transmission_rate[compartment]
-            duration = holding_time(stages, compartment, seed, replicate, node)
-            if rate > 0.0:
-                own = degree
-                shares.since[me] = since
-                shares.before[me] = before
-                shares.rate[me] = rate
-                shares.duration[me] = duration
-                before = fma(rate, duration, before)
-            since = since + duration
-            if stages.kind[compartment] < 0 or since > horizon:
-                alive = False
-            else:
-                compartment = next_compartment(stages, compartment, seed, replicate, node)
+        infects, alive, since, before, compartment = next_infectious(
+            alive, since, before, compartment, me, shares, stages, horizon, seed, replicate, node
+        )
+        own = np.int32(degree if infects else 0)
         # ... and the lanes share all arcs: each finds its own by a search in the running sum.
         end = prefix_of_lanes(own, lane, 32, EVERY_LANE)
         shares.end[me] = end
