@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ergode.core import devices, group, kernels
+from ergode.core.errors import ModelError
 from ergode.core.group import (
     BLOCK,
     GRID,
@@ -251,7 +252,7 @@ def mark(thread_rank, thread_count, words, seen, order):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_team_shares_a_range_and_sees_what_others_wrote(threads):
     seen, total = np.zeros(1000, np.int64), np.zeros(1, np.int64)
-    kernel = kernels.cpu_kernel(mark, bindings={KIND: TEAM})
+    kernel = kernels.cpu_kernel(mark, bindings={TEAM: True})
     devices.resolve("cpu").run_together(kernel, threads, np.zeros(16, np.int64), seen, total)
     assert (seen[3:] == 1).all() and (seen[:3] == 0).all()
     assert total[0] == 997 * threads
@@ -267,3 +268,8 @@ def test_one_thread_has_the_whole_range():
     found = np.zeros(9, np.int64)
     devices.resolve("cpu").run(kernels.cpu_kernel(numbers_of, bindings={}), 1, found)
     assert found.tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_kernel_for_cuda_says_which_threads_are_a_group():
+    with pytest.raises(ModelError, match="function 'barrier' uses 'KIND'"):
+        kernels.cuda_kernel(mark, bindings={}).source("cuda")

@@ -1,12 +1,11 @@
 """Thread groups: the threads that share one member of an ensemble.
 
 All threads of a group run the same steps. Each takes its `share` of a loop; a `barrier` separates
-writes from reads by other threads. `KIND` says which threads a group is:
+writes from reads by other threads. On CUDA, `KIND` says which threads a group is:
 
 | kind        | threads                                         | barrier                          |
 |-------------|-------------------------------------------------|----------------------------------|
 | ALONE       | one                                             | none                             |
-| TEAM        | threads of a CPU                                | a counter in `words`             |
 | PART        | `SIZE` lanes of a warp: a power of two up to 32 | that of a warp                   |
 | BLOCK       | a block                                         | that of a block                  |
 | CLUSTER     | `BLOCKS` blocks of a cluster                    | that of a cluster                |
@@ -14,10 +13,12 @@ writes from reads by other threads. `KIND` says which threads a group is:
 | GRID        | all blocks of a resident grid                   | counters in `words`              |
 | COOPERATIVE | all blocks of a resident grid                   | CUDA's own: `words` is the grid  |
 
-On a CPU every kind but TEAM is one thread, so one body serves a thread of a CPU and a block of a
-GPU. A function takes a `Group`, or a named tuple with the fields that it reads. Sums and choices
-are for all threads of a group, and all of them call the function together. The order of a sum is
-fixed by the kind and the size of a group.
+On a CPU a group is one thread, whatever the kind, or with `TEAM` all threads, whose barrier is a
+counter in `words`. So one body serves a thread of a CPU and a block of a GPU.
+
+A function takes a `Group`, or a named tuple with the fields that it reads. Sums and choices are for
+all threads of a group, and all of them call the function together. The order of a sum is fixed by
+the kind and the size of a group.
 """
 
 from __future__ import annotations
@@ -40,10 +41,13 @@ from ergode.core.compiler.language import (
     yield_thread,
 )
 
-ALONE, TEAM, PART, BLOCK, CLUSTER, SOME, GRID, COOPERATIVE = range(8)
+ALONE, PART, BLOCK, CLUSTER, SOME, GRID, COOPERATIVE = range(7)
 
-KIND = option(ALONE)
-"""Which threads are a group."""
+KIND = option()
+"""Which threads of a GPU are a group; a kernel for CUDA has to say so."""
+
+TEAM = option(False)
+"""Whether the threads of a CPU are a group; otherwise each is one."""
 
 SIZE = option(32)
 """Threads of a group of kind PART, or of a block of whole warps whose size is known."""
@@ -67,7 +71,7 @@ class Group(NamedTuple):
 
     rank: Any  # number of the thread in the group
     size: Any  # number of threads
-    words: Any  # of the barrier, from zeros (see `KIND`); int64, of SOME int32
+    words: Any  # of the barrier: int64, of SOME int32; zeros at first
     scratch: Any  # memory of a block, for sums and choices
     parts: Any  # real [2 or more, block]: of `totals_of` in a grid
 
@@ -130,7 +134,7 @@ def edge(rank, size, start, stop):
 
 
 def _share_cpu(group, start, stop):
-    if KIND == TEAM:
+    if TEAM:
         return range(
             edge(group.rank, group.size, start, stop), edge(group.rank + 1, group.size, start, stop)
         )
@@ -152,7 +156,7 @@ It is consecutive on a CPU, and strided on CUDA, so that reads coalesce."""
 
 
 def _barrier_cpu(group):
-    if KIND == TEAM:
+    if TEAM:
         _wait_for_team(group.size, group.words)
 
 

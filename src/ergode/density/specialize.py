@@ -145,7 +145,7 @@ def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[Any, 
     """Which threads advance a density (see `core.group`)."""
     if thread_group == "cluster":
         return {group.KIND: group.CLUSTER, group.BLOCKS: blocks}
-    return {group.KIND: group.TEAM if thread_group == "threads" else group.GRID}
+    return {group.TEAM: True} if thread_group == "threads" else {group.KIND: group.GRID}
 
 
 def _registers(bindings: dict[Any, Any], thread_group: ThreadGroup) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real, unroll
-from ergode.core.group import ONE
+from ergode.core.group import ALONE, KIND, ONE
 from ergode.core.math.rosenbrock import Coefficients
 from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.implicit.by_block import integrate_from_queue
@@ -54,7 +54,7 @@ def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[Any, A
         GRAM: (len(system.invariants) + 3) * len(system.invariants) or 1,
         change_at: change_unrolled, fill_slopes: slopes_unrolled,
         factorize: factorize_unrolled, solve_trial: solve_unrolled,
-        add_outflow: outflow_alone,
+        add_outflow: outflow_alone, KIND: ALONE,
     }  # fmt: skip
 
 

@@ -51,13 +51,11 @@ def kernel_of(
         realization.FLOWS: algorithm.flows,
         realization.GENERAL: general,
         realization.PREPARED: prepared,
+        group.KIND: group.PART if led else group.ALONE,
     }
     if prepared:
         bindings[realization.copy_prepared] = algorithm.copy_prepared
-    body = realization.realize_cuda
-    if led:
-        body = realization.realize_led_cuda
-        bindings[group.KIND] = group.PART
+    body = realization.realize_led_cuda if led else realization.realize_cuda
     return kernels.kernel(realization.realize_cpu, body, bindings=bindings, registers=_REGISTERS)
 
 

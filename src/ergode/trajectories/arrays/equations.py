@@ -25,7 +25,7 @@ from ergode.core.compiler.language import (
     window,
 )
 from ergode.core.compiler.syntax import function_from_text
-from ergode.core.group import KIND, TEAM, edge
+from ergode.core.group import TEAM, edge
 from ergode.models.fields.arrays import ArrayField
 
 ARRAYS = option(1)  # number of arrays
@@ -53,7 +53,7 @@ def blocks_in(n):
 
 def extent(group, n):
     """First and last of the unknowns of a CPU thread, in whole blocks."""
-    if KIND == TEAM:
+    if TEAM:
         return (
             BLOCK * edge(group.rank, group.size, 0, blocks_in(n)),
             min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n))),

@@ -86,7 +86,7 @@ class CPUFollowers:
         else:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
-        own: dict[Any, Any] = {KIND: TEAM} if body is together_cpu else runner.own_rows
+        own: dict[Any, Any] = {TEAM: True} if body is together_cpu else runner.own_rows
         if body is lanes_cpu and runner.is_noisy:
             own[step_with_noise] = noisy.step_lanes
         bindings = {**runner.bindings, **own}
