@@ -271,5 +271,5 @@ def test_one_thread_has_the_whole_range():
 
 
 def test_a_kernel_for_cuda_says_which_threads_are_a_group():
-    with pytest.raises(ModelError, match="function 'barrier' uses 'KIND'"):
+    with pytest.raises(ModelError, match="'_barrier_cuda' uses 'KIND'"):
         kernels.cuda_kernel(mark, bindings={}).source("cuda")
