@@ -18,7 +18,7 @@ counter in `words`. So one body serves a thread of a CPU and a block of a GPU.
 
 A function takes a `Group`, or a named tuple with the fields that it reads. Sums and choices are for
 all threads of a group, and all of them call the function together. The order of a sum is fixed by
-the kind and the size of a group.
+the kind and the size of a group. A function that has no form for a kind does not compile.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def _total_cuda(group, value, slot):
         part = group.scratch
         left = (part[o] + part[o + 1]) + (part[o + 2] + part[o + 3])
         return left + ((part[o + 4] + part[o + 5]) + (part[o + 6] + part[o + 7]))
-    else:
+    elif KIND == ALONE:
         return value
 
 
@@ -254,7 +254,7 @@ def _largest_cuda(group, value, slot):
         for warp in range(WARPS):
             largest = _larger(largest, group.scratch[WARPS * slot + warp])
         return largest
-    else:
+    elif KIND == ALONE:
         return value
 
 
@@ -283,16 +283,19 @@ def _totals_cpu(group, first, second):
 
 
 def _totals_cuda(group, first, second):
-    if KIND == BLOCK or KIND == GRID:
+    if KIND == BLOCK:
+        return totals_of_block(group, first, second)
+    elif KIND == GRID:
         first, second = totals_of_block(group, first, second)
-    if KIND == GRID:
         if cuda.threadIdx.x == 0:
             group.parts[0, cuda.blockIdx.x] = first
             group.parts[1, cuda.blockIdx.x] = second
         barrier(group)
         first, second = totals_of_parts(group, 0, 1)
         barrier(group)
-    return first, second
+        return first, second
+    elif KIND == ALONE:
+        return first, second
 
 
 totals_of = ByTarget(cpu=_totals_cpu, cuda=_totals_cuda)
@@ -357,7 +360,7 @@ def prefix_of(group, value):
     value = prefix_of_lanes(value, lane_in(group), LANES, _lane_mask())
     if KIND == PART:
         return value, shuffle(value, SIZE - 1)
-    else:
+    elif KIND == BLOCK:
         scratch, warp = group.scratch, np.uint32(group.rank >> 5)
         if lane_in(group) == 31:
             scratch[warp] = value
@@ -379,7 +382,7 @@ def first_of(group, first, some):
             return np.int32(cuda.ffs(votes) - 1 - _first_lane())
         votes = cuda.ballot_sync(_lane_mask(), some)
         return np.int32(31 - cuda.clz(votes) - _first_lane()) if votes != 0 else np.int32(-1)
-    else:
+    elif KIND == BLOCK:
         others = cuda.ballot_sync(_lane_mask(), some)
         scratch, warps = group.scratch, SIZE >> 5
         if lane_in(group) == 0:
@@ -401,7 +404,7 @@ def broadcast(group, value, who):
     """The value of thread `who`."""
     if KIND == PART:
         return shuffle(value, who)
-    else:
+    elif KIND == BLOCK:
         if group.rank == who:
             group.scratch[0] = value
         cuda.syncthreads()
