@@ -83,17 +83,25 @@ ONE = Group(0, 1, (), (), ())
 # ---- which threads
 
 
-def _group_of_cpu(rank, size, words):
-    return Group(rank, size, words, (), ())
+def _group_of_cpu(rank, size, first, words):
+    return first, Group(rank, size, words[first], (), ())
 
 
-def _group_of_cuda(rank, size, words):
+def _group_of_cuda(rank, size, first, words):
     if KIND == CLUSTER:
+        number = np.int64(cuda.blockIdx.x) // BLOCKS
         threads = np.int64(BLOCKS * cuda.blockDim.x)
-        first = np.int64(cuda.blockIdx.x) // BLOCKS * threads
-        return Group(np.int64(cuda.grid(1)) - first, threads, words, (), ())
-    else:
-        return Group(cuda.grid(1), cuda.gridsize(1), words, (), ())
+        mine = np.int64(cuda.grid(1)) - number * threads
+        return first + number, Group(mine, threads, words[first + number], (), ())
+    elif KIND == GRID:
+        cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
+        return first, Group(cuda.grid(1), cuda.gridsize(1), words[first], (), ())
+
+
+group_of = ByTarget(cpu=_group_of_cpu, cuda=_group_of_cuda)
+"""``group_of(rank, size, first, words)`` is the member that a thread works on, and its group.
+
+Members are numbered from `first` on; `words` are [member, word]. A CPU is told rank and size."""
 
 
 def group_of_block(scratch):
@@ -102,27 +110,6 @@ def group_of_block(scratch):
     if rank < 2 * WARPS:
         scratch[rank] = 0.0
     return Group(rank, cuda.blockDim.x, (), scratch, ())
-
-
-def _number_cpu():
-    return np.int64(0)
-
-
-def _number_cuda():
-    if KIND == CLUSTER:
-        return np.int64(cuda.blockIdx.x) // BLOCKS
-    else:
-        cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
-        return np.int64(0)
-
-
-group_of = ByTarget(cpu=_group_of_cpu, cuda=_group_of_cuda)
-"""``group_of(rank, size, words)`` is the group of a thread of a team, a cluster or a grid.
-
-A CPU is told its rank and size."""
-
-group_number = ByTarget(cpu=_number_cpu, cuda=_number_cuda)
-"""``group_number()`` is the number of a thread's group in the kernel: a team, a cluster, a grid."""
 
 
 # ---- shares
@@ -233,7 +220,8 @@ def _total_cpu(group, value, slot):
 
 def _total_cuda(group, value, slot):
     if KIND == BLOCK:
-        value = sum_to_first_lane(value)
+        for turn in range(5):
+            value += cuda.shfl_down_sync(EVERY_LANE, value, 16 >> turn)
         _put_of_warp(value, group.scratch, slot)
         cuda.syncthreads()
         o = WARPS * slot
@@ -489,13 +477,6 @@ def prefix_of_lanes(value, lane, count, mask):
         if lane >= distance:
             value += other
         distance *= 2
-    return value
-
-
-def sum_to_first_lane(value):
-    """The sum over a warp, for its first lane."""
-    for turn in range(5):
-        value += cuda.shfl_down_sync(EVERY_LANE, value, 16 >> turn)
     return value
 
 

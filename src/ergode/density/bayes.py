@@ -11,7 +11,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import atomic_max, no_unroll, real
 from ergode.core.devices import Device, resolve
-from ergode.core.group import accumulate, barrier, group_number, group_of, share
+from ergode.core.group import accumulate, barrier, group_of, share
 from ergode.density.grid.cells import (
     CLIPPED,
     COUNTERS,
@@ -74,9 +74,8 @@ def reweigh(
     were below the threshold before. Initially `room` is zero, the first of `outcomes` minus
     infinity.
     """
-    which = first + group_number()
+    which, group = group_of(thread_rank, thread_count, first, every_cells.barrier_words)
     cells = cells_of(every_cells, which)
-    group = group_of(thread_rank, thread_count, cells.barrier_words)
     masses = masses_of(every_masses, which)
     log, sums, outcome = logs[which], room[which], outcomes[which]
     counters = cells.counters

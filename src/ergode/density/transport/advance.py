@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, option, real
-from ergode.core.group import accumulate, barrier, group_number, group_of, share
+from ergode.core.group import accumulate, barrier, group_of, share
 from ergode.density.grid.cells import (
     BEGAN,
     CELL_STEPS,
@@ -91,9 +91,8 @@ def advance(
 
     At the target the grid is built, so that cells have neighbours, and the density is summarized.
     """
-    which = first + group_number()
+    which, group = group_of(thread_rank, thread_count, first, every_cells.barrier_words)
     cells = cells_of(every_cells, which)
-    group = group_of(thread_rank, thread_count, cells.barrier_words)
     masses = masses_of(every_masses, which)
     frame = frame_of(frames, which)
     control = controls[which]
