@@ -30,6 +30,7 @@ from ergode.core.group import (
     first_of,
     lane_in,
     prefix_of,
+    share,
     shuffle,
     shuffle_up,
 )
@@ -275,7 +276,7 @@ def _thread_share(chunk, threads, state):
 
 def thread_group_prepare(t, point, threads, net, work, state):
     """Compute all propensities and all sums for the initial state."""
-    for i in no_unroll(range(threads.rank, work.x.shape[1], SIZE)):
+    for i in no_unroll(share(threads, 0, work.x.shape[1])):
         work.x[threads.group_number, at(i)] = net.initial[point, at(i)]
     barrier(threads)
     thread_group_refresh(t, point, threads, net, work, state)
@@ -284,7 +285,7 @@ def thread_group_prepare(t, point, threads, net, work, state):
 def thread_group_refresh(t, point, threads, net, work, state):
     """Compute all propensities and all sums for the present state."""
     w = at(cuda.grid(1))
-    for spot in no_unroll(range(threads.rank, state.width * STRIDE, SIZE)):
+    for spot in no_unroll(share(threads, 0, state.width * STRIDE)):
         threads.scratch[at(threads.base + spot)] = 0.0
     barrier(threads)
     count = net.coefficients.shape[1]

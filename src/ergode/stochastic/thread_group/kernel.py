@@ -32,6 +32,7 @@ from ergode.core.group import (
     lane_in,
     next_member,
     prefix_of,
+    share,
     shuffle,
 )
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
@@ -145,13 +146,13 @@ def report(row, cell, cursor, threads, work, state, out):
     """Write the state at time `cursor` of the grid; false if a count is too large."""
     species = out.sums.shape[3]
     wrong = False
-    for i in no_unroll(range(threads.rank, species, SIZE)):
+    for i in no_unroll(share(threads, 0, species)):
         wrong = wrong or not abs(thread_group_count(i, threads, work, state)) < COUNT_LIMIT
     if any_of(threads, wrong):
         return False
     if out.counts.shape[2] > 0 and threads.rank == 0:
         cuda.atomic.add(out.counts, (0, cell, cursor), 1)
-    for i in no_unroll(range(threads.rank, species, SIZE)):
+    for i in no_unroll(share(threads, 0, species)):
         n = np.int64(thread_group_count(i, threads, work, state))
         if out.amounts.shape[0] > 0:
             out.amounts[row, cursor, i] = n
@@ -378,6 +379,7 @@ def realize_thread_groups(queue, count, size, net, interruptions, work, waiting,
     alarm = at(own + SCRATCH)
     threads = ThreadGroup(
         np.int32(cuda.threadIdx.x & (SIZE - 1)),
+        SIZE,
         cuda.shared.array(0, np.float64),
         at(cuda.grid(1) // SIZE),
         at(alarm + 1),

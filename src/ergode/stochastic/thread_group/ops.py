@@ -25,6 +25,7 @@ class ThreadGroup(NamedTuple):
     """A `core.group.Group` of a realization, and its part of shared memory."""
 
     rank: Any
+    size: Any
     scratch: Any  # the shared memory, which begins with the scratch memory of a block
     group_number: Any
     base: Any  # where the method's numbers begin
