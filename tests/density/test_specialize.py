@@ -24,7 +24,7 @@ def louder(t, y, p):
     return 0.0, p[0] + 0.1 * y[1] * y[1]
 
 
-def nothing(rank, size, used, cells, p, frame):
+def nothing(group, used, cells, p, frame):
     """In place of the sums of a summary."""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import ergode
 from ergode.core import devices, kernels
+from ergode.core.group import COOPERATIVE, KIND
 from ergode.epidemics import fatality_ratio, person_time, simulate, summary
 from ergode.epidemics.first_passage.counts import count_on_grid_cuda
 from ergode.epidemics.first_passage.cuda import search_cuda
@@ -308,7 +309,9 @@ def test_first_passages_compile_to_ptx():
     )  # fmt: skip
     word = ensemble.word_type
     words, zeros = np.zeros(1, word), np.zeros(3, np.int64)
-    search = kernels.cuda_kernel(search_cuda, precision=precision, bindings=ensemble._bindings)
+    search = kernels.cuda_kernel(
+        search_cuda, precision=precision, bindings={**ensemble._bindings, KIND: COOPERATIVE}
+    )
     text = cuda.ptx(
         search.compiled("cuda"),
         (

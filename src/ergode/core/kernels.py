@@ -67,6 +67,7 @@ class Kernel:
             loop=self.loop,
             registers=self.registers if target == "cuda" else None,
             links=links,
+            others=[one for bodies in self.bodies.values() for one in bodies],
         )
 
     def argument_count(self, target: Target) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import atomic_max, no_unroll, real
 from ergode.core.devices import Device, resolve
+from ergode.core.group import accumulate, barrier, group_of, share
 from ergode.density.grid.cells import (
     CLIPPED,
     COUNTERS,
@@ -26,7 +27,6 @@ from ergode.density.grid.cells import (
     total_mass,
     units,
 )
-from ergode.density.grid.group import atomic_accumulate, barrier, locate_thread, share
 from ergode.density.grid.lattice import (
     BITS,
     DIMENSION,
@@ -74,7 +74,7 @@ def reweigh(
     were below the threshold before. Initially `room` is zero, the first of `outcomes` minus
     infinity.
     """
-    which, thread_rank, thread_count = locate_thread(thread_rank, thread_count, first)
+    which, group = group_of(thread_rank, thread_count, first, every_cells.barrier_words)
     cells = cells_of(every_cells, which)
     masses = masses_of(every_masses, which)
     log, sums, outcome = logs[which], room[which], outcomes[which]
@@ -84,18 +84,18 @@ def reweigh(
     floor = real(controls[which, THRESHOLD] * before)
     p, weight = masses.now, masses.next
     best = np.float64(-math.inf)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         if p[i] > 0.0:
             value = log[i] + math.log(np.float64(p[i]))
             if value > best:
                 best = value
     atomic_max(outcome, 0, best)
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
     top = outcome[0]
     if top > -math.inf:
         high = np.int64(0)
         low = np.int64(0)
-        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        for i in no_unroll(share(group, 1, used)):
             part = np.float64(0.0)
             if p[i] > 0.0:
                 value = log[i] + math.log(np.float64(p[i])) - top
@@ -105,22 +105,22 @@ def reweigh(
             whole = np.int64(scaled)
             high += whole
             low += np.int64((scaled - np.float64(whole)) * _HALF_WORD)
-        atomic_accumulate(sums, 0, high)
-        atomic_accumulate(sums, 1, low)
-        barrier(thread_count, cells.barrier_words)
+        accumulate(group, sums, 0, high)
+        accumulate(group, sums, 1, low)
+        barrier(group)
         total = (np.float64(sums[0]) + np.float64(sums[1]) / _HALF_WORD) / _HALF_WORD
         loaded = np.int64(0)
         faint = np.int64(0)
-        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        for i in no_unroll(share(group, 1, used)):
             was_faint = p[i] < floor
             p[i] = real(np.float64(weight[i]) / total)
             part = units(p[i])
             loaded += part
             faint += part if was_faint else np.int64(0)
-        atomic_accumulate(sums, 2, loaded)
-        atomic_accumulate(sums, 3, faint)
-        barrier(thread_count, cells.barrier_words)
-        if thread_rank == 0:
+        accumulate(group, sums, 2, loaded)
+        accumulate(group, sums, 3, faint)
+        barrier(group)
+        if group.rank == 0:
             outcome[1] = top + math.log(total) - math.log(before)
             counters[LOADED] = sums[2]
             counters[PRUNED] = 0

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, unroll
+from ergode.core.group import accumulate, barrier, share
 from ergode.density.grid.cells import COUNTERS, KEY, MASS_UNIT, TURN, USED, units
-from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.lattice import (
     DIMENSION,
     PERIODIC,
@@ -107,21 +107,21 @@ def forget(counters):
             counters[TURN + n] = 0
 
 
-def _sum_phases(thread_rank, thread_count, used, cells, p, frame):
+def _sum_phases(group, used, cells, p, frame):
     """Sum masses times cosine and sine of their phase, for each periodic axis."""
     for d in range(DIMENSION):
         count = turns_of(d, frame)
         across = np.int64(0)
         along = np.int64(0)
         if count > 0:
-            for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+            for i in no_unroll(share(group, 1, used)):
                 k = coordinate(cells.key[i] & KEY, d)
                 phase = _TURN * np.float64(k) / np.float64(count)
                 across += units(np.float64(p[i]) * math.cos(phase))
                 along += units(np.float64(p[i]) * math.sin(phase))
-        atomic_accumulate(cells.counters, TURN + 2 * d, across)
-        atomic_accumulate(cells.counters, TURN + 2 * d + 1, along)
-    barrier(thread_count, cells.barrier_words)
+        accumulate(group, cells.counters, TURN + 2 * d, across)
+        accumulate(group, cells.counters, TURN + 2 * d + 1, along)
+    barrier(group)
 
 
 def _middle_of_turn(count, counters, d):
@@ -145,16 +145,16 @@ def _away(k, middle, d, frame):
 
 
 @noinline_cpu
-def summarize(thread_rank, thread_count, used, cells, p, frame):
+def summarize(group, used, cells, p, frame):
     """Sum over the cells of a density. Out: the counters from RANGE on, which `forget` reset."""
     range_ = cells.counters[RANGE : RANGE + 2 * DIMENSION]
     sums = cells.counters[RANGE + 2 * DIMENSION :]
     if PERIODIC:
-        _sum_phases(thread_rank, thread_count, used, cells, p, frame)
+        _sum_phases(group, used, cells, p, frame)
     for d in range(DIMENSION):
         least = np.int64(1 << 40)
         most = np.int64(-(1 << 40))
-        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        for i in no_unroll(share(group, 1, used)):
             k = coordinate(cells.key[i] & KEY, d)
             least = min(least, k)
             most = max(most, k)
@@ -166,15 +166,15 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
                 most = middle + (count >> 1)
         atomic_max(range_, 2 * d, -least)
         atomic_max(range_, 2 * d + 1, most)
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
     total = np.int64(0)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         total += units(p[i])
-    atomic_accumulate(sums, 0, total)
+    accumulate(group, sums, 0, total)
     beyond = np.int64(0)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         beyond += np.int64(beyond_cell(i, cells, p, frame) * _BEYOND_UNIT)
-    atomic_accumulate(sums, sums.size - DIMENSION - 1, beyond)
+    accumulate(group, sums, sums.size - DIMENSION - 1, beyond)
     place = 1 + DIMENSION
     for d in range(DIMENSION):
         middle = _middle(range_, d)
@@ -182,22 +182,22 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
         above = cells.above[d]
         first = np.int64(0)
         variation = np.int64(0)
-        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        for i in no_unroll(share(group, 1, used)):
             x = _away(coordinate(cells.key[i] & KEY, d), middle, d, frame)
             first += _rounded(np.float64(p[i]) * x * scale)
             variation += units(abs(p[i] - p[above[i]]))
-        atomic_accumulate(sums, 1 + d, first)
-        atomic_accumulate(sums, sums.size - DIMENSION + d, variation)
+        accumulate(group, sums, 1 + d, first)
+        accumulate(group, sums, sums.size - DIMENSION + d, variation)
         for e in range(d + 1):
             centre = _middle(range_, e)
             finer = scale / _reach(range_, e)
             second = np.int64(0)
-            for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+            for i in no_unroll(share(group, 1, used)):
                 key = cells.key[i] & KEY
                 x = _away(coordinate(key, d), middle, d, frame)
                 y = _away(coordinate(key, e), centre, e, frame)
                 second += _rounded(np.float64(p[i]) * (x * y) * finer)
-            atomic_accumulate(sums, place, second)
+            accumulate(group, sums, place, second)
             place += 1
 
 

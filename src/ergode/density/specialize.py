@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from ergode.core import barriers, kernels
+from ergode.core import group, kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.density import bayes
-from ergode.density.grid import cells, group, growth, lattice, pruning
+from ergode.density.grid import growth, lattice, pruning
 from ergode.density.grid.lattice import Lattice
 from ergode.density.methods import Method
 from ergode.density.noise import Noise, depends_on_time
@@ -67,10 +67,6 @@ def bindings_of(
             pruning.RETAINED: retained,
             fluxes.EAGER: target == "cpu",
             growth.MOVES: 2 * first.dimension**2 + int(first.dimension > 2),
-            growth.note_due: getattr(growth, f"note_due_{target}"),
-            growth.make_needed: getattr(growth, f"make_needed_{target}"),
-            cells.create: getattr(cells, f"create_{target}"),
-            pruning.compact: getattr(pruning, f"compact_{target}"),
         }
         | method.bindings(target, keeps_fluxes(first.dimension, target))
         | _thread_group_bindings(thread_group, blocks)
@@ -146,27 +142,10 @@ def varies(field: VectorField, noise: Noise | None, killing: Killing | None = No
 
 
 def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[Any, Any]:
-    """The device functions of a kind of thread group."""
-    if thread_group == "threads":
-        return {
-            group.locate_thread: group.locate_cpu_thread,
-            group.share: group.share_cpu,
-            group.barrier: barriers.barrier_cpu,
-            group.atomic_accumulate: group.atomic_accumulate_cpu,
-        }
-    found: dict[Any, Any] = {
-        group.share: group.share_cuda,
-        group.atomic_accumulate: group.atomic_accumulate_cuda,
-    }
-    if thread_group == "grid":
-        return found | {
-            group.barrier: barriers.barrier_grid, group.locate_thread: group.locate_in_grid,
-        }  # fmt: skip
-    return found | {
-        group.barrier: group.barrier_cluster if blocks > 1 else barriers.barrier_block,
-        group.locate_thread: group.locate_in_cluster,
-        group.BLOCKS: blocks,
-    }
+    """Which threads advance a density (see `core.group`)."""
+    if thread_group == "cluster":
+        return {group.KIND: group.CLUSTER, group.BLOCKS: blocks}
+    return {group.TEAM: True} if thread_group == "threads" else {group.KIND: group.GRID}
 
 
 def _registers(bindings: dict[Any, Any], thread_group: ThreadGroup) -> int | None:

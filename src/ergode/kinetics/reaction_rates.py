@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core import devices, kernels, results
 from ergode.core.errors import ModelError
+from ergode.core.group import ONE, Group
 from ergode.core.inputs import recorded
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
@@ -184,7 +185,7 @@ class _Workspace(NamedTuple):
     slopes: np.ndarray
     partners: np.ndarray
     volumes: np.ndarray
-    reduced: np.ndarray
+    group: Group
     memory: np.ndarray
 
 
@@ -193,7 +194,7 @@ def _coefficients(  # type: ignore[no-untyped-def]
     sunlight, memory,
 ):  # fmt: skip
     workspace = _Workspace(
-        slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone], memory[zone]
+        slots[zone], slopes[zone], partners[zone], volumes[zone], ONE, memory[zone]
     )
     coefficients(  # type: ignore[no-untyped-call]
         rates,

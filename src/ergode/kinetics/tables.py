@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.foreign import on_host
+from ergode.core.group import Group
 
 NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
 """Mask that tells the compiler that an index is not negative."""
@@ -393,9 +394,8 @@ class Workspace(NamedTuple):
     values: np.ndarray
     products: np.ndarray
     derivatives: np.ndarray
-    # Scratch memory of sums over threads.
-    partial: np.ndarray
-    reduced: np.ndarray
+    partial: np.ndarray  # scratch memory of sums over threads
+    group: Group
     # Inputs and stacks of coefficients that are formulas.
     memory: np.ndarray
 

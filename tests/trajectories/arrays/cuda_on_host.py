@@ -138,7 +138,7 @@ class Machine:
     def syncthreads(self):
         self.each[self.local.block].wait()
 
-    def sums_of_block(self, first, second, _):
+    def totals_of_block(self, _, first, second):
         """In place of the one by shuffles of warps."""
         self.scratch[self.local.block, self.local.thread] = first, second
         self.syncthreads()
@@ -159,9 +159,9 @@ class Machine:
             **dict.fromkeys(("acquire", "release_add")),
         }  # fmt: skip
         exec(text, module)
-        module["sums_of_block"] = self.sums_of_block
+        module["totals_of_block"] = self.totals_of_block
         if "release_add" in text:  # of the grid
-            module["barrier"] = lambda count, words: self.all.wait()
+            module["barrier"] = lambda _: self.all.wait()
         entry = module[kernel.source("cuda").entries[kernel.number]]
         failed = []
 

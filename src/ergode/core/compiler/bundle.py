@@ -65,6 +65,7 @@ def bundle(
     loop: bool = False,  # wrap each body in a loop over a range of indices
     registers: int | None = None,  # largest number of registers of a CUDA thread
     links: bool = False,  # only declare the functions of a model that have a shape
+    others: Sequence[Callable[..., Any]] = (),  # for other targets: they too may use what is bound
 ) -> Source:
     """Gather kernel bodies and everything they reach into the source of one module.
 
@@ -92,7 +93,7 @@ def bundle(
     unused = [key.name for key in collector.bindings if isinstance(key, Option)
               and not (links and key.of_linked) and key not in collector.used]  # fmt: skip
     if unused:
-        named = named_options([*bodies, *collector.bindings.values()])
+        named = named_options([*bodies, *others, *collector.bindings.values()])
         unused = [key.name for key in collector.bindings if isinstance(key, Option)
                   and key not in collector.used | named]  # fmt: skip
     if unused:
@@ -491,6 +492,8 @@ class _Rename(ast.NodeTransformer):
     def _written_out(self, values: ast.expr) -> ast.expr:
         """The returned expression of a one-line function that gives the values of a loop."""
         function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
+        if isinstance(function, ByTarget):
+            function = getattr(function, self.collector.target)
         if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
             return values
         tree = syntax(function)

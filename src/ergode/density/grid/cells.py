@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.barriers import APART
 from ergode.core.compiler.language import (
+    ByTarget,
     atomic_add,
     atomic_max,
     atomic_swap_if,
@@ -25,6 +25,7 @@ from ergode.core.compiler.language import (
     real,
     unroll,
 )
+from ergode.core.group import APART
 from ergode.density.grid.lattice import (
     ABSORBING,
     BITS,
@@ -270,8 +271,7 @@ def settle_claimed(at, number, cells, masses, fresh):
         at = before
 
 
-create = option(create_cpu)
-"""One of the two functions above."""
+create = ByTarget(cpu=create_cpu, cuda=create_cuda)
 
 
 # ---- a cell's faces and neighbours

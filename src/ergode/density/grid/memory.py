@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.group import APART
 from ergode.density.grid import pruning
 from ergode.density.grid.cells import Cells, Masses
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.barriers import APART
 from ergode.core.compiler.language import (
+    ByTarget,
     atomic_add,
     cuda,
     from_bits,
@@ -22,6 +22,7 @@ from ergode.core.compiler.language import (
     real,
     to_bits,
 )
+from ergode.core.group import APART, accumulate, barrier, claim_place, share, sum_of_threads
 from ergode.density.grid.cells import (
     ALLOWED,
     LISTED,
@@ -38,7 +39,6 @@ from ergode.density.grid.cells import (
     total_mass,
     units,
 )
-from ergode.density.grid.group import EVERY_LANE, atomic_accumulate, barrier, share, sum_of_threads
 
 RETAINED = option(False)
 """Whether the floor follows from the loss that is allowed."""
@@ -73,7 +73,7 @@ def _highest_floor(allowed, ladder):
 
 @no_refcount
 @noinline_cpu
-def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
+def drop(group, used, t, cells, masses, p, q, control):
     """Drop the cells below the floor, except those that cells above it need.
 
     Keys stay in place, masses move from `p` to `q`; returns the number of cells.
@@ -81,73 +81,68 @@ def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
     counters, kept = cells.counters, masses.kept
     if RETAINED:
         ladder = cells.ladder
-        for rung in no_unroll(share(thread_rank, thread_count, 0, RUNGS)):
+        for rung in no_unroll(share(group, 0, RUNGS)):
             ladder[rung] = 0
-        barrier(thread_count, cells.barrier_words)
-        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        barrier(group)
+        for i in no_unroll(share(group, 1, used)):
             atomic_add(ladder, rung_of(p[i]), units(p[i]))
-        barrier(thread_count, cells.barrier_words)
-        if thread_rank == 0:
+        barrier(group)
+        if group.rank == 0:
             highest = _highest_floor(_allowed(t, counters, control), ladder)
             control[THRESHOLD] = highest / total_mass(counters)
-    for i in no_unroll(share(thread_rank, thread_count, 0, used)):
+    for i in no_unroll(share(group, 0, used)):
         kept[i] = np.uint8(0)
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
     floor = real(mass_at_threshold(counters, control))
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         if p[i] >= floor:
             mark(i, cells, kept)
-    if thread_rank == 0:
+    if group.rank == 0:
         counters[USED] = 1
-    barrier(thread_count, cells.barrier_words)
-    dropped = compact(thread_rank, thread_count, used, floor, cells, masses, p, q)
-    atomic_accumulate(counters, PRUNED, dropped)
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
+    dropped = compact(group, used, floor, cells, masses, p, q)
+    accumulate(group, counters, PRUNED, dropped)
+    barrier(group)
     count = counters[USED]
-    for i in no_unroll(share(thread_rank, thread_count, 1, count)):
+    for i in no_unroll(share(group, 1, count)):
         cells.key[i] = masses.key[i]
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
     return count
 
 
-def compact_cpu(thread_rank, thread_count, used, floor, cells, masses, p, q):
+def compact_cpu(group, used, floor, cells, masses, p, q):
     """List the kept cells in order; returns the mass of the others."""
     kept, words = masses.kept, cells.barrier_words
     count = 0
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         count += np.int64(kept[i])
-    words[APART * (thread_rank + 1) + LISTED] = count
-    barrier(thread_count, words)
-    place = 1 + sum_of_threads(thread_rank, LISTED, words)
+    words[APART * (group.rank + 1) + LISTED] = count
+    barrier(group)
+    place = 1 + sum_of_threads(group.rank, LISTED, words)
     dropped = np.int64(0)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         if kept[i] != 0:
             masses.key[place] = list_key(i, floor, cells, p)
             q[place] = p[i]
             place += 1
         else:
             dropped += units(p[i])
-    if thread_rank == thread_count - 1:
+    if group.rank == group.size - 1:
         cells.counters[USED] = place
     return dropped
 
 
-def compact_cuda(thread_rank, thread_count, used, floor, cells, masses, p, q):
+def compact_cuda(group, used, floor, cells, masses, p, q):
     """List the kept cells, in order within a warp; returns the mass of the others."""
     counters, kept = cells.counters, masses.kept
     dropped = np.int64(0)
     lane = cuda.threadIdx.x & 31
     # Whole warps loop together, for one atomic addition for each warp.
-    for warp in no_unroll(range(thread_rank - lane, used, thread_count)):
+    for warp in no_unroll(range(group.rank - lane, used, group.size)):
         i = warp + lane
         stays = i > 0 and i < used and kept[i] != 0
-        mask = np.uint32(cuda.ballot_sync(EVERY_LANE, stays))
-        place = np.int64(0)
-        if lane == 0:
-            place = atomic_add(counters, USED, np.int64(cuda.popc(mask)))
-        place = cuda.shfl_sync(EVERY_LANE, place, 0)
+        place = claim_place(stays, counters, USED, lane)
         if stays:
-            place += cuda.popc(np.uint32(mask & np.uint32((np.int64(1) << lane) - 1)))
             masses.key[place] = list_key(i, floor, cells, p)
             q[place] = p[i]
         elif i > 0 and i < used:
@@ -155,5 +150,4 @@ def compact_cuda(thread_rank, thread_count, used, floor, cells, masses, p, q):
     return dropped
 
 
-compact = option(compact_cpu)
-"""One of the two functions above."""
+compact = ByTarget(cpu=compact_cpu, cuda=compact_cuda)

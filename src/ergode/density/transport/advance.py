@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, option, real
+from ergode.core.group import accumulate, barrier, group_of, share
 from ergode.density.grid.cells import (
     BEGAN,
     CELL_STEPS,
@@ -47,7 +48,6 @@ from ergode.density.grid.cells import (
     masses_of,
     units,
 )
-from ergode.density.grid.group import atomic_accumulate, barrier, locate_thread, share
 from ergode.density.grid.growth import build, expand
 from ergode.density.grid.lattice import DIMENSION, KILLED, LOSSY, VARYING, frame_of
 from ergode.density.grid.pruning import drop
@@ -91,7 +91,7 @@ def advance(
 
     At the target the grid is built, so that cells have neighbours, and the density is summarized.
     """
-    which, thread_rank, thread_count = locate_thread(thread_rank, thread_count, first)
+    which, group = group_of(thread_rank, thread_count, first, every_cells.barrier_words)
     cells = cells_of(every_cells, which)
     masses = masses_of(every_masses, which)
     frame = frame_of(frames, which)
@@ -106,13 +106,13 @@ def advance(
     state = UNDEFINED if is_stuck else REACHED
     listed = False
     work = np.int64(0)
-    barrier(thread_count, cells.barrier_words)  # no thread writes before all have read
-    if thread_rank == 0:
+    barrier(group)  # no thread writes before all have read
+    if group.rank == 0:
         counters[STATE] = REACHED
         control[TO_PRUNE] = 0.0
         forget(counters)
     if to_prune:
-        used = drop(thread_rank, thread_count, used, t, cells, masses, p, q, control)
+        used = drop(group, used, t, cells, masses, p, q, control)
         p, q = q, p
         ready = 0
         seen = t
@@ -122,7 +122,7 @@ def advance(
             state = PAUSED
             break
         if ready == 0:
-            build(thread_rank, thread_count, used, seen, cells, frame)
+            build(group, used, seen, cells, frame)
             ready = 1
             if t >= target:
                 break
@@ -130,13 +130,13 @@ def advance(
                 state = UNDEFINED
                 break
         used, state, (t, noise_time, earlier, taken, seen) = _prepare(
-            thread_rank, thread_count, used, listed, (t, noise_time, earlier, taken, seen), cells,
+            group, used, listed, (t, noise_time, earlier, taken, seen), cells,
             masses, p, q, frame, control,
         )  # fmt: skip
         if state != REACHED:
             break
         if LOSSY:
-            barrier(thread_count, cells.barrier_words)  # all have read the total mass
+            barrier(group)  # all have read the total mass
         last = taken >= target - t
         dt = target - t if last else taken
         steps += 1
@@ -144,19 +144,19 @@ def advance(
         # Cells that need neighbours are listed as mass moves, unless noise or pruning comes first.
         listed = not ANY_NOISE and not last and since % prune_every != 0
         if KILLED:
-            fade(thread_rank, thread_count, used, real(0.5 * dt), cells, p)
+            fade(group, used, real(0.5 * dt), cells, p)
         _transport(
-            thread_rank, thread_count, used, real(dt), real(earlier), listed, (steps & 1) == 0,
+            group, used, real(dt), real(earlier), listed, (steps & 1) == 0,
             cells, masses, p, q,
         )  # fmt: skip
         if CORNER or DIMENSION & 1 != 0:
             p, q = q, p
         if KILLED:
-            fade(thread_rank, thread_count, used, real(0.5 * dt), cells, p)
+            fade(group, used, real(0.5 * dt), cells, p)
         t = target if last else t + dt
         peak = max(peak, used - 1)
         if since % prune_every == 0:
-            used = drop(thread_rank, thread_count, used, t, cells, masses, p, q, control)
+            used = drop(group, used, t, cells, masses, p, q, control)
             p, q = q, p
             ready = 0
             seen = t
@@ -165,12 +165,12 @@ def advance(
     if ANY_NOISE and state == REACHED and noise_time < t:
         floor = real(mass_at_threshold(counters, control))
         used, state = diffuse(
-            thread_rank, thread_count, used, t - noise_time, floor, 0.5 * (noise_time + t), cells,
+            group, used, t - noise_time, floor, 0.5 * (noise_time + t), cells,
             masses, p, q, frame,
         )  # fmt: skip
         noise_time = t if state == REACHED else noise_time
     _finish(
-        thread_rank, thread_count, state, (used, ready, steps, since, cell_steps, peak),
+        group, state, (used, ready, steps, since, cell_steps, peak),
         (t, noise_time, earlier, taken, seen), cells, masses, p, frame, control,
     )  # fmt: skip
 
@@ -192,7 +192,7 @@ def _times_of(control):
 
 @noinline_cpu
 def _prepare(
-    thread_rank, thread_count, used, listed, times, cells, masses, p, q, frame, control
+    group, used, listed, times, cells, masses, p, q, frame, control
 ):  # fmt: skip
     """Let noise act up to the middle of the next step, and grow the grid.
 
@@ -202,7 +202,7 @@ def _prepare(
     t, noise_time, earlier, taken, seen = times
     if ANY_NOISE:
         used, state, noise_time, seen = _diffuse_ahead(
-            thread_rank, thread_count, used, times, cells, masses, p, q, frame, control
+            group, used, times, cells, masses, p, q, frame, control
         )
         if state != REACHED:
             return used, state, (t, noise_time, earlier, taken, seen)
@@ -213,9 +213,7 @@ def _prepare(
     middle = t
     if VARYING:
         middle = t + 0.5 * min(_longest_varying(t, taken, control), control[TARGET] - t)
-    used, state = expand(
-        thread_rank, thread_count, used, floor, listed, middle, cells, masses.key, p, q, frame
-    )
+    used, state = expand(group, used, floor, listed, middle, cells, masses.key, p, q, frame)
     if state != REACHED:
         return used, state, (t, noise_time, earlier, taken, seen)
     taken = _longest_step(t, taken, cells, frame, control)
@@ -223,7 +221,7 @@ def _prepare(
 
 
 def _diffuse_ahead(
-    thread_rank, thread_count, used, times, cells, masses, p, q, frame, control
+    group, used, times, cells, masses, p, q, frame, control
 ):  # fmt: skip
     """Let noise act up to the middle of the next step.
 
@@ -243,7 +241,7 @@ def _diffuse_ahead(
     if until > noise_time:
         middle = 0.5 * (noise_time + until)
         used, state = diffuse(
-            thread_rank, thread_count, used, until - noise_time, floor, middle, cells, masses, p, q,
+            group, used, until - noise_time, floor, middle, cells, masses, p, q,
             frame,
         )  # fmt: skip
         if state == REACHED:
@@ -253,35 +251,33 @@ def _diffuse_ahead(
 
 
 def _transport(
-    thread_rank, thread_count, used, step, floor, listed, backward, cells, masses, p, q
+    group, used, step, floor, listed, backward, cells, masses, p, q
 ):  # fmt: skip
     """Move the mass of all cells by one step; the result is in `q` after an odd number of sweeps.
 
     Corner transport is one sweep; split transport sweeps each dimension, `backward` or forward.
     """
     if CORNER:
-        corner.move(thread_rank, thread_count, used, step, floor, listed, cells, masses, p, q)
+        corner.move(group, used, step, floor, listed, cells, masses, p, q)
     else:
         for turn in range(DIMENSION):
             axis = DIMENSION - 1 - turn if backward else turn
             listing = listed and turn == DIMENSION - 1
-            split.move(
-                thread_rank, thread_count, used, axis, step, floor, listing, cells, masses, p, q
-            )
+            split.move(group, used, axis, step, floor, listing, cells, masses, p, q)
             p, q = q, p
 
 
 def _finish(
-    thread_rank, thread_count, state, counts, times, cells, masses, p, frame, control
+    group, state, counts, times, cells, masses, p, frame, control
 ):  # fmt: skip
     """Store masses, counts and times for the next call; summarize if the target is reached."""
     used, ready, steps, since, cell_steps, peak = counts
     t, noise_time, earlier, taken, seen = times
     counters = cells.counters
-    barrier(thread_count, cells.barrier_words)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    barrier(group)
+    for i in no_unroll(share(group, 1, used)):
         masses.now[i] = p[i]
-    if thread_rank == 0:
+    if group.rank == 0:
         control[TIME] = t
         control[NOISE_TIME] = noise_time
         control[FLOOR] = earlier
@@ -295,17 +291,17 @@ def _finish(
         counters[CELL_STEPS] = cell_steps
         counters[PEAK] = peak
     if state == REACHED:
-        barrier(thread_count, cells.barrier_words)
-        summarize(thread_rank, thread_count, used, cells, masses.now, frame)
+        barrier(group)
+        summarize(group, used, cells, masses.now, frame)
 
 
-def fade(thread_rank, thread_count, used, step, cells, p):
+def fade(group, used, step, cells, p):
     """Let the killing rate act on `p`; count the mass that vanishes."""
     killed = np.int64(0)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         mass = p[i]
         left = mass * math.exp(-step * cells.decay[i])
         killed += units(mass) - units(left)
         p[i] = left
-    atomic_accumulate(cells.counters, KILLED_MASS, killed)
-    barrier(thread_count, cells.barrier_words)
+    accumulate(group, cells.counters, KILLED_MASS, killed)
+    barrier(group)

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.barriers import edge
 from ergode.core.compiler.language import no_unroll, real, unroll
+from ergode.core.group import accumulate, barrier, edge, share
 from ergode.density.grid.cells import ABSORBED, CLIPPED, LOST, units
-from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import ABSORBING, DIMENSION
 from ergode.density.grid.walls import at_cut, escaping
@@ -106,23 +105,23 @@ def update(i, step, cells, p, s):
     return mass, lost
 
 
-def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p, q):
+def move(group, used, step, floor, listing, cells, masses, p, q):
     """A step of all cells, from `p` to `q`; counts the mass lost and clipped.
 
     With `listing`, on CUDA, cells that need neighbours are listed.
     """
     counters, s = cells.counters, masses.half
-    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for n in no_unroll(share(group, 1, used)):
         i = np.uint32(n)
         s[i] = transverse(i, step, cells, p)
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
     lost = np.int64(0)
     clipped = np.int64(0)
     absorbed = np.int64(0)
     if FLUXES_FIRST:
-        lost = find_fluxes(thread_rank, thread_count, used, step, cells, masses, p)
-        barrier(thread_count, cells.barrier_words)
-    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
+        lost = find_fluxes(group, used, step, cells, masses, p)
+        barrier(group)
+    for n in no_unroll(share(group, 1, used)):
         i = np.uint32(n)
         if FLUXES_FIRST:
             mass = p[i]
@@ -142,24 +141,24 @@ def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p
         q[i] = mass
         if listing:
             note_due(i, mass, floor, cells, masses.key)
-    atomic_accumulate(counters, LOST, lost)
-    atomic_accumulate(counters, CLIPPED, clipped)
+    accumulate(group, counters, LOST, lost)
+    accumulate(group, counters, CLIPPED, clipped)
     if ABSORBING:
-        atomic_accumulate(counters, ABSORBED, absorbed)
-    barrier(thread_count, cells.barrier_words)
+        accumulate(group, counters, ABSORBED, absorbed)
+    barrier(group)
 
 
 _LANES = 256
 
 
-def find_fluxes_cpu(thread_rank, thread_count, used, step, cells, masses, p):
+def find_fluxes_cpu(group, used, step, cells, masses, p):
     """Compute the fluxes through the faces above cells; returns the mass lost.
 
     Operands are gathered first, a block at a time, so that the arithmetic is vectorised.
     """
     start, stop = (
-        edge(thread_rank, thread_count, 1, used),
-        edge(thread_rank + 1, thread_count, 1, used),
+        edge(group.rank, group.size, 1, used),
+        edge(group.rank + 1, group.size, 1, used),
     )
     rate, beyond, here, there = np.empty((4, _LANES), real)
     far, corners, joined = np.empty((3, _LANES), real)
@@ -185,10 +184,10 @@ def find_fluxes_cpu(thread_rank, thread_count, used, step, cells, masses, p):
     return lost
 
 
-def find_fluxes_cuda(thread_rank, thread_count, used, step, cells, masses, p):
+def find_fluxes_cuda(group, used, step, cells, masses, p):
     """Compute the fluxes through the faces above cells; returns the mass lost."""
     lost = np.int64(0)
-    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for n in no_unroll(share(group, 1, used)):
         i = np.uint32(n)
         for d in unroll(range(DIMENSION)):
             above = cells.above[d, i]

@@ -35,8 +35,8 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real, unroll
+from ergode.core.group import accumulate, barrier, share
 from ergode.density.grid.cells import ABSORBED, CLIPPED, REACHED, units
-from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import expand
 from ergode.density.grid.lattice import ABSORBING, DIMENSION, NOISY, SPREAD_KEPT
 
@@ -127,7 +127,7 @@ def stage(i, step, factors, cells, start, first, before, latest, frame):
 
 
 @noinline_cpu
-def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, p, q, frame):
+def diffuse(group, used, duration, floor, t, cells, masses, p, q, frame):
     """Let noise act on `p` for `duration`; returns the number of cells, and a value of STATE.
 
     If the grid has no room, `p` is unchanged.
@@ -135,41 +135,39 @@ def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, 
     counters = cells.counters
     half, flux = masses.half, masses.flux[0]
     first = used  # cells made later are dropped if there is no room for all
-    used, state = expand(
-        thread_rank, thread_count, used, floor, False, t, cells, masses.key, p, q, frame
-    )
+    used, state = expand(group, used, floor, False, t, cells, masses.key, p, q, frame)
     if state != REACHED:
         return used, state
     stages = stages_of(2.0 * duration * spread_most(cells, frame))
     step = real(duration)
     part = real(duration * share_of_first(stages))
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         flux[i] = change(i, cells, p, frame)
         half[i] = p[i] + part * flux[i]
-    barrier(thread_count, cells.barrier_words)
+    barrier(group)
     latest, before = half, p
     for j in range(2, stages + 1):
         fresh = used
         target = q if j & 1 == 0 else half
         used, state = expand(
-            thread_rank, thread_count, used, floor, False, t, cells, masses.key, latest, target,
+            group, used, floor, False, t, cells, masses.key, latest, target,
             frame,
         )  # fmt: skip
         if state != REACHED:
             return first, state
         if used > fresh:
-            for i in no_unroll(share(thread_rank, thread_count, fresh, used)):
+            for i in no_unroll(share(group, fresh, used)):
                 p[i] = real(0.0)
                 flux[i] = real(0.0)
-            barrier(thread_count, cells.barrier_words)
+            barrier(group)
         factors = coefficients(j, stages)
-        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+        for i in no_unroll(share(group, 1, used)):
             target[i] = stage(i, step, factors, cells, p, flux, before, latest, frame)
-        barrier(thread_count, cells.barrier_words)
+        barrier(group)
         before, latest = latest, target
     clipped = np.int64(0)
     absorbed = np.int64(0)
-    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for i in no_unroll(share(group, 1, used)):
         mass = latest[i]
         if ABSORBING:
             absorbed += units(p[i]) - units(mass)
@@ -177,8 +175,8 @@ def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, 
             clipped -= units(mass)
             mass = real(0.0)
         p[i] = mass
-    atomic_accumulate(counters, CLIPPED, clipped)
+    accumulate(group, counters, CLIPPED, clipped)
     if ABSORBING:
-        atomic_accumulate(counters, ABSORBED, absorbed)
-    barrier(thread_count, cells.barrier_words)
+        accumulate(group, counters, ABSORBED, absorbed)
+    barrier(group)
     return used, state

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.barriers import edge
 from ergode.core.compiler.language import no_unroll, real, unroll
+from ergode.core.group import accumulate, barrier, edge, share
 from ergode.density.grid.cells import ABSORBED, units
-from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import ABSORBING, DIMENSION
 from ergode.density.grid.walls import at_cut, escaping
@@ -93,7 +92,7 @@ def sweep(d, i, step, cells, p):
     return mass
 
 
-def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, masses, p, q):
+def move(group, used, axis, step, floor, listing, cells, masses, p, q):
     """A sweep of all cells along one axis, from `p` to `q`.
 
     With `listing`, on CUDA, cells that need neighbours are listed.
@@ -103,10 +102,10 @@ def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, mas
     for d in unroll(range(DIMENSION)):
         if d == axis:
             if FLUXES_FIRST:
-                find_fluxes(thread_rank, thread_count, used, d, step, cells, flux, p)
-                barrier(thread_count, cells.barrier_words)
+                find_fluxes(group, used, d, step, cells, flux, p)
+                barrier(group)
             below = cells.below[d]
-            for n in no_unroll(share(thread_rank, thread_count, 1, used)):
+            for n in no_unroll(share(group, 1, used)):
                 i = np.uint32(n)
                 if FLUXES_FIRST:
                     mass = p[i] - flux[i] + flux[below[i]]
@@ -120,21 +119,21 @@ def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, mas
                 if listing:
                     note_due(i, mass, floor, cells, masses.key)
     if ABSORBING:
-        atomic_accumulate(cells.counters, ABSORBED, absorbed)
-    barrier(thread_count, cells.barrier_words)
+        accumulate(group, cells.counters, ABSORBED, absorbed)
+    barrier(group)
 
 
 _LANES = 256
 
 
-def find_fluxes_cpu(thread_rank, thread_count, used, d, step, cells, flux, p):
+def find_fluxes_cpu(group, used, d, step, cells, flux, p):
     """Compute the fluxes through the faces above cells along one dimension.
 
     Operands are gathered first, a block at a time, so that the arithmetic is vectorised.
     """
     start, stop = (
-        edge(thread_rank, thread_count, 1, used),
-        edge(thread_rank + 1, thread_count, 1, used),
+        edge(group.rank, group.size, 1, used),
+        edge(group.rank + 1, group.size, 1, used),
     )
     rate, beyond, here, there = np.empty((4, _LANES), real)
     far = np.empty(_LANES, real)
@@ -149,8 +148,8 @@ def find_fluxes_cpu(thread_rank, thread_count, used, d, step, cells, flux, p):
             block[n] = moved(step, rate[n], beyond[n], here[n], there[n], far[n])
 
 
-def find_fluxes_cuda(thread_rank, thread_count, used, d, step, cells, flux, p):
+def find_fluxes_cuda(group, used, d, step, cells, flux, p):
     """Compute the fluxes through the faces above cells along one dimension."""
-    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
+    for n in no_unroll(share(group, 1, used)):
         i = np.uint32(n)
         flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))

@@ -28,9 +28,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByPrecision, bits, cuda, fma, real, unroll
+from ergode.core.compiler.language import ByPrecision, bits, cuda, real, unroll
+from ergode.core.group import EVERY_LANE, Group, barrier, lanes_before
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
-from ergode.epidemics.first_passage.cuda import THREADS, clear, note_earliest, reach_seeds
+from ergode.epidemics.first_passage.cuda import (
+    THREADS,
+    clear,
+    next_infectious,
+    note_earliest,
+    reach_seeds,
+)
 from ergode.epidemics.first_passage.kernel import (
     NEVER,
     arrival,
@@ -42,14 +49,13 @@ from ergode.epidemics.first_passage.kernel import (
 from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.arcs import first_arc
 from ergode.epidemics.shared.options import WEIGHTED
-from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
+from ergode.epidemics.shared.progression import stages_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.models.networks.computed_arcs import slot_target
 
 _SCANNED = 4  # words that a lane reads at a time; 32 times as many divide a tile
 _QUEUE_OF_LANE = 1 + _SCANNED
 _QUEUE = THREADS * _QUEUE_OF_LANE
-_EVERY_LANE = np.uint32(0xFFFFFFFF)
 _LONGER = 4.0  # windows, while fewer than a thousandth of all nodes are expanded in each
 _FEW = 10
 
@@ -96,7 +102,7 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
     are lowered to a time before the limit are listed in `again` and expanded by the whole grid,
     until there are none; those for which the list has no room are left to the next pass.
     """
-    grid = cuda.cg.this_grid()
+    grid = Group(cuda.grid(1), cuda.gridsize(1), cuda.cg.this_grid(), (), ())
     me = np.uint32(cuda.threadIdx.x)
     lane = np.int32(cuda.threadIdx.x & 31)
     mine = np.uint32(me - np.uint32(lane))  # where this warp's part of shared arrays begins
@@ -106,12 +112,11 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
     block_expansions = cuda.shared.array(1, np.int32)
 
     never = word_of(NEVER)
-    first = cuda.grid(1)
-    stride = cuda.gridsize(1)
-    clear(words, earliest, again_count, work, first, stride)
-    grid.sync()
-    reach_seeds(search, words, np.int64(search.targets.domain.count), first, stride)
-    grid.sync()
+    first, stride = grid.rank, grid.size
+    clear(words, earliest, again_count, work, grid)
+    barrier(grid)
+    reach_seeds(search, words, np.int64(search.targets.domain.count), grid)
+    barrier(grid)
 
     few = np.int64(words.size >> _FEW)
     reach = real(width)
@@ -151,11 +156,11 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
             left, expansions = _expand_warp(
                 v, alive, left, expansions, lane, me, mine, shares, search, frontier
             )
-        grid.sync()
+        barrier(grid)
         low = np.int64(0)
         high = min(np.int64(again_count[slot]), np.int64(again.size))
         while low < high:
-            grid.sync()  # all threads have read the count, before any of them adds to it
+            barrier(grid)  # all threads have read the count, before any of them adds to it
             position = low + (first - lane)
             while position < high:
                 alive = position + lane < high
@@ -166,11 +171,11 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
                     v, alive, left, expansions, lane, me, mine, shares, search, frontier
                 )
                 position += stride
-            grid.sync()
+            barrier(grid)
             low = high
             high = min(np.int64(again_count[slot]), np.int64(again.size))
         _note(left, expansions, lane, me, block_earliest, block_expansions, earliest, slot, work)
-        grid.sync()
+        barrier(grid)
         start = earliest[slot]
         done = work[0] - total
         total = work[0]
@@ -179,7 +184,7 @@ def search_computed_cuda(search, width, tile, words, again, earliest, again_coun
                 reach = real(width * _LONGER)
         elif done > few:
             reach = real(width)
-        grid.sync()  # all threads have read the work, before any of them adds to it
+        barrier(grid)  # all threads have read the work, before any of them adds to it
     if first == 0:
         work[1] = passes
 
@@ -208,9 +213,9 @@ def _scan(words, limit, tile, warp_count, queue, base, lane, position, queued, l
             hit = pending and word < limit
             if pending and not hit:
                 left = min(left, word)
-            mask = cuda.ballot_sync(_EVERY_LANE, hit)
+            mask = cuda.ballot_sync(EVERY_LANE, hit)
             if hit:
-                ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
+                ahead = lanes_before(mask, lane)
                 queue[np.uint32(base + np.uint32(queued + ahead))] = np.uint64(at + 32 * k)
             queued += np.int32(cuda.popc(mask))
         position += 32 * _SCANNED
@@ -273,27 +278,14 @@ def _expand_warp(
     if slot_count & 3 != 0:
         quads = np.uint32(quads + np.uint32(2))
     reciprocal = np.uint64(0xFFFFFFFF) // np.uint64(quads) + np.uint64(1)
-    while cuda.any_sync(_EVERY_LANE, alive):
+    while cuda.any_sync(EVERY_LANE, alive):
         # Every lane advances to the next infectious stage of its node ...
-        share = False
-        while alive and not share:
-            rate = stages.transmission_rate[compartment]
-            duration = holding_time(stages, compartment, seed, replicate, node)
-            if rate > 0.0:
-                share = True
-                shares.since[me] = since
-                shares.before[me] = before
-                shares.rate[me] = rate
-                shares.duration[me] = duration
-                before = fma(rate, duration, before)
-            since = since + duration
-            if stages.kind[compartment] < 0 or since > horizon:
-                alive = False
-            else:
-                compartment = next_compartment(stages, compartment, seed, replicate, node)
-        mask = cuda.ballot_sync(_EVERY_LANE, share)
-        if share:
-            ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
+        infects, alive, since, before, compartment = next_infectious(
+            alive, since, before, compartment, me, shares, stages, horizon, seed, replicate, node
+        )
+        mask = cuda.ballot_sync(EVERY_LANE, infects)
+        if infects:
+            ahead = lanes_before(mask, lane)
             shares.owner[np.uint32(mine + np.uint32(ahead))] = me
         cuda.syncwarp()
         # ... and the lanes share the quads of all nodes.
@@ -349,7 +341,7 @@ def _expand_quad(
             within = word < frontier.limit
             if not within:
                 left = min(left, word)
-        mask = cuda.ballot_sync(_EVERY_LANE, within)
+        mask = cuda.ballot_sync(EVERY_LANE, within)
         if mask != 0:
             left = _list(mask, within, places[k], word, left, lane, frontier)
     return left
@@ -367,9 +359,9 @@ def _list(mask, within, place, word, left, lane, frontier):
     begin = np.int32(0)
     if lane == leader:
         begin = cuda.atomic.add(frontier.count, frontier.slot, np.int32(cuda.popc(mask)))
-    begin = cuda.shfl_sync(_EVERY_LANE, begin, leader)
+    begin = cuda.shfl_sync(EVERY_LANE, begin, leader)
     if within:
-        at = begin + np.int32(cuda.popc(np.uint32(mask & ((1 << lane) - 1))))
+        at = begin + np.int32(lanes_before(mask, lane))
         if at < frontier.again.size:
             frontier.again[at] = np.uint64(place)
         else:

@@ -7,6 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, fma, real
+from ergode.core.group import (
+    EVERY_LANE,
+    Group,
+    barrier,
+    lanes_before,
+    least_of_lanes,
+    prefix_of_lanes,
+    share,
+)
 from ergode.epidemics.first_passage.kernel import (
     NEVER,
     arrival,
@@ -22,7 +31,6 @@ from ergode.epidemics.shared.sweep import replicate_of
 
 THREADS = 256
 _QUEUE = 2 * THREADS  # 64 entries a warp
-_EVERY_LANE = np.uint32(0xFFFFFFFF)
 # A node with more arcs than this is cut into segments, which the whole grid shares.
 SEGMENT = 64
 
@@ -62,7 +70,7 @@ def search_cuda(
     draws the stages of one node, then all lanes share the arcs of the 32.  Segments of hubs are
     expanded likewise, by the whole grid, once the scan is over.
     """
-    grid = cuda.cg.this_grid()
+    grid = Group(cuda.grid(1), cuda.gridsize(1), cuda.cg.this_grid(), (), ())
     me = np.uint32(cuda.threadIdx.x)
     lane = np.int32(cuda.threadIdx.x & 31)
     mine = np.uint32(me - np.uint32(lane))  # where this warp's part of shared arrays begins
@@ -73,14 +81,13 @@ def search_cuda(
 
     node_count = np.uint32(search.offsets.size - 1)
     never = word_of(NEVER)
-    first = cuda.grid(1)
-    stride = cuda.gridsize(1)
-    clear(words, earliest, segment_count, work, first, stride)
+    first, stride = grid.rank, grid.size
+    clear(words, earliest, segment_count, work, grid)
     if me == 0:
         block_expansions[0] = 0
-    grid.sync()
-    reach_seeds(search, words, np.int64(node_count), first, stride)
-    grid.sync()
+    barrier(grid)
+    reach_seeds(search, words, np.int64(node_count), grid)
+    barrier(grid)
 
     expansions = np.int32(0)
     passes = np.int32(0)
@@ -135,7 +142,7 @@ def search_cuda(
                     v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
                 )
             note_earliest(left, lane, me, block_earliest, earliest, slot)
-            grid.sync()
+            barrier(grid)
             if not scanning or segment_count[slot] == 0:
                 break
             scanning = False
@@ -143,22 +150,22 @@ def search_cuda(
     _note_work(expansions, passes, me, block_expansions, work, first)
 
 
-def clear(words, earliest, queued, work, first, stride):
+def clear(words, earliest, queued, work, grid):
     """Mark all nodes as not reached."""
-    for v in range(first, words.size, stride):
+    for v in share(grid, 0, words.size):
         words[v] = word_of(NEVER)
-    if first < 3:
-        earliest[first] = word_of(NEVER)
-        queued[first] = 0
-    if first < 2:
-        work[first] = 0
+    if grid.rank < 3:
+        earliest[grid.rank] = word_of(NEVER)
+        queued[grid.rank] = 0
+    if grid.rank < 2:
+        work[grid.rank] = 0
 
 
-def reach_seeds(search, words, node_count, first, stride):
+def reach_seeds(search, words, node_count, grid):
     """Seeds are reached at time zero."""
     seed_count = np.int64(search.seed_count)
     replicate_count = np.int64(words.size // node_count)
-    for s in range(first, seed_count * replicate_count, stride):
+    for s in share(grid, 0, seed_count * replicate_count):
         row = s // seed_count
         index = s - row * seed_count
         seeding = seeding_of_row(search.seeding, search.rows, row)
@@ -170,9 +177,7 @@ def reach_seeds(search, words, node_count, first, stride):
 
 def note_earliest(left, lane, me, block_earliest, earliest, slot):
     """Lower the earliest pending word of a pass to the minimum of a block."""
-    soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
-    for shift in (16, 8, 4, 2, 1):
-        soonest = min(soonest, cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift))
+    soonest = least_of_lanes(time_of(left))  # floats: lanes exchange no unsigned integers
     if lane == 0:
         cuda.atomic.min(block_earliest, 0, word_of(soonest))
     cuda.syncthreads()
@@ -204,9 +209,9 @@ def _scan(words, limit, tile, warp_count, queue, mine, lane, position, queued, l
                 hit = word < limit
                 if not hit:
                     left = min(left, word)
-        mask = cuda.ballot_sync(_EVERY_LANE, hit)
+        mask = cuda.ballot_sync(EVERY_LANE, hit)
         if hit:
-            ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
+            ahead = lanes_before(mask, lane)
             queue[np.uint32(2 * mine + np.uint32(queued + ahead))] = np.uint32(at)
         queued += np.int32(cuda.popc(mask))
         position += 32
@@ -257,6 +262,33 @@ def _cut(v, degree, segments, segment_count, slot):
         segments[at + part, 1] = part
 
 
+def next_infectious(
+    alive, since, before, compartment, me, shares, stages, horizon, seed, replicate, node
+):  # fmt: skip
+    """Advance the node of a lane to its next infectious stage, which becomes the lane's share.
+
+    Returns whether there is one; whether the lane has further stages; and of these, the time, the
+    cumulative force of infection and the compartment at which they begin.
+    """
+    infects = False
+    while alive and not infects:
+        rate = stages.transmission_rate[compartment]
+        duration = holding_time(stages, compartment, seed, replicate, node)
+        if rate > 0.0:
+            infects = True
+            shares.since[me] = since
+            shares.before[me] = before
+            shares.rate[me] = rate
+            shares.duration[me] = duration
+            before = fma(rate, duration, before)
+        since = since + duration
+        if stages.kind[compartment] < 0 or since > horizon:
+            alive = False
+        else:
+            compartment = next_compartment(stages, compartment, seed, replicate, node)
+    return infects, alive, since, before, compartment
+
+
 def _expand_warp(
     v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
 ):  # fmt: skip
@@ -277,32 +309,16 @@ def _expand_warp(
         compartment = starting_compartment(
             seeding, since, np.int64(node), np.int64(node_count), seed, replicate
         )
-    while cuda.any_sync(_EVERY_LANE, alive):
+    while cuda.any_sync(EVERY_LANE, alive):
         # Every lane advances to the next infectious stage of its node ...
-        share = np.int32(0)
-        while alive and share == 0:
-            rate = stages.transmission_rate[compartment]
-            duration = holding_time(stages, compartment, seed, replicate, node)
-            if rate > 0.0:
-                share = degree
-                shares.since[me] = since
-                shares.before[me] = before
-                shares.rate[me] = rate
-                shares.duration[me] = duration
-                before = fma(rate, duration, before)
-            since = since + duration
-            if stages.kind[compartment] < 0 or since > horizon:
-                alive = False
-            else:
-                compartment = next_compartment(stages, compartment, seed, replicate, node)
+        infects, alive, since, before, compartment = next_infectious(
+            alive, since, before, compartment, me, shares, stages, horizon, seed, replicate, node
+        )
+        own = np.int32(degree if infects else 0)
         # ... and the lanes share all arcs: each finds its own by a search in the running sum.
-        end = share
-        for shift in (1, 2, 4, 8, 16):
-            below = cuda.shfl_up_sync(_EVERY_LANE, end, shift)
-            if lane >= shift:
-                end += below
+        end = prefix_of_lanes(own, lane, 32, EVERY_LANE)
         shares.end[me] = end
-        shares.arc[me] = arc - (end - share)
+        shares.arc[me] = arc - (end - own)
         shares.row[me] = row
         cuda.syncwarp()
         for k in range(lane, shares.end[np.uint32(mine + np.uint32(31))], 32):

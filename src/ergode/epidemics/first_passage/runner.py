@@ -15,6 +15,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_kept, put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.group import COOPERATIVE, KIND
 from ergode.core.resident import beside
 from ergode.epidemics.first_passage.computed_cuda import search_computed_cuda
 from ergode.epidemics.first_passage.counts import Grid, count_on_grid_cpu, count_on_grid_cuda
@@ -100,7 +101,9 @@ class FirstPassageEnsemble(Ensemble):
         entries = {COUNTING_ENTRIES: True} if self.has_entries else {}
         search, count = kernels.kernels(
             *pairs, precision=precision, registers=_REGISTERS,
-            bindings=self._bindings | {HAS_STRATA: stratum is not None} | entries,
+            bindings=self._bindings
+            | {KIND: COOPERATIVE, HAS_STRATA: stratum is not None}
+            | entries,
         )  # fmt: skip
         self.bindings = dict(search.bindings)
         self._on = on_device(device, search, count, contacts, self.count_type)

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, from_bits, real, to_bits
+from ergode.core.group import barrier
 from ergode.epidemics.leap.factors import mean_factor, next_cursor
 from ergode.epidemics.leap.gather import copy_bits, gather_hubs
 from ergode.epidemics.leap.grid import (
+    BARRIER_STRIDE,
     CURSOR,
     GATHERING,
     GRID,
@@ -28,7 +30,6 @@ from ergode.epidemics.leap.grid import (
     START,
     UNDER_WAY,
     Shared,
-    barrier,
     begin,
     nodes_of,
     sizes_of,
@@ -89,10 +90,9 @@ def leap_cuda(tables, hubs, seed, first_replicate, block_count, store, signals, 
         cuda.shared.array(1, bits), cuda.shared.array(GATHERED, np.int32),
         cuda.shared.array(0, np.uint32),
     )  # fmt: skip
-    threads = threads_of(block_count)
-    if threads.thread < 32:
-        shared.moves[threads.thread] = 0
-    if threads.thread == 0:
+    if cuda.threadIdx.x < 32:
+        shared.moves[cuda.threadIdx.x] = 0
+    if cuda.threadIdx.x == 0:
         shared.changes[0] = 0
         shared.largest[0] = bits(0)
     cuda.cg.this_grid().sync()  # only a cooperative launch, with all blocks resident, may sync
@@ -101,14 +101,16 @@ def leap_cuda(tables, hubs, seed, first_replicate, block_count, store, signals, 
         thread_group(block_count), moves.shape[0], np.int64(cuda.gridDim.x) // block_count
     ):
         nodes = nodes_of(store, sizes, row, first_replicate + row, seed)
+        words = signals.barrier_words[row * BARRIER_STRIDE : (row + 1) * BARRIER_STRIDE]
+        threads = threads_of(block_count, words)
         if RESUMES:
             stage = signals.clock[row, STAGE]
             if stage == OVER:
                 continue
             if stage == NEW:
-                begin(threads, sizes, nodes, tables, signals, moves)
+                begin(threads, sizes, nodes, tables, moves)
         else:
-            begin(threads, sizes, nodes, tables, signals, moves)
+            begin(threads, sizes, nodes, tables, moves)
         _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, work)
 
 
@@ -137,7 +139,7 @@ def _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, 
             if threads.rank == 0:
                 present = np.int32(signals.clock[row, PRESENT])
         first = number
-        barrier(signals.barrier_words, row, threads.block_count)  # all have read
+        barrier(threads)  # all have read
         if threads.rank == 0:
             signals.clock[row, PRESENT] = 0
     while True:
@@ -173,7 +175,7 @@ def _run_replicate(threads, sizes, nodes, shared, tables, hubs, signals, moves, 
         changed += np.int64(changes)
         infectious += np.int64(present)
         _signal(step, largest, changes, threads, shared, signals)
-        barrier(signals.barrier_words, nodes.row, threads.block_count)
+        barrier(threads)
         gathering = step.gathers_next
         start = step.end
         number = np.uint32(number + np.uint32(1))
@@ -257,7 +259,7 @@ def _prepare_gathering(step, threads, sizes, nodes, shared, tables, hubs, signal
         cuda.syncthreads()
     if CUTS_HUBS:
         gather_hubs(step, threads, sizes, nodes, shared, tables, hubs)
-        barrier(signals.barrier_words, nodes.row, threads.block_count)
+        barrier(threads)
 
 
 def _sleeps(tile, step, threads, sizes, nodes):

@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core import checkpoint, kernels
 from ergode.core.buffers import Scratch
 from ergode.core.errors import PlanError
+from ergode.core.group import KIND, SOME
 from ergode.core.resident import fetch
 from ergode.epidemics.leap import options, plan
 from ergode.epidemics.leap.cuda import leap_cuda
@@ -88,6 +89,7 @@ class CudaRuns:
         self._threads = 1024 if 2 * self._shared_bytes > room else 256
         self._resumes = checkpoint.is_asked()
         self._bindings = layout.bindings | {
+            KIND: SOME,
             options.RESUMES: self._resumes,
             options.GATHERS: self._gathers,
             options.PUSHES: self._pushes,

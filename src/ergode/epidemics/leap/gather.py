@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, unroll
+from ergode.core.group import sum_of_lanes
 from ergode.core.math.search import first_from
 from ergode.epidemics.leap.options import (
     ARCS_AT_ONCE,
@@ -38,7 +39,6 @@ from ergode.epidemics.shared.options import COMPUTED, WEIGHTED
 
 HUB = 64  # arcs into a hub are more than this
 SEGMENT = 512  # arcs
-EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 class Hubs(NamedTuple):
@@ -167,8 +167,6 @@ def gather_hubs(step, threads, sizes, nodes, shared, tables, hubs):
                         continue
                     if _bit(step.bits_here, at, other, nodes.bits, shared.local_bits):
                         total += contribution(rules.rate[source], incoming.weights, e)
-        total = np.int32(total)
-        for shift in (16, 8, 4, 2, 1):
-            total += cuda.shfl_xor_sync(EVERY_LANE, total, shift)
+        total = sum_of_lanes(np.int32(total), 32)
         if threads.lane == 0 and total != 0:
             cuda.atomic.add(hubs.pressure, nodes.row * hubs.node.size + hub, np.int32(total))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, unroll
+from ergode.core.group import barrier, share
 from ergode.epidemics.leap.gather import is_in
 from ergode.epidemics.leap.options import (
     AGED,
@@ -79,11 +80,12 @@ class Threads(NamedTuple):
     thread: Any  # within the block
     lane: Any
     warp: Any  # within the block
-    rank: Any  # within the thread group
-    count: Any  # of the thread group
+    rank: Any  # these four as in `core.group.Group`
+    size: Any
+    blocks: Any
+    words: Any
     first_tile: Any  # of its warp
     tile_step: Any
-    block_count: Any  # of the thread group
 
 
 class Nodes(NamedTuple):
@@ -119,15 +121,15 @@ def sizes_of(incoming):
     return Sizes(node_count, tile_count, np.int32(tile_count * TILE), np.uint32(tile_count * 4))
 
 
-def threads_of(block_count):
-    """Indices of this thread; `block_count` blocks are a thread group."""
+def threads_of(block_count, words):
+    """Indices of this thread; `block_count` blocks are a thread group with these barrier words."""
     thread = np.int32(cuda.threadIdx.x)
     block_rank = np.int32(cuda.blockIdx.x - thread_group(block_count) * block_count)
     rank = np.int32(block_rank * cuda.blockDim.x + thread)
-    count = np.int32(block_count * cuda.blockDim.x)
+    size = np.int32(block_count * cuda.blockDim.x)
     return Threads(
-        thread, np.int32(thread & 31), np.int32(thread >> 5), rank, count, np.int32(rank >> 5),
-        np.int32(count >> 5), block_count,
+        thread, np.int32(thread & 31), np.int32(thread >> 5), rank, size, block_count, words,
+        np.int32(rank >> 5), np.int32(size >> 5),
     )  # fmt: skip
 
 
@@ -155,34 +157,19 @@ def nodes_of(store, sizes, row, replicate, seed):
     return Nodes(row, replicate, seed, state, since, bits, pressure, left, due, touched, delta)
 
 
-def barrier(barrier_words, row, block_count):
-    """Wait for all threads of a thread group; their earlier writes are then visible."""
-    cuda.syncthreads()
-    if block_count > 1:
-        if cuda.threadIdx.x == 0:
-            at = row * BARRIER_STRIDE
-            cuda.threadfence()
-            ticket = np.int64(cuda.atomic.add(barrier_words, at, np.int32(1)))
-            full = (ticket // block_count + 1) * block_count
-            while cuda.atomic.add(barrier_words, at, np.int32(0)) < full:
-                cuda.nanosleep(np.uint32(100))
-            cuda.threadfence()
-        cuda.syncthreads()
-
-
-def begin(threads, sizes, nodes, tables, signals, moves):
+def begin(threads, sizes, nodes, tables, moves):
     """Put all nodes into the base compartment, and then place the seeds."""
     _begin_nodes(threads, sizes, nodes, tables)
-    barrier(signals.barrier_words, nodes.row, threads.block_count)
+    barrier(threads)
     _begin_seeds(threads, sizes, nodes, tables, moves)
-    barrier(signals.barrier_words, nodes.row, threads.block_count)
+    barrier(threads)
 
 
 def _begin_nodes(threads, sizes, nodes, tables):
     """Put all nodes into the base compartment, with zero forces of infection."""
     padded_count = np.int64(sizes.tile_count) * TILE
     entry = np.uint32(SUSCEPTIBLE[0])
-    for k in range(threads.rank, sizes.tile_count * 32, threads.count):
+    for k in share(threads, 0, sizes.tile_count * 32):
         word = np.uint32(0)
         for j in range(4):
             node = (k >> 5) * TILE + (k & 31) + 32 * j
@@ -190,25 +177,25 @@ def _begin_nodes(threads, sizes, nodes, tables):
             word = np.uint32(word | np.uint32(byte << np.uint32(8 * j)))
         nodes.state[np.uint32(k)] = word
     if AGED:
-        for k in range(threads.rank, padded_count, threads.count):
+        for k in share(threads, 0, padded_count):
             nodes.since[np.uint32(k)] = np.int32(0)
     if THRESHOLDS:
-        for k in range(threads.rank, padded_count, threads.count):
+        for k in share(threads, 0, padded_count):
             nodes.left[np.uint32(k)] = threshold(
                 tables.rules, tables.schedule, nodes.seed, nodes.replicate, np.int64(k), 0
             )
     if SKIPS:
-        for k in range(threads.rank, sizes.tile_count, threads.count):
+        for k in share(threads, 0, sizes.tile_count):
             nodes.due[np.uint32(k)] = np.int32(0)
-        for k in range(threads.rank, 2 * sizes.tile_count, threads.count):
+        for k in share(threads, 0, 2 * sizes.tile_count):
             nodes.touched[np.uint32(k)] = np.int32(0)
     if GATHERS:
-        for k in range(threads.rank, 2 * len(SOURCE_MASK) * sizes.tile_count * 4, threads.count):
+        for k in share(threads, 0, 2 * len(SOURCE_MASK) * sizes.tile_count * 4):
             nodes.bits[np.uint32(k)] = np.uint32(0)
     if PUSHES:
-        for k in range(threads.rank, CHANNELS * padded_count, threads.count):
+        for k in share(threads, 0, CHANNELS * padded_count):
             nodes.pressure[np.uint32(k)] = np.int32(0)
-        for k in range(threads.rank, 2 * CHANNELS * padded_count, threads.count):
+        for k in share(threads, 0, 2 * CHANNELS * padded_count):
             nodes.delta[np.uint32(k)] = np.int32(0)
 
 
@@ -218,9 +205,7 @@ def _begin_seeds(threads, sizes, nodes, tables, moves):
     entry = np.uint32(SUSCEPTIBLE[0])
     rules, seeding, row = tables.rules, tables.seeding, nodes.row
     seed, replicate = nodes.seed, nodes.replicate
-    for index in range(
-        threads.rank, np.int64(seeding.named_count + seeding.drawn_count), threads.count
-    ):
+    for index in share(threads, 0, np.int64(seeding.named_count + seeding.drawn_count)):
         node = np.int64(seed_node(seeding, index, np.int64(sizes.node_count), seed, replicate))
         compartment = np.int64(seed_compartment(seeding, index))
         cuda.atomic.xor(

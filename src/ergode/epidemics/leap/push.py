@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, unroll
-from ergode.epidemics.leap.gather import EVERY_LANE, is_in
+from ergode.core.group import EVERY_LANE
+from ergode.epidemics.leap.gather import is_in
 from ergode.epidemics.leap.options import (
     LAYERS,
     SKIPS,

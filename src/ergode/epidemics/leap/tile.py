@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, fma, real, unroll
+from ergode.core.group import EVERY_LANE, least_of_lanes
 from ergode.core.math.random import LEAP_EVENT, draw_words
 from ergode.epidemics.leap.factors import susceptibility
-from ergode.epidemics.leap.gather import EVERY_LANE, gather_one, gather_tile, is_in
+from ergode.epidemics.leap.gather import gather_one, gather_tile, is_in
 from ergode.epidemics.leap.grid import TILE
 from ergode.epidemics.leap.options import (
     ADAPTIVE,
@@ -303,8 +304,7 @@ def _note_due(tile, four, hits, pressure, since_when, left_now, step, threads, n
         elif is_in(LEAVING_MASK, four.compartment[j]):
             soonest = min(soonest, np.int64(since_when[j]))
     sooner = np.int32(max(soonest, np.int64(step.end)))
-    for shift in (16, 8, 4, 2, 1):
-        sooner = np.int32(min(sooner, cuda.shfl_xor_sync(EVERY_LANE, sooner, shift)))
+    sooner = np.int32(least_of_lanes(sooner))
     if threads.lane == 0:
         nodes.due[np.uint32(tile)] = sooner
 

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
+from ergode.core.group import EVERY_LANE, barrier, claim_place, share
 from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
-from ergode.epidemics.shared.atomics import add, claim, exchange, fence, sync, whole_grid
+from ergode.epidemics.shared.atomics import add, exchange, fence
 from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_LINES,
@@ -56,14 +57,14 @@ from ergode.epidemics.windows.triggers import (
 THREADS = 256
 HUB = 64  # a warp shares the work on a node with more incoming arcs than this
 _NEVER = float("inf")
-_EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 class Thread(NamedTuple):
-    """One of a grid's threads."""
+    """A `core.group.Group`: all threads of a grid work on all replicates."""
 
-    first: Any  # its number
-    stride: Any  # how many there are
+    rank: Any
+    size: Any
+    words: Any
     lane: Any  # its number in its warp
 
 
@@ -74,7 +75,7 @@ def windows_cpu(
     for _ in range(start, stop):
         run_windows(
             epidemic, rows, seed_count, width, queue, waiting, results, work,
-            Thread(np.int64(0), np.int64(1), np.int64(0)),
+            Thread(np.int64(0), np.int64(1), (), np.int64(0)),
         )  # fmt: skip
 
 
@@ -83,7 +84,8 @@ def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, wor
     run_windows(
         epidemic, rows, seed_count, width, queue, waiting, results, work,
         Thread(
-            np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), np.int64(cuda.threadIdx.x & 31)
+            np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), cuda.cg.this_grid(),
+            np.int64(cuda.threadIdx.x & 31),
         ),
     )  # fmt: skip
 
@@ -97,15 +99,13 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     [2, position]; `waiting` int32 [3, 3]: nodes queued in this round, the next and the one after,
     and likewise replicates that are not at their end, and searches for arrivals.
     """
-    grid = whole_grid()
-    first, stride = thread.first, thread.stride
     triggers = epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
     node_count = node_count_of(epidemic.contacts.incoming)
     _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread)
-    sync(grid)
+    barrier(thread)
     _place_seeds(epidemic, rows, seed_count, results, row_count, thread)
-    sync(grid)
+    barrier(thread)
 
     worked = np.int64(0)
     windows = np.int64(0)
@@ -113,14 +113,14 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     searches = np.int64(0)
     while True:
         _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread)
-        sync(grid)
+        barrier(thread)
         odd = windows & 1
         if COUNTING and HAS_TRACING:
             _tally_all_holds(epidemic, results, thread)
         if waiting[1, windows % 3] == 0:
             break
         if HAS_TRIGGERS:
-            for row in range(first, row_count, stride):
+            for row in share(thread, 0, row_count):
                 begin = triggers.begin[odd, row]
                 if begin > 0.0:
                     shift = row * node_count
@@ -133,14 +133,14 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
                         test_lines(
                             epidemic, results.moves[row], row, shift, begin, replicate_of(rows, row)
                         )
-            sync(grid)
+            barrier(thread)
         going = True
         while going:
             following = (round_number + 1) % 3
-            if first == 0:
+            if thread.rank == 0:
                 waiting[0, (round_number + 2) % 3] = 0
             worked += _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
-            sync(grid)
+            barrier(thread)
             round_number += 1
             going = waiting[0, following] > 0
         if HAS_TRIGGERS:
@@ -148,15 +148,15 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
             begins = True
             while going:
                 here, there = searches % 3, (searches + 1) % 3
-                if first == 0:
+                if thread.rank == 0:
                     waiting[2, there] = 0
                 _search_arrivals(epidemic, width, waiting, odd, here, begins, row_count, thread)
                 begins = False
-                sync(grid)
+                barrier(thread)
                 going = waiting[2, here] > 0
                 if going:
                     _count_all_arrivals(epidemic, rows, width, odd, thread)
-                    sync(grid)
+                    barrier(thread)
                 searches += 1
         windows += 1
         # The next round uses another slot: threads may still have to read that this one is empty.
@@ -164,35 +164,35 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     if COUNTING:
         _tally_all_doses(epidemic, rows, results, thread)
     add(work, 0, worked)
-    if first == 0:
+    if thread.rank == 0:
         work[1] = windows
 
 
 def _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread):
     """All replicates at time zero, without their seeds."""
     node_count = node_count_of(epidemic.contacts.incoming)
-    for row in range(thread.first, row_count, thread.stride):
+    for row in share(thread, 0, row_count):
         begin_clock(epidemic, row, node_count)
         if COUNTING:
             tally_starts(results.moves[row], epidemic.tables, epidemic.tables.interventions.start)
-    for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
+    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         begin_node(
             epidemic_of_row(epidemic, rows, row), position, position - row * node_count,
             replicate_of(rows, row),
         )  # fmt: skip
-    if thread.first < 9:
-        waiting[thread.first // 3, thread.first % 3] = 0
-    if thread.first < 2:
-        work[thread.first] = 0
-    if thread.first == 0:
+    if thread.rank < 9:
+        waiting[thread.rank // 3, thread.rank % 3] = 0
+    if thread.rank < 2:
+        work[thread.rank] = 0
+    if thread.rank == 0:
         epidemic.tracing.room[0] = 0
 
 
 def _tally_all_holds(epidemic, results, thread):
     """Count the quarantines of all nodes that began in the window that is settled."""
     node_count = node_count_of(epidemic.contacts.incoming)
-    for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
+    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         tally_holds(
             results.moves[row], epidemic.tables, epidemic.tracing, position,
@@ -203,7 +203,7 @@ def _tally_all_holds(epidemic, results, thread):
 def _tally_all_doses(epidemic, rows, results, thread):
     """Count the doses of all nodes, when it is known when programmes began."""
     node_count = node_count_of(epidemic.contacts.incoming)
-    for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
+    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         tally_doses(
             results.moves[row], epidemic.tables, epidemic.triggers.starts[row],
@@ -214,7 +214,7 @@ def _tally_all_doses(epidemic, rows, results, thread):
 def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):
     """Put the seeds of all replicates where they start; a replicate has `seed_count` at most."""
     node_count = node_count_of(epidemic.contacts.incoming)
-    for s in range(thread.first, seed_count * row_count, thread.stride):
+    for s in share(thread, 0, seed_count * row_count):
         row = s // seed_count
         index = s - row * seed_count
         own = epidemic_of_row(epidemic, rows, row)
@@ -229,10 +229,10 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
     node_count = node_count_of(epidemic.contacts.incoming)
     position_count = np.int64(paths.queued.size)
     odd = windows & 1
-    if thread.first == 0:
+    if thread.rank == 0:
         waiting[0, (round_number + 1) % 3] = 0
         waiting[1, (windows + 1) % 3] = 0
-    for row in range(thread.first, np.int64(results.moves.shape[0]), thread.stride):
+    for row in share(thread, 0, np.int64(results.moves.shape[0])):
         triggers.cut[odd, row] = bits(to_bits(real(_NEVER)))
         begin = real(0.0)
         if windows > 0:
@@ -241,8 +241,8 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
         if begin < tables.end:
             waiting[1, windows % 3] = 1
     # Lanes of a warp stay together.
-    whole = (position_count + thread.stride - 1) // thread.stride * thread.stride
-    for position in range(thread.first, whole, thread.stride):
+    whole = (position_count + thread.size - 1) // thread.size * thread.size
+    for position in share(thread, 0, whole):
         wanted = False
         if position < position_count:
             row = position // node_count
@@ -255,7 +255,7 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
             if begin < tables.end:
                 wanted = not idle(tables, paths, position, window_stop(begin, width, tables.end))
             paths.queued[position] = np.int32(1) if wanted else np.int32(0)
-        at = claim(wanted, waiting, np.int64(round_number % 3), thread.lane)
+        at = claim_place(wanted, waiting, (np.int64(0), np.int64(round_number % 3)), thread.lane)
         if wanted:
             queue[round_number & 1, at] = position
 
@@ -276,7 +276,7 @@ def _search_arrivals(epidemic, width, waiting, odd, slot, begins, row_count, thr
     """Begin or narrow the searches of all replicates; count in `waiting` those not finished."""
     triggers, end = epidemic.triggers, epidemic.tables.end
     search_count = np.int64(triggers.rank.shape[1])
-    for k in range(thread.first, row_count * search_count, thread.stride):
+    for k in share(thread, 0, row_count * search_count):
         row = k // search_count
         which = k - row * search_count
         if begins:
@@ -294,7 +294,7 @@ def _count_all_arrivals(epidemic, rows, width, odd, thread):
     """Count the arrivals in all paths in the bins of their searches."""
     paths, triggers, tables = epidemic.paths, epidemic.triggers, epidemic.tables
     node_count = node_count_of(epidemic.contacts.incoming)
-    for position in range(thread.first, np.int64(paths.queued.size), thread.stride):
+    for position in share(thread, 0, np.int64(paths.queued.size)):
         if may_arrive(epidemic, position):
             row = position // node_count
             count_arrivals(
@@ -317,7 +317,7 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
     total = np.int64(waiting[0, round_number % 3])
     here = round_number & 1
     worked = np.int64(0)
-    k = thread.first - thread.stride
+    k = thread.rank - thread.size
     position = np.int64(0)
     together = np.uint32(0)  # lanes whose node is still to be worked on by all
     while True:
@@ -325,7 +325,7 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
         share, shares = np.int64(0), np.int64(1)
         active = True
         if together == np.uint32(0):
-            k += thread.stride
+            k += thread.size
             if k - lane >= total:
                 break
             active = k < total
@@ -335,12 +335,12 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
             if HUBS:
                 node = position - position // node_count * node_count
                 many = active and end_arc(incoming, node) - first_arc(incoming, node) > HUB
-                together = np.uint32(cuda.ballot_sync(_EVERY_LANE, many))
+                together = np.uint32(cuda.ballot_sync(EVERY_LANE, many))
                 active = active and not many
         elif HUBS:
             owner = np.int32(cuda.ffs(together) - 1)
             together = np.uint32(together & np.uint32(together - np.uint32(1)))
-            mine = np.int64(cuda.shfl_sync(_EVERY_LANE, position, owner))
+            mine = np.int64(cuda.shfl_sync(EVERY_LANE, position, owner))
             share, shares = lane, np.int64(32)
         if active:
             if share == 0:

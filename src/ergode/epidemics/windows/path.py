@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real
+from ergode.core.group import EVERY_LANE, least_of_lanes
 from ergode.epidemics.shared.arcs import (
     end_arc,
     first_arc,
@@ -72,7 +73,6 @@ HUBS = option(False)
 
 _NEVER = float("inf")
 _NOBODY = -1
-_EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 def _first_transmission(
@@ -162,23 +162,17 @@ def _first_transmission(
 
 def _first_of_lanes(time, rank, infected, infector, arc):
     """Reduce over lanes, as if one thread visited all arcs: ties go to the first arc."""
-    soonest = real(time)
-    for shift in (16, 8, 4, 2, 1):
-        soonest = min(soonest, real(cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift)))
+    soonest = real(least_of_lanes(real(time)))
     last = np.int64(0x7FFFFFFFFFFFFFFF)
     found = infected >= 0 and time == soonest
-    lowest = np.int64(rank) if found else last
-    for shift in (16, 8, 4, 2, 1):
-        lowest = min(lowest, np.int64(cuda.shfl_xor_sync(_EVERY_LANE, lowest, shift)))
+    lowest = np.int64(least_of_lanes(np.int64(rank) if found else last))
     mine = np.int64(arc) if found and rank == lowest else last
-    first = np.int64(mine)
-    for shift in (16, 8, 4, 2, 1):
-        first = min(first, np.int64(cuda.shfl_xor_sync(_EVERY_LANE, first, shift)))
+    first = np.int64(least_of_lanes(np.int64(mine)))
     if first == last:
         return soonest, np.int64(-1), np.int64(_NOBODY)
-    owner = np.int32(cuda.ffs(cuda.ballot_sync(_EVERY_LANE, mine == first)) - 1)
-    infected = np.int64(cuda.shfl_sync(_EVERY_LANE, np.int64(infected), owner))
-    return soonest, infected, np.int64(cuda.shfl_sync(_EVERY_LANE, np.int64(infector), owner))
+    owner = np.int32(cuda.ffs(cuda.ballot_sync(EVERY_LANE, mine == first)) - 1)
+    infected = np.int64(cuda.shfl_sync(EVERY_LANE, np.int64(infected), owner))
+    return soonest, infected, np.int64(cuda.shfl_sync(EVERY_LANE, np.int64(infector), owner))
 
 
 def _first_import(epidemic, place, starts, entry, compartment, moves, opened, begin, stop):

@@ -15,6 +15,7 @@ from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
+from ergode.core.group import COOPERATIVE, KIND
 from ergode.core.resident import fetch
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
@@ -89,7 +90,7 @@ class WindowEnsemble(Ensemble):
         most = scenario.contacts.largest_in_degree
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = tables.bindings | self._seeds.bindings
-        self.bindings |= {LISTING: listing, HUBS: most > HUB and device.is_cuda}
+        self.bindings |= {KIND: COOPERATIVE, LISTING: listing, HUBS: most > HUB and device.is_cuda}
         self._kernel = kernels.kernel(
             windows_cpu, windows_cuda, precision=precision, bindings=self.bindings,
             registers=_REGISTERS,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, option, real, unroll
-from ergode.kinetics.block.collectives import ALL
+from ergode.core.group import sum_of_lanes
 from ergode.kinetics.block.schedule import (
     BETWEEN_WORDS,
     CHUNK,
@@ -293,9 +293,7 @@ def block_solve(system, matrix, inverse, tile, x, partial):
             totals[a] += tile[a * TILE_COLUMNS + b] * amount
     for a in range(TILE_ROWS):
         total = totals[a]
-        total += cuda.shfl_xor_sync(ALL, total, 1)
-        total += cuda.shfl_xor_sync(ALL, total, 2)
-        total += cuda.shfl_xor_sync(ALL, total, 4)
+        total = sum_of_lanes(total, 8)
         if column == 0:
             partial[row + a * ACROSS] = total
     cuda.syncthreads()

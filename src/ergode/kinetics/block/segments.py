@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, real, unroll
-from ergode.kinetics.block.collectives import ALL
+from ergode.core.group import EVERY_LANE, sum_of_lanes
 from ergode.kinetics.block.schedule import PRODUCTS_AT_ONCE, SUM_WIDTH, SUM_WORDS, WARP
 from ergode.kinetics.tables import NONNEGATIVE
 
@@ -41,7 +41,7 @@ def put_segment(label, total, partial, result, sign):
     rest, turns = label & 31, (label >> 5) & 7
     for turn in unroll(range(5)):
         if turn < turns:
-            other = cuda.shfl_down_sync(ALL, total, 1 << turn)
+            other = cuda.shfl_down_sync(EVERY_LANE, total, 1 << turn)
             total += other if rest >= 1 << turn else 0.0
     target = label >> 8
     if target >= 0:
@@ -63,8 +63,7 @@ def block_rows(sums, partial, result, sign):
             if row < sums.row.size:
                 for place in range(sums.start[row] + quarter, sums.stop[row], 4):
                     total += partial[place & NONNEGATIVE]
-            total += cuda.shfl_xor_sync(ALL, total, 1)
-            total += cuda.shfl_xor_sync(ALL, total, 2)
+            total = sum_of_lanes(total, 4)
             if row < sums.row.size and quarter == 0:
                 target = sums.row[row]
                 result[target] = total if sign == 0 else result[target] - total

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ergode.core.compiler.language import no_unroll, unroll
-from ergode.kinetics.block.thread_group import largest_of, thread_count, thread_rank, total_of
+from ergode.core.group import largest_of, share, total_of
 
 FLUX_FRACTION = 0.01
 MASS_TOLERANCE = 1e-7
@@ -67,22 +67,22 @@ def asymptotic_step(system, control, workspace, t, ahead, dt, before, scale):
 
     Returns the step, the step without the bound `ahead`, and the sum of mass fractions.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     y, start, flow, weight = workspace.y, workspace.start, workspace.flow, system.weight
     count = weight.size
     fastest = 0.0
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(share(group, 0, count)):
         fastest = max(fastest, abs(flow[i] - flow[count + i]))
         start[i] = y[i]
-    fastest = largest_of(fastest, workspace.reduced, 0)
+    fastest = largest_of(group, fastest, 0)
     slowest = control.flux_fraction / (fastest * scale)
     if not control.fractions:
         # Relative to the amount that reacts; if there is none yet, to the elapsed time.
         part = 0.0
-        for i in no_unroll(range(first, count, stride)):
+        for i in no_unroll(share(group, 0, count)):
             if flow[i] + flow[count + i] > 0.0:
                 part += y[i]
-        amount = total_of(part, workspace.reduced, 1)
+        amount = total_of(group, part, 1)
         slowest = control.flux_fraction * (amount / fastest if amount > 0.0 else t)
     dt = min(min(slowest, 0.1 * t), dt)
     # One trial, and one repetition with the step that it suggests.
@@ -92,12 +92,12 @@ def asymptotic_step(system, control, workspace, t, ahead, dt, before, scale):
             whole = adjusted(dt, total, before, control.mass_tolerance)
             dt = min(whole, ahead)
         part = 0.0
-        for i in no_unroll(range(first, count, stride)):
+        for i in no_unroll(share(group, 0, count)):
             judged = y[i] if control.reference else start[i]
             amount = updated(start[i], judged, flow[i], flow[count + i], dt)
             y[i] = amount
             part += weight[i] * amount
         # Slots alternate: the fastest change used 0, the reacting amount 1.
         slot = 1 - trial if control.fractions else trial
-        total = total_of(part, workspace.reduced, slot) * scale
+        total = total_of(group, part, slot) * scale
     return dt, whole, total

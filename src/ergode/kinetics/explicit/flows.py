@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_unroll, real, unroll
+from ergode.core.group import ONE, Group, barrier
 from ergode.kinetics.block.schedule import FLOW_WIDTH, WARP, block_flows_of
 from ergode.kinetics.block.segments import block_products, block_rows, put_segment
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.implicit.system import coefficients
@@ -49,9 +49,8 @@ class ExplicitWorkspace(NamedTuple):
     flow: np.ndarray
     early: np.ndarray
     found: np.ndarray  # products of complexes
-    # Scratch memory of sums over threads.
-    partial: np.ndarray
-    reduced: np.ndarray
+    partial: np.ndarray  # scratch memory of sums over threads
+    group: Group
     # Coefficients, their derivatives and inputs, and the values of entries of the flows.
     slots: np.ndarray
     slopes: np.ndarray
@@ -124,7 +123,7 @@ def workspace_of(system):
         np.empty(2 * count),
         np.empty(system.complexes.first.size),
         np.empty(1),
-        np.empty(1),
+        ONE,
         np.empty(system.rates.slot_start.size - 1),
         np.empty(slope_count(system.rates) if THIRD_BODIES else 0),
         np.empty(system.rates.efficiency.shape[0] if THIRD_BODIES else 0),
@@ -147,12 +146,12 @@ def workspace_of(system):
 
 def set_explicit_conditions(system, workspace, history, below, since, y):
     """Compute coefficients `since` after the knot `below`; begins and ends in a barrier."""
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     temperature = history_at(history.times, history.temperature, below, below, since)
     density = history_at(history.times, history.density, below, below, since)
     if FORMULAS:
-        put_inputs(system.rates, history, 1.0, below, below, since, workspace.memory, first, stride)
-    barrier()
+        put_inputs(system.rates, history, 1.0, below, below, since, workspace.memory, group)
+    barrier(group)
     coefficients(
         system.rates,
         system.thermo,
@@ -165,10 +164,10 @@ def set_explicit_conditions(system, workspace, history, below, since, y):
         1.0,
         1.0,
     )
-    entry_values(system.flows, workspace.slots, workspace.values, first, stride)
+    entry_values(system.flows, workspace.slots, workspace.values, group)
     if PARTIAL:
-        group_rates(system.groups, workspace, first, stride)
-    barrier()
+        group_rates(system.groups, workspace, group)
+    barrier(group)
     hold(system, workspace)
 
 
@@ -190,10 +189,11 @@ def _places(segment):
 
 def _hold(system, workspace):
     """Load entries into registers, for later sums."""
+    group = workspace.group
     sums = system.flows.sums
     last = sums.label.size - 1
     for r in unroll(range(HELD_ROUNDS)):
-        segment = min(r * thread_count() + thread_rank(), last) & NONNEGATIVE
+        segment = min(r * group.size + group.rank, last) & NONNEGATIVE
         at, place = _places(segment)
         for k in unroll(range(FLOW_WIDTH)):
             workspace.held_value[r * FLOW_WIDTH + k] = workspace.values[place + k * WARP]
@@ -203,7 +203,8 @@ def _hold(system, workspace):
 
 def _segment_by_segment(system, workspace, y, flow):
     """`_row_by_row` by all threads of a block; begins and ends with a barrier."""
-    thread, threads = thread_rank(), thread_count()
+    group = workspace.group
+    thread, threads = group.rank, group.size
     sums, found = system.flows.sums, workspace.found
     cuda.syncthreads()
     block_products(system.flows.triple, y, found)

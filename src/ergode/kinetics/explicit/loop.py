@@ -12,10 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_refcount, no_unroll, real
+from ergode.core.group import group_of_block, next_member, share, total_of
 from ergode.core.status import Status
-from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import FLOW_WIDTH
-from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_of, horizon, settled
 from ergode.kinetics.explicit.asymptotic import asymptotic_step
 from ergode.kinetics.explicit.flows import (
@@ -55,7 +54,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     `history` has the conditions of this zone. Returns the status, steps taken, steps repeated, and
     the change of the conserved sum.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     y, weight = workspace.y, system.weight
     total = begin_zone(system, workspace, out)
     scale = 1.0 if control.fractions or total == 0.0 else 1.0 / total
@@ -108,7 +107,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
         if taken == target - t or t + taken >= target:
             t = target
             while place < grid.size and grid[place] - begin <= t:
-                for i in no_unroll(range(first, weight.size, stride)):
+                for i in no_unroll(share(group, 0, weight.size)):
                     out[place, i] = y[i]
                 place += 1
         else:
@@ -118,19 +117,19 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
 
 def begin_zone(system, workspace, out):
     """Take a zone's amounts from `out`; returns their conserved sum."""
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     y, weight = workspace.y, system.weight
     part = 0.0
-    for i in no_unroll(range(first, weight.size, stride)):
+    for i in no_unroll(share(group, 0, weight.size)):
         y[i] = out[0, i]
         part += weight[i] * y[i]
-    if first == 0:
+    if group.rank == 0:
         # The variable that empty slots of complexes refer to.
         y[weight.size] = 1.0
     if PARTIAL:
-        for g in no_unroll(range(first, workspace.active.size, stride)):
+        for g in no_unroll(share(group, 0, workspace.active.size)):
             workspace.active[g] = 0.0
-    return total_of(part, workspace.reduced, 0)
+    return total_of(group, part, 0)
 
 
 def step_bound(history, below, since, ahead, dt):
@@ -213,9 +212,10 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     h = slot_count + (slope_count(system.rates) if THIRD_BODIES else 0)
     k = h + (system.rates.efficiency.shape[0] if THIRD_BODIES else 0)
     i = k + species
+    group = group_of_block(shared[0:32])
     workspace = ExplicitWorkspace(
         shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
-        shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
+        shared[f:g], group, mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
         mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
         cuda.local.array(HELD, np.int32),
         shared[g : g + groups], shared[g + groups : g + 2 * groups],
@@ -223,15 +223,15 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
         shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
         mine[i + system.flows.value_count : mine.size],
     )  # fmt: skip
-    zone = next_zone(counter, workspace.reduced)
+    zone = next_member(group, counter)
     while zone < outcome.amounts.shape[0]:
         status, taken, repeated, defect = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
-        if cuda.threadIdx.x == 0:
+        if group.rank == 0:
             outcome.status[zone] = status
             outcome.taken[zone] = taken
             outcome.repeated[zone] = repeated
             outcome.defect[zone] = defect
-        zone = next_zone(counter, workspace.reduced)
+        zone = next_member(group, counter)

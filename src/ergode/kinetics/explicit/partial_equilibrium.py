@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
+from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.network.mechanism import Structure, reactants_of
 from ergode.kinetics.tables import NONNEGATIVE, SLOTS
 
@@ -112,9 +112,9 @@ def _starts(lists: Any) -> np.ndarray:
 # --- device functions -----------------------------------------------------------------------------
 
 
-def group_rates(groups, workspace, first, stride):
+def group_rates(groups, workspace, group):
     """Compute the forward and reverse coefficients of all groups."""
-    for g in no_unroll(range(first, workspace.forward.size, stride)):
+    for g in no_unroll(share(group, 0, workspace.forward.size)):
         total = 0.0
         for count in range(groups.forward_start[g], groups.forward_start[g + 1]):
             total += workspace.slots[groups.forward[count & NONNEGATIVE]]
@@ -157,7 +157,8 @@ def apart(species, change, g, y, extent):
 
 def judge(groups, workspace, y, dt):
     """Mark the groups that are in equilibrium; ends in a barrier."""
-    for g in no_unroll(range(thread_rank(), workspace.active.size, thread_count())):
+    group = workspace.group
+    for g in no_unroll(share(group, 0, workspace.active.size)):
         extent, speed = balance(groups, workspace, g, y)
         off = max(
             apart(groups.left, groups.left_change, g, y, extent),
@@ -168,7 +169,7 @@ def judge(groups, workspace, y, dt):
             workspace.active[g] = 1.0 if off < LEAVE and speed * dt > SLOW else 0.0
         else:
             workspace.active[g] = 1.0 if off < JOIN and speed * dt > 1.0 else 0.0
-    barrier()
+    barrier(group)
 
 
 def withdraw(groups, workspace, flow):
@@ -176,20 +177,20 @@ def withdraw(groups, workspace, flow):
 
     Begins and ends in a barrier.
     """
+    group = workspace.group
     y, count = workspace.y, workspace.start.size
-    first, stride = thread_rank(), thread_count()
-    barrier()
-    for g in no_unroll(range(first, workspace.active.size, stride)):
+    barrier(group)
+    for g in no_unroll(share(group, 0, workspace.active.size)):
         left, right = groups.left, groups.right
-        share = workspace.active[g]
+        active = workspace.active[g]
         workspace.ahead[g] = (
-            share * workspace.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
+            active * workspace.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
         )
         workspace.back[g] = (
-            share * workspace.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
+            active * workspace.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
         )
-    barrier()
-    for i in no_unroll(range(first, count, stride)):
+    barrier(group)
+    for i in no_unroll(share(group, 0, count)):
         gain, loss = flow[i], flow[count + i]
         for k in no_unroll(range(groups.member_start[i], groups.member_start[i + 1])):
             member = k & NONNEGATIVE
@@ -200,7 +201,7 @@ def withdraw(groups, workspace, flow):
         # Cancellation may leave negative values.
         flow[i] = max(gain, 0.0)
         flow[count + i] = max(loss, 0.0)
-    barrier()
+    barrier(group)
 
 
 def restore(groups, workspace, y, weight, total):
@@ -208,15 +209,15 @@ def restore(groups, workspace, y, weight, total):
 
     Begins and ends in a barrier.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     count = weight.size
-    barrier()
-    for g in no_unroll(range(first, workspace.active.size, stride)):
+    barrier(group)
+    for g in no_unroll(share(group, 0, workspace.active.size)):
         extent, _ = balance(groups, workspace, g, y)
         workspace.extent[g] = workspace.active[g] * extent
-    barrier()
+    barrier(group)
     part = 0.0
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(share(group, 0, count)):
         moved, several = 0.0, 0.0
         for k in no_unroll(range(groups.member_start[i], groups.member_start[i + 1])):
             member = k & NONNEGATIVE
@@ -226,8 +227,8 @@ def restore(groups, workspace, y, weight, total):
         if several > 0.0:
             y[i] = max(y[i] + moved / several, 0.0)
         part += weight[i] * y[i]
-    now = total_of(part, workspace.reduced, 0)
+    now = total_of(group, part, 0)
     factor = total / now if now > 0.0 else 1.0
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(share(group, 0, count)):
         y[i] *= factor
-    barrier()
+    barrier(group)

@@ -17,7 +17,7 @@ M. Guidry, J. A. Harris, Comput. Sci. Disc. 6, 015002 (2013).
 from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.thread_group import largest_of, thread_count, thread_rank, total_of
+from ergode.core.group import largest_of, share, total_of
 from ergode.kinetics.explicit.flows import flows_at, set_explicit_conditions
 from ergode.kinetics.explicit.partial_equilibrium import withdraw
 from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL
@@ -38,13 +38,13 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
 
     Returns the step (zero if it is rejected), the next step and the sum of mass fractions.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     y, start, predicted = workspace.y, workspace.start, workspace.predicted
     flow, early, weight = workspace.flow, workspace.early, system.weight
     count = weight.size
     whole = dt
     dt = min(dt, ahead)
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(share(group, 0, count)):
         start[i] = y[i]
         early[i], early[count + i] = flow[i], flow[count + i]
         k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
@@ -57,7 +57,7 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
     if PARTIAL:
         withdraw(system.groups, workspace, flow)
     worst, part = 0.0, 0.0
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(share(group, 0, count)):
         k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
         later = flow[count + i] / predicted[i] if predicted[i] > 0.0 else k
         k = 0.5 * (k + later)
@@ -69,11 +69,11 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
         worst = worst if worst >= off or worst != worst else off
         y[i] = amount
         part += weight[i] * amount
-    sigma = largest_of(worst, workspace.reduced, 0)
-    total = total_of(part, workspace.reduced, 1) * scale
+    sigma = largest_of(group, worst, 0)
+    total = total_of(group, part, 1) * scale
     factor = min(1.0 / max(sigma, 1e-6) ** 0.5 + 0.005, GROWTH)
     if sigma > WORST:
-        for i in no_unroll(range(first, count, stride)):
+        for i in no_unroll(share(group, 0, count)):
             y[i] = start[i]
         return 0.0, dt * factor, total
     # After a step that was cut short, the next may have the length before the cut.

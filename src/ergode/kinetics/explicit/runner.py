@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.devices import Device
+from ergode.core.group import BLOCK, KIND
 from ergode.kinetics.block.launch import BlockLaunch, Launch, are_few, shape_for
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
@@ -101,7 +102,9 @@ def block_launch(
 ) -> BlockLaunch:
     """A kernel with a block for every zone."""
     usual, registers = shape_for(system.absolute.size, True, few)
-    kernel = kernels.cuda_kernel(loop.explicit_block, bindings=bindings, registers=registers)
+    kernel = kernels.cuda_kernel(
+        loop.explicit_block, bindings={**bindings, KIND: BLOCK}, registers=registers
+    )
     tables = put_table(device, system), system.flows.sums.place_count, put_table(device, control)
     return BlockLaunch(
         device, kernel, tables, (max_steps,), threads=threads or usual,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, real
-from ergode.kinetics.block.collectives import next_zone
+from ergode.core.group import group_of_block, next_member
 from ergode.kinetics.block.elimination import TILE
-from ergode.kinetics.block.thread_group import thread_rank
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_zone
 from ergode.kinetics.kernel_options import DYNAMIC, POWERS, THIRD_BODIES
@@ -94,7 +93,7 @@ def integrate_block(
         mine[values:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
         mine[partners:volumes], shared[e : min(e + species, f)],
         mine[0:values],
-        shared[products:new], mine[0:0], shared[g:h], shared[reductions:a],
+        shared[products:new], mine[0:0], shared[g:h], group_of_block(shared[reductions:a]),
         mine[columns : mine.size],
     )  # fmt: skip
     vectors = StepVectors(
@@ -111,16 +110,17 @@ def integrate_from_queue(
     system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
 ):
     """Zones from a queue, one after another, until it is empty."""
-    zone = next_zone(counter, workspace.reduced)
+    group = workspace.group
+    zone = next_member(group, counter)
     while zone < outcome.amounts.shape[0]:
         status, taken, repeated, defect, peak = integrate_zone(
             system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
-        if thread_rank() == 0:
+        if group.rank == 0:
             outcome.status[zone] = status
             outcome.taken[zone] = taken
             outcome.repeated[zone] = repeated
             outcome.defect[zone] = defect
             outcome.fastest_heating[zone] = peak
-        zone = next_zone(counter, workspace.reduced)
+        zone = next_member(group, counter)

@@ -23,8 +23,8 @@ import math
 from typing import NamedTuple
 
 from ergode.core.compiler.language import no_unroll
+from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.kernel_options import COMPRESSED, FLOW, HEATING, MOLECULES, NEUTRINOS, WALLED
 from ergode.kinetics.physics.equation_of_state import (
     isobaric,
@@ -62,21 +62,21 @@ class Heat(NamedTuple):
     rise: float  # dT/dt [K/s]
 
 
-def matter(thermo, y, reduced):
+def matter(thermo, y, group):
     """Specific amounts of nuclei and of electrons [mol/g]; contains a barrier."""
     nuclei, electrons = 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), thermo.charge.size, thread_count())):
+    for i in no_unroll(share(group, 0, thermo.charge.size)):
         nuclei += y[i]
         electrons += thermo.charge[i] * y[i]
-    return total_of(nuclei, reduced, 0), total_of(electrons, reduced, 1)
+    return total_of(group, nuclei, 0), total_of(group, electrons, 1)
 
 
-def isobar_of(thermo, density, y, reduced):
+def isobar_of(thermo, density, y, group):
     """The isobar of a zone with this density."""
     if HEATING != PRESSURE or MOLECULES:
         return Isobar(0.0, 0.0)
-    barrier()
-    nuclei, electrons = matter(thermo, y, reduced)
+    barrier(group)
+    nuclei, electrons = matter(thermo, y, group)
     hot = y[thermo.charge.size]
     return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
 
@@ -89,6 +89,7 @@ def energy_at(system, workspace, start, temperature, density, nuclei, electrons,
     formation. Between the temperature `start` of the step and this one it has no jump where
     polynomials meet: a zone crosses a jump without heat, whether its steps are long or short.
     """
+    group = workspace.group
     thermo, t = system.thermo, temperature
     if not MOLECULES:
         capacity, _, _, energy = response(thermo.electrons, t, density, nuclei, electrons)
@@ -96,12 +97,12 @@ def energy_at(system, workspace, start, temperature, density, nuclei, electrons,
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT if HEATING == PRESSURE else 0.0
     energy, capacity = 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+    for i in no_unroll(share(group, 0, workspace.energies.size)):
         one = energy_of(thermo, t, inverse, logarithm, i) - jump_of(thermo, start, t, i)
         energy += y[i] * (one + work * t)
         capacity += y[i] * (heat_capacity(thermo, t, i) + work)
-    barrier()
-    return total_of(energy, workspace.reduced, 0), total_of(capacity, workspace.reduced, 1)
+    barrier(group)
+    return total_of(group, energy, 0), total_of(group, capacity, 1)
 
 
 def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
@@ -110,17 +111,18 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
     The step began with the amounts `y` and with `heat`. `gained` is the change of the energy since
     then, divided by the heat capacity at the start [K].
     """
+    group = workspace.group
     thermo = system.thermo
     target = heat.energy + heat.capacity * gained
     nuclei, electrons = 0.0, 0.0
     if not MOLECULES:
-        barrier()
-        nuclei, electrons = matter(thermo, new, workspace.reduced)
+        barrier(group)
+        nuclei, electrons = matter(thermo, new, group)
         part = 0.0
-        for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+        for i in no_unroll(share(group, 0, workspace.energies.size)):
             part += thermo.mass_excess[i] * (new[i] - y[i])
-        barrier()
-        target -= total_of(part, workspace.reduced, 0)
+        barrier(group)
+        target -= total_of(group, part, 0)
         if HEATING == PRESSURE:
             t, _ = isobaric(
                 thermo.electrons, isobar.pressure, target, nuclei, electrons, heat.temperature,
@@ -157,24 +159,25 @@ def outside_rate(system, workspace, temperature, density, y, history, renewal, s
     In a stirred tank `renewal` is one over the residence time. `squeeze` is the logarithmic slope
     of a density or pressure that is given over time. Begins in a barrier.
     """
+    group = workspace.group
     thermo, t, rate = system.thermo, temperature, 0.0
-    barrier()
+    barrier(group)
     if FLOW == STIRRED:
         inverse, logarithm = 1.0 / t, log(t)
         part = 0.0
-        for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+        for i in no_unroll(share(group, 0, workspace.energies.size)):
             part += y[i] * (energy_of(thermo, t, inverse, logarithm, i) + GAS_CONSTANT * t)
         enters = history.inflow[workspace.energies.size]
-        rate = renewal * (enters - total_of(part, workspace.reduced, 0))
+        rate = renewal * (enters - total_of(group, part, 0))
     if COMPRESSED:
         part = 0.0
-        for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+        for i in no_unroll(share(group, 0, workspace.energies.size)):
             part += y[i]
-        rate += total_of(part, workspace.reduced, 1) * GAS_CONSTANT * t * squeeze
+        rate += total_of(group, part, 1) * GAS_CONSTANT * t * squeeze
     if WALLED:
         rate += history.wall[0] * (history.wall[1] - t)
     if NEUTRINOS:
-        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        nuclei, electrons = matter(thermo, y, group)
         rate -= neutrino_losses_of(t, density, nuclei, electrons)
     return rate
 
@@ -185,29 +188,30 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     Fills `workspace.energies` with the internal energies of species, or their enthalpies at
     constant pressure [erg/mol]; ends in a barrier.
     """
+    group = workspace.group
     thermo, t = system.thermo, temperature
     energy, capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
     if MOLECULES:
         energy, capacity = energy_at(system, workspace, t, t, density, 0.0, 0.0, y)
     else:
-        barrier()
-        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        barrier(group)
+        nuclei, electrons = matter(thermo, y, group)
         capacity, per_nucleus, per_electron, energy = response_of_zone(
             thermo.electrons, t, density, nuclei, electrons
         )
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
     released = 0.0
-    for i in no_unroll(range(thread_rank(), workspace.energies.size, thread_count())):
+    for i in no_unroll(share(group, 0, workspace.energies.size)):
         if MOLECULES:
             one = energy_of(thermo, t, inverse, logarithm, i) + work
         else:
             one = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
         workspace.energies[i] = one
         released -= one * change[i]
-    barrier()
-    released = total_of(released, workspace.reduced, 0)
-    barrier()
+    barrier(group)
+    released = total_of(group, released, 0)
+    barrier(group)
     return Heat(t, energy, capacity, outside / capacity, (outside + released) / capacity)
 
 
@@ -216,10 +220,11 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeez
 
     The diagonal of the matrix will get `diagonal`, which this row has for the species too.
     """
+    group = workspace.group
     thermo, place, matrix = system.thermo, system.place, vectors.matrix
     count, t, by_nuclei, by_electrons = workspace.energies.size, heat.temperature, 0.0, 0.0
     if NEUTRINOS:
-        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        nuclei, electrons = matter(thermo, y, group)
         loss = neutrino_losses_of(t, density, nuclei, electrons)
         more = neutrino_losses_of(t, density, nuclei * (1.0 + _SHARE), electrons)
         by_nuclei = (more - loss) / (_SHARE * nuclei)
@@ -227,7 +232,7 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeez
             more = neutrino_losses_of(t, density, nuclei, electrons * (1.0 + _SHARE))
             by_electrons = (more - loss) / (_SHARE * electrons)
     work = GAS_CONSTANT * t if FLOW == STIRRED and HEATING != PRESSURE else 0.0
-    for j in no_unroll(range(thread_rank(), count, thread_count())):
+    for j in no_unroll(share(group, 0, count)):
         total = diagonal * workspace.energies[j]
         if FLOW == STIRRED:
             total += renewal * (workspace.energies[j] + work)
@@ -236,7 +241,7 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeez
         if NEUTRINOS:
             total += by_nuclei + thermo.charge[j] * by_electrons
         matrix[place[count, j]] = total / heat.capacity
-    barrier()
+    barrier(group)
 
 
 def put_gain(workspace, x, capacity):
@@ -244,18 +249,19 @@ def put_gain(workspace, x, capacity):
 
     The change is divided by the heat capacity [K]. Ends in a barrier.
     """
+    group = workspace.group
     gained, count = 0.0, workspace.energies.size
     # Without any exchange the energy is kept; all else is rounding.
     if FLOW == STIRRED or NEUTRINOS or COMPRESSED or WALLED:
         part = 0.0
-        barrier()
-        for i in no_unroll(range(thread_rank(), count, thread_count())):
+        barrier(group)
+        for i in no_unroll(share(group, 0, count)):
             part += workspace.energies[i] * x[i]
-        gained = x[count] + total_of(part, workspace.reduced, 0) / capacity
-    barrier()
-    if thread_rank() == 0:
+        gained = x[count] + total_of(group, part, 0) / capacity
+    barrier(group)
+    if group.rank == 0:
         x[count] = gained
-    barrier()
+    barrier(group)
 
 
 def gain_of(weights, stages, count, place):

@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_refcount, no_unroll, option
+from ergode.core.group import ONE, barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.block.elimination import block_factorize, block_solve
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at, history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
@@ -172,43 +172,43 @@ solve_trial = option(ByTarget(cpu=_solve_alone, cuda=_solve_together))
 
 def begin_zone(system, workspace, vectors, history, out):
     """Take a zone's amounts from `out`, and compute constant coefficients; ends in a barrier."""
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     y, invariants, count = vectors.y, system.invariants, system.absolute.size
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(share(group, 0, count)):
         y[i] = out[0, i]
-    if first == 0:
+    if group.rank == 0:
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
-    barrier()
-    conserved(invariants, y, vectors.gram, workspace.reduced)
+    barrier(group)
+    conserved(invariants, y, vectors.gram, group)
     if not DYNAMIC:
         sunlight = history.sunlight[0] if SUNLIT else 1.0
         if FORMULAS:
-            put_inputs(system.rates, history, sunlight, 0, 0, 0.0, workspace.memory, first, stride)
+            put_inputs(system.rates, history, sunlight, 0, 0, 0.0, workspace.memory, group)
         coefficients(
             system.rates, system.thermo, workspace, history.factors, history.temperature[0],
             history.density[0], y, 1.0, 1.0, sunlight,
         )  # fmt: skip
-        entry_values(system.flows, workspace.slots, workspace.values, first, stride)
+        entry_values(system.flows, workspace.slots, workspace.values, group)
 
 
-def put_amounts(method, vectors, count, turn, stage, turns, species_count):
+def put_amounts(method, vectors, count, turn, stage, turns, species_count, group):
     """Compute the amounts of a turn, into `vectors.new`; ends in a barrier.
 
     In a later stage, the temperature's place has the change of the energy.
     """
     y, U = vectors.y, vectors.stages
     row = stage & NONNEGATIVE
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
+    for i in no_unroll(share(group, 0, count)):
         total = 0.0 if SELF_HEATING and stage > 0 and i == species_count else y[i]
         for j in no_unroll(range(stage)):
             total += method.a[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
             total *= 1.0 + _WARMER
         vectors.new[i] = total
-    if thread_rank() == 0:
+    if group.rank == 0:
         vectors.new[count] = 1.0
-    barrier()
+    barrier(group)
 
 
 def time_of(method, turn, turns, step):
@@ -225,6 +225,7 @@ def time_of(method, turn, turns, step):
 
 def put_conditions(system, method, workspace, vectors, history, turn, turns, step, heat, isobar):
     """Compute the coefficients of a turn; returns temperature and density."""
+    group = workspace.group
     rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
     stage = turn - turns.last
     at, until = time_of(method, turn, turns, step)
@@ -233,12 +234,12 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
         hot = temperature_at(
             system, workspace, heat, isobar, history.density[0], vectors.y, new, new[species_count]
         )
-        barrier()
+        barrier(group)
     else:
         hot = temperature_of(times, history.temperature, below, until, at, new, species_count)
     dense = density_of(
         system.thermo, times, history.density, below, until, at, new, species_count, hot, isobar,
-        workspace.reduced,
+        group,
     )  # fmt: skip
     if HEATING == PRESSURE and turn == turns.denser:
         dense *= 1.0 + _MORE
@@ -257,31 +258,31 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
             more_squares += _MORE if turn == turns.charged + 1 else 0.0
         if FORMULAS:
             put_inputs(
-                rates, history, sunlight, below, until, at, workspace.memory, thread_rank(),
-                thread_count(),
+                rates, history, sunlight, below, until, at, workspace.memory, group,
             )  # fmt: skip
         coefficients(
             rates, system.thermo, workspace, history.factors, hot, dense, new, more_electrons,
             more_squares, sunlight,
         )  # fmt: skip
     values = workspace.values
-    entry_values(system.flows, workspace.slots, values, thread_rank(), thread_count())
+    entry_values(system.flows, workspace.slots, values, group)
     if FLOW == PLUG:
         # dt = dz / u, and the velocity u is inversely proportional to the density.
-        for entry in no_unroll(range(thread_rank(), values.size, thread_count())):
+        for entry in no_unroll(share(group, 0, values.size)):
             values[entry] *= dense * history.inflow[0]
-    barrier()
+    barrier(group)
     return hot, dense
 
 
 def put_direction(system, workspace, vectors, turn, turns, dense, h):
     """Add the part of the Jacobian from this turn; `vectors.trial` is dy/dt of this turn."""
+    group = workspace.group
     y, change, trial, count = vectors.y, vectors.change, vectors.trial, system.absolute.size
     warmer, denser, charged, later = turns.warmer, turns.denser, turns.charged, turns.later
     if THIRD_BODIES and turn < warmer:
         subtract_partners(system, workspace, vectors, turn - 1, dense, trial)
     if turn >= warmer:
-        for i in no_unroll(range(thread_rank(), count, thread_count())):
+        for i in no_unroll(share(group, 0, count)):
             trial[i] -= change[i]
             if HEATING != FIXED and turn == warmer:
                 trial[i] /= _WARMER * y[system.invariants.shape[1]]
@@ -293,11 +294,11 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
                 vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
             if turn == later:
                 vectors.in_time[i] = trial[i] / (_LATER * h)
-        barrier()
+        barrier(group)
         if HEATING != FIXED and turn == warmer:
-            put_temperature_column(system, vectors, trial)
+            put_temperature_column(system, vectors, trial, group)
         if HEATING == PRESSURE and MOLECULES and turn == denser:
-            subtract_dilution(system, vectors, workspace.reduced, y, trial)
+            subtract_dilution(system, vectors, group, y, trial)
 
 
 def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, capacity, keeps):
@@ -305,12 +306,12 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
 
     If it `keeps` conserved sums, returns how much of them the linear system had lost.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
     row = stage & NONNEGATIVE
     electrons, squares = 1.0, 1.0
     if PLASMA:
-        electrons, squares = charges(system.thermo.charge, vectors.y, workspace.reduced)
+        electrons, squares = charges(system.thermo.charge, vectors.y, group)
     # Before the first stage, solve for the columns w: that of the density, and two of electrons.
     fewest = turns.charged - turns.later
     if HEATING == PRESSURE and not MOLECULES:
@@ -318,8 +319,8 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
     for column in no_unroll(range(fewest if stage == 0 else 0, 1)):
         if (column == -1 or column == -2) and not PLASMA:
             continue
-        barrier()
-        for i in no_unroll(range(first, count, stride)):
+        barrier(group)
+        for i in no_unroll(share(group, 0, count)):
             total = 0.0
             for j in no_unroll(range(stage)):
                 total += method.c[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
@@ -333,7 +334,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
         if HEATING == PRESSURE and not MOLECULES and column > -3:
             add_dilution(system, workspace, vectors, dilution)
         if column < 0:
-            for i in no_unroll(range(first, count, stride)):
+            for i in no_unroll(share(group, 0, count)):
                 vectors.columns[column_at(column) * count + i] = trial[i]
         elif PLASMA:
             add_electrons(system, workspace, vectors, electrons, squares)
@@ -342,8 +343,8 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
     lost = 0.0
     # The temperature of the next stage follows from these amounts.
     if SELF_HEATING and FLOW != STIRRED and keeps:
-        lost = keep_sums(system.invariants, vectors.y, trial, vectors.gram, workspace.reduced)
-    for i in no_unroll(range(first, count, stride)):
+        lost = keep_sums(system.invariants, vectors.y, trial, vectors.gram, group)
+    for i in no_unroll(share(group, 0, count)):
         U[stage * count + i] = trial[i]
     return lost
 
@@ -356,7 +357,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     largest defect that was corrected and, if the zone heats itself, the time when its temperature
     rose fastest.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     y, new, change, trial = vectors.y, vectors.new, vectors.change, vectors.trial
     count, species_count = system.absolute.size, system.invariants.shape[1]
     absolute = history.tolerances[:count] if OWN_TOLERANCES else system.absolute
@@ -373,15 +374,15 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     after_reject, ends, sound, finite, keeps = False, False, True, True, True
     hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0)
     dilution = 0.0, 0.0
-    isobar = isobar_of(system.thermo, history.density[0], y, workspace.reduced)
+    isobar = isobar_of(system.thermo, history.density[0], y, group)
     while place < grid.size:
         if taken + repeated >= max_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
         blur = 0.0
         for turn in no_unroll(range(turns.last + method.m.size)):
             stage = turn - turns.last
-            put_amounts(method, vectors, count, turn, stage, turns, species_count)
-            put_own_powers(system, new)
+            put_amounts(method, vectors, count, turn, stage, turns, species_count, group)
+            put_own_powers(system, new, group)
             if DYNAMIC:
                 step = StepTime(below, since, last, h)
                 hot, dense = put_conditions(
@@ -393,7 +394,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             reactions_alone = turn > 0 and turn < turns.warmer
             if FLOW == STIRRED and not reactions_alone:
                 renewal = history.inflow[species_count + 1]
-                add_inflow(history.inflow, renewal, new, trial, species_count)
+                add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze = 0.0
             if COMPRESSED:
                 at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
@@ -408,15 +409,15 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         isobar = Isobar(isobar.pressure, dense)
                         heat = heat_of(system, workspace, hot, dense, new, trial, outside)
                     outside /= heat.capacity
-                if first == 0:
+                if group.rank == 0:
                     trial[species_count] = outside
-                barrier()
+                barrier(group)
             if FLOW == PLUG:
-                set_age_rate(history.inflow, dense, reactions_alone, trial, species_count)
+                set_age_rate(history.inflow, dense, reactions_alone, trial, species_count, group)
             if turn == 0:
-                for i in no_unroll(range(first, count, stride)):
+                for i in no_unroll(share(group, 0, count)):
                     change[i] = trial[i]
-                barrier()
+                barrier(group)
                 if HEATING != FIXED and taken > 0:
                     warmed, rise = y[species_count] - before, heat.rise
                     if COMPRESSED:  # the heat of reactions alone
@@ -431,7 +432,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 if taken + repeated == 0:
                     h = first_step(
                         absolute, rtol, y, change, heat.rise, species_count, whole,
-                        workspace.reduced,
+                        group,
                     )  # fmt: skip
                 if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
                     lost = not (finite and h < INFINITY)
@@ -440,7 +441,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 h, last, ends = step_ahead(
                     history, StepTime(below, since, last, h), whole, rtol, grid[place]
                 )
-                put_own_powers(system, y)
+                put_own_powers(system, y, group)
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:
                     keep_coefficients(workspace)
@@ -452,7 +453,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 if HEATING != FIXED:
                     dilution = dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:
-                    add_outflow(system, vectors, renewal)
+                    add_outflow(system, vectors, renewal, group)
             elif stage <= 0:
                 put_direction(system, workspace, vectors, turn, turns, dense, h)
             if stage == 0:
@@ -466,7 +467,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         part = finish_step(
             method, absolute, rtol, system.thermo, workspace, vectors, species_count, heat
         )
-        error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
+        error = (total_of(group, part if sound else INFINITY, 0) / count) ** 0.5
         finite = error < INFINITY
         if not finite or error > 1.0 or blur > LOST:
             repeated += 1
@@ -475,8 +476,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             continue
         taken += 1
         if FLOW == STIRRED:
-            renew_sums(system.invariants, history.inflow, h, vectors.gram)
-        worst = project(system.invariants, new, vectors.gram, workspace.reduced)
+            renew_sums(system.invariants, history.inflow, h, vectors.gram, group)
+        worst = project(system.invariants, new, vectors.gram, group)
         defect = max(defect, worst)
         keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
@@ -492,8 +493,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             before, speed, ago = y[species_count], heat.rise, h
             if COMPRESSED:
                 speed, pushed = heat.rise - heat.outside, heat.outside
-            barrier()
-        for i in no_unroll(range(first, count, stride)):
+            barrier(group)
+        for i in no_unroll(share(group, 0, count)):
             y[i] = new[i]
         below, since = time_after(history, below, since, last, h, ends)
         factor = step_factor(method, error)
@@ -521,7 +522,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         np.empty(system.complexes.first.size),
         np.empty(3 * system.complexes.first.size + (system.powers.species.size if POWERS else 0)),
         nothing,
-        nothing,
+        ONE,
         np.empty(memory_count(rates)),
     )
     width = count + 1

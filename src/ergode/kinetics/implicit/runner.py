@@ -13,6 +13,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.core.group import BLOCK, KIND
 from ergode.core.math.rosenbrock import Tableau, coefficients_of
 from ergode.kinetics.block.elimination import tiles
 from ergode.kinetics.block.launch import (
@@ -135,8 +136,9 @@ def block_launch(
     threads = threads or usual
     stages = len(tableau.m)
     kernel = kernels.cuda_kernel(
-        by_block.integrate_block, bindings=bindings | tiles(system, threads), registers=registers
-    )
+        by_block.integrate_block, registers=registers,
+        bindings={**bindings, **tiles(system, threads), KIND: BLOCK},
+    )  # fmt: skip
     tables = (
         put_table(device, system), by_block.partial_count(system),
         put_table(device, coefficients_of(tableau)),

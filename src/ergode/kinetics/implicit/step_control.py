@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
+from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.implicit.energy import gain_of, temperature_at
 from ergode.kinetics.kernel_options import MOLECULES, POWERS, SELF_HEATING, TIMED
@@ -24,16 +24,16 @@ CHANGE = 0.05
 ROUNDING, BELOW = 1e-12, 1e-8
 
 
-def first_step(absolute, rtol, y, change, rise, species_count, span, reduced):
+def first_step(absolute, rtol, y, change, rise, species_count, span, group):
     """First step: the solution changes little in it."""
     amount, speed = 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
+    for i in no_unroll(share(group, 0, absolute.size)):
         allowed = absolute[i] + rtol * abs(y[i])
         rate = rise if SELF_HEATING and i == species_count else change[i]
         amount += (y[i] / allowed) ** 2
         speed += (rate / allowed) ** 2
-    amount = total_of(amount, reduced, 0)
-    speed = total_of(speed, reduced, 1)
+    amount = total_of(group, amount, 0)
+    speed = total_of(group, speed, 1)
     if speed == 0.0:
         return span
     step = 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5)
@@ -69,9 +69,10 @@ def finish_step(method, absolute, rtol, thermo, workspace, vectors, species_coun
     the slope of a species that is used up within the step. Such errors add up, for what is below
     zero is clipped; so `absolute` counts less in them.
     """
+    group = workspace.group
     y, new, U = vectors.y, vectors.new, vectors.stages
     count, part, taken, missed = absolute.size, 0.0, 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
+    for i in no_unroll(share(group, 0, count)):
         total, error, size = y[i], 0.0, abs(y[i])
         for j in no_unroll(range(method.m.size)):
             one, amount = j & NONNEGATIVE, U[(j * count + i) & NONNEGATIVE]
@@ -101,17 +102,17 @@ def finish_step(method, absolute, rtol, thermo, workspace, vectors, species_coun
                 ratio = below
         part += ratio * ratio
     if SELF_HEATING:
-        barrier()
-        taken = total_of(taken, workspace.reduced, 0)
-        missed = total_of(missed, workspace.reduced, 1)
-        barrier()
+        barrier(group)
+        taken = total_of(group, taken, 0)
+        missed = total_of(group, missed, 1)
+        barrier(group)
         total, jump = new[species_count] - taken / heat.capacity, 0.0
         if MOLECULES:
-            for i in no_unroll(range(thread_rank(), species_count, thread_count())):
+            for i in no_unroll(share(group, 0, species_count)):
                 jump += jump_of(thermo, heat.temperature, total, i) * (new[i] - y[i])
-            jump = total_of(jump, workspace.reduced, 0)
-            barrier()
-        if thread_rank() == 0:
+            jump = total_of(group, jump, 0)
+            barrier(group)
+        if group.rank == 0:
             i = species_count
             error = gain_of(method.e, U, count, i) - missed / heat.capacity
             error = abs(error) + abs(jump) / heat.capacity
@@ -122,13 +123,14 @@ def finish_step(method, absolute, rtol, thermo, workspace, vectors, species_coun
 
 def end_temperature(system, method, workspace, vectors, heat, isobar, density):
     """Put the temperature of the amounts in `vectors.new`; begins and ends in a barrier."""
+    group = workspace.group
     i = system.invariants.shape[1]
     gained = gain_of(method.m, vectors.stages, system.absolute.size, i)
     hot = temperature_at(system, workspace, heat, isobar, density, vectors.y, vectors.new, gained)
-    barrier()
-    if thread_rank() == 0:
+    barrier(group)
+    if group.rank == 0:
         vectors.new[i] = hot
-    barrier()
+    barrier(group)
 
 
 def fill_output(
@@ -152,6 +154,7 @@ def fill_output(
 
     The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
     """
+    group = workspace.group
     y, new, U = vectors.y, vectors.new, vectors.stages
     count = out.shape[1]
     while place < grid.size:
@@ -159,7 +162,7 @@ def fill_output(
         if not (grid[place] <= stop if ends else theta <= 1.0):
             break
         theta = min(theta, 1.0)
-        for i in no_unroll(range(thread_rank(), count, thread_count())):
+        for i in no_unroll(share(group, 0, count)):
             curve, bend = 0.0, 0.0
             for j in no_unroll(range(method.m.size)):
                 curve += method.p[j] * U[j * count + i]
@@ -171,12 +174,12 @@ def fill_output(
             inner = gain_of(method.m, U, count, i)
             inner += (1.0 - theta) * gain_of(method.p, U, count, i)
             inner += (1.0 - theta) * theta * gain_of(method.q, U, count, i)
-            barrier()
+            barrier(group)
             hot = temperature_at(
                 system, workspace, heat, isobar, density, y, out[place], theta * inner
             )
-            barrier()
-            if thread_rank() == 0:
+            barrier(group)
+            if group.rank == 0:
                 out[place, i] = hot
         place += 1
     return place

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_unroll, option
+from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
@@ -161,38 +161,38 @@ def coefficients(
     of formulas. `more_electrons` and
     `more_squares` multiply the sums of charges and of squared charges of `y`.
     """
-    first, stride = thread_rank(), thread_count()
+    group = workspace.group
     slots = workspace.slots
-    base_coefficients(rates, factors, temperature, density, slots, first, stride)
+    base_coefficients(rates, factors, temperature, density, slots, group)
     if THIRD_BODIES:
         if MIXTURES:  # efficiencies are among the slots
-            barrier()
-        collision_partners(rates, density, y, slots, workspace.partners, first, stride)
-        barrier()
+            barrier(group)
+        collision_partners(rates, density, y, slots, workspace.partners, group)
+        barrier(group)
         third_bodies(
             rates, thermo.polynomials, temperature, density, workspace.partners, slots,
-            workspace.slopes, first, stride,
+            workspace.slopes, group,
         )  # fmt: skip
     if FORMULAS:
-        barrier()
+        barrier(group)
         formula_coefficients(
             rates, temperature, density, workspace.partners, workspace.memory, slots,
-            workspace.slopes, first, stride,
+            workspace.slopes, group,
         )  # fmt: skip
     if PLASMA:
-        electrons, squares = charges(thermo.charge, y, workspace.reduced)
+        electrons, squares = charges(thermo.charge, y, group)
         plasma_coefficients(
             rates.plasma, temperature, density, electrons * more_electrons,
-            squares * more_squares, slots, first, stride,
+            squares * more_squares, slots, group,
         )  # fmt: skip
     if SUNLIT:
-        barrier()
-        add_sunlight(rates, sunlight, slots, first, stride)
+        barrier(group)
+        add_sunlight(rates, sunlight, slots, group)
     if REVERSIBLE:
-        log_volumes(thermo, temperature, workspace.volumes, first, stride)
-        barrier()
-        detailed_balance(rates, density, workspace.volumes, slots, first, stride)
-    barrier()
+        log_volumes(thermo, temperature, workspace.volumes, group)
+        barrier(group)
+        detailed_balance(rates, density, workspace.volumes, slots, group)
+    barrier(group)
 
 
 def temperature_of(times, temperatures, below, last, since, y, species_count):
@@ -203,21 +203,21 @@ def temperature_of(times, temperatures, below, last, since, y, species_count):
 
 
 def density_of(
-    thermo, times, densities, below, last, since, y, species_count, temperature, isobar, reduced
+    thermo, times, densities, below, last, since, y, species_count, temperature, isobar, group
 ):
     """Density [g/cm3]: given, or from the pressure."""
     if HEATING == PRESSURE and not MOLECULES:
-        nuclei, electrons = matter(thermo, y, reduced)
-        barrier()
+        nuclei, electrons = matter(thermo, y, group)
+        barrier(group)
         return density_at(
             thermo.electrons, isobar.pressure, temperature, nuclei, electrons, isobar.density
         )
     given = history_at(times, densities, below, last, since)
     if HEATING == PRESSURE:
         amount = 0.0
-        for i in no_unroll(range(thread_rank(), species_count, thread_count())):
+        for i in no_unroll(share(group, 0, species_count)):
             amount += y[i]
-        amount = total_of(amount, reduced, 0)
+        amount = total_of(group, amount, 0)
         return given / (GAS_CONSTANT * temperature * amount)
     return given
 
@@ -235,18 +235,18 @@ def _segment_by_segment(system, workspace, y, found):
 change_at = option(ByTarget(cpu=_row_by_row, cuda=_segment_by_segment))
 
 
-def add_inflow(inflow, renewal, y, change, species_count):
+def add_inflow(inflow, renewal, y, change, species_count, group):
     """Add what flows in, less what flows out, to the changes of species."""
     if FLOW == STIRRED:
-        for i in no_unroll(range(thread_rank(), species_count, thread_count())):
+        for i in no_unroll(share(group, 0, species_count)):
             change[i] += renewal * (inflow[i] - y[i])
 
 
-def set_age_rate(inflow, density, reactions_alone, change, species_count):
+def set_age_rate(inflow, density, reactions_alone, change, species_count, group):
     """Set the change of the time since the inlet with the position; ends in a barrier."""
-    if thread_rank() == 0:
+    if group.rank == 0:
         change[species_count + 1] = 0.0 if reactions_alone else density * inflow[0]
-    barrier()
+    barrier(group)
 
 
 def _slopes_by_entry(system, workspace, vectors, y):
@@ -275,11 +275,11 @@ def product_slopes(complexes, y, found):
         found[3 * s + 2] = a * b
 
 
-def put_own_powers(system, y):
+def put_own_powers(system, y, group):
     """Put the powers of these amounts behind them (see `Powers`); ends in a barrier."""
     if POWERS:
-        put_powers(system.powers, y, system.absolute.size, thread_rank(), thread_count())
-        barrier()
+        put_powers(system.powers, y, system.absolute.size, group)
+        barrier(group)
 
 
 def _slopes_by_segment(system, workspace, vectors, y):
@@ -292,7 +292,8 @@ fill_slopes = option(ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment))
 
 def keep_coefficients(workspace):
     """Keep the coefficients at the start of the step."""
-    for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
+    group = workspace.group
+    for r in no_unroll(share(group, 0, workspace.saved.size)):
         workspace.saved[r] = workspace.slots[r]
 
 
@@ -306,20 +307,21 @@ def put_slopes(rates, workspace, kind):
 
     Of formulas by d k / d M.
     """
-    first, stride = thread_rank(), thread_count()
-    for r in no_unroll(range(first, workspace.saved.size, stride)):
+    group = workspace.group
+    for r in no_unroll(share(group, 0, workspace.saved.size)):
         workspace.slots[r] = 0.0
-    barrier()
+    barrier(group)
     begin, end = rates.dependent_start[kind], rates.dependent_start[kind + 1]
-    for count in no_unroll(range(begin + first, end, stride)):
+    for count in no_unroll(share(group, begin, end)):
         r, slope = rates.dependent[count], rates.dependent_slope[count]
         base = 1.0 if is_sum(rates, kind) else workspace.saved[r]
         workspace.slots[r] = base * workspace.slopes[slope]
-    barrier()
+    barrier(group)
 
 
 def subtract_partners(system, workspace, vectors, kind, density, column):
     """Subtract the effect of one kind of partners, a column times a row, from `vectors.matrix`."""
+    group = workspace.group
     rates, place = system.rates, system.place
     count = rates.efficiency.shape[1]
     amount = workspace.partners[rates.mixture_whole[kind] if MIXTURES else kind]
@@ -327,55 +329,55 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
     if is_sum(rates, kind):
         by = density
     for i in no_unroll(range(system.absolute.size)):
-        for j in no_unroll(range(thread_rank(), count, thread_count())):
+        for j in no_unroll(share(group, 0, count)):
             vectors.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by
-    barrier()
+    barrier(group)
     if MIXTURES:
-        first, stride = rates.collider_start[kind] + thread_rank(), thread_count()
+        begin, end = rates.collider_start[kind], rates.collider_start[kind + 1]
         for i in no_unroll(range(system.absolute.size)):
-            for collider in no_unroll(range(first, rates.collider_start[kind + 1], stride)):
+            for collider in no_unroll(share(group, begin, end)):
                 j = rates.collider_species[collider]
                 efficiency = workspace.slots[rates.collider_slot[collider]]
                 vectors.matrix[place[i, j]] -= column[i] * efficiency * by
-        barrier()
+        barrier(group)
 
 
-def outflow_alone(system, vectors, renewal):
+def outflow_alone(system, vectors, renewal, group):
     plan, species_count = system.plan, system.invariants.shape[1]
     for k in range(plan.order.size):
         if plan.order[k] < species_count:
             vectors.matrix[plan.pivot[k]] += renewal
 
 
-def _outflow_together(system, vectors, renewal):
-    for i in no_unroll(range(thread_rank(), system.invariants.shape[1], thread_count())):
+def _outflow_together(system, vectors, renewal, group):
+    for i in no_unroll(share(group, 0, system.invariants.shape[1])):
         vectors.matrix[system.pivot[i]] += renewal
-    barrier()
+    barrier(group)
 
 
 add_outflow = option(ByTarget(cpu=outflow_alone, cuda=_outflow_together))
 """Add the outflow to the diagonal of the negative Jacobian; ends in a barrier."""
 
 
-def put_temperature_column(system, vectors, column):
+def put_temperature_column(system, vectors, column, group):
     """Fill the temperature's column of the Jacobian; ends in a barrier."""
     species_count = system.invariants.shape[1]
-    for i in no_unroll(range(thread_rank(), system.absolute.size, thread_count())):
+    for i in no_unroll(share(group, 0, system.absolute.size)):
         vectors.matrix[system.place[i, species_count]] = -column[i]
-    barrier()
+    barrier(group)
 
 
-def subtract_dilution(system, vectors, reduced, y, column):
+def subtract_dilution(system, vectors, group, y, column):
     """Subtract the dilution of the gas at constant pressure; ends in a barrier.
 
     `column` is the derivative of dy/dt with respect to the logarithm of the density.
     """
     count = system.invariants.shape[1]
     amount = 0.0
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
+    for i in no_unroll(share(group, 0, count)):
         amount += y[i]
-    amount = total_of(amount, reduced, 0)
+    amount = total_of(group, amount, 0)
     for i in no_unroll(range(system.absolute.size)):
-        for j in no_unroll(range(thread_rank(), count, thread_count())):
+        for j in no_unroll(share(group, 0, count)):
             vectors.matrix[system.place[i, j]] += column[i] / amount
-    barrier()
+    barrier(group)

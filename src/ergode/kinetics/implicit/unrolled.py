@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real, unroll
+from ergode.core.group import ALONE, KIND, ONE
 from ergode.core.math.rosenbrock import Coefficients
-from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import SMALL
-from ergode.kinetics.block.thread_group import ALONE
 from ergode.kinetics.implicit.by_block import integrate_from_queue
 from ergode.kinetics.implicit.rosenbrock import StepVectors, factorize, solve_trial
 from ergode.kinetics.implicit.system import add_outflow, change_at, fill_slopes, outflow_alone
@@ -55,7 +54,7 @@ def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[Any, A
         GRAM: (len(system.invariants) + 3) * len(system.invariants) or 1,
         change_at: change_unrolled, fill_slopes: slopes_unrolled,
         factorize: factorize_unrolled, solve_trial: solve_unrolled,
-        next_zone: next_zone_alone, add_outflow: outflow_alone, **ALONE,
+        add_outflow: outflow_alone, KIND: ALONE,
     }  # fmt: skip
 
 
@@ -129,11 +128,6 @@ def solve_unrolled(system, workspace, vectors):
         x[ORDER[k]] = row[k]
 
 
-def next_zone_alone(counter, workspace):
-    """As `block.next_zone`."""
-    return cuda.atomic.add(counter, 0, 1)
-
-
 def integrate_unrolled(system, method, history, grid, rtol, max_steps, counter, outcome):
     """Zones from a queue, each by one thread."""
     workspace = Workspace(
@@ -147,7 +141,7 @@ def integrate_unrolled(system, method, history, grid, rtol, max_steps, counter, 
         cuda.local.array(COMPLEXES, real),
         cuda.local.array(SLOPES, real),
         cuda.local.array(1, real),
-        cuda.local.array(1, real),
+        ONE,
         cuda.local.array(1, real),
     )
     vectors = StepVectors(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
+from ergode.core.group import ONE
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
@@ -198,7 +199,7 @@ def put_heat(chemistry, zone, setting, temperature):
         factor = setting.factors[s] if SWEPT else laws.prefactor[s]
         zone.slots[0, laws.place[1, s]] += factor * found[laws.place[0, s]]
     if SUNLIT and not THIRD_BODIES:
-        add_sunlight(laws.rates, setting.sunlight, zone.slots[0], 0, 1)
+        add_sunlight(laws.rates, setting.sunlight, zone.slots[0], ONE)
     if MOLECULES:
         put_matter(chemistry, zone, setting.start, temperature)
     if REVERSIBLE:
@@ -210,7 +211,7 @@ def put_heat(chemistry, zone, setting, temperature):
         for i in range(species):
             q[1, i] = 1.0 / q[0, i]
         if POWERS:
-            put_powers(chemistry.powers, q[0], species, 0, 1)
+            put_powers(chemistry.powers, q[0], species, ONE)
         for r in range(left.shape[1]):
             zone.rate[0, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
     if THIRD_BODIES:
@@ -284,16 +285,16 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
     if WIDTH == 1:
         third_bodies(
             laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
-            zone.slopes, 0, 1,
+            zone.slopes, ONE,
         )  # fmt: skip
     elif laws.rates.third_body_kind.size > 0:
         for lane in range(WIDTH):
             third_bodies(
                 laws.rates, chemistry.polynomials, lane_of(zone.hot, lane)[0, 0], 1.0,
-                lane_of(zone.partners, lane), lane_of(zone.slots, lane)[0], zone.slopes, 0, 1,
+                lane_of(zone.partners, lane), lane_of(zone.slots, lane)[0], zone.slopes, ONE,
             )  # fmt: skip
     if SUNLIT:
-        add_sunlight(laws.rates, sunlight, zone.slots[0], 0, 1)
+        add_sunlight(laws.rates, sunlight, zone.slots[0], ONE)
 
 
 def put_change(chemistry, zone, density, y, change):
@@ -303,7 +304,7 @@ def put_change(chemistry, zone, density, y, change):
     for i in range(species):
         z[2, i] = y[i] * density * z[1, i]
     if POWERS:
-        put_powers(chemistry.powers, z[2], species, 0, 1)
+        put_powers(chemistry.powers, z[2], species, ONE)
     left, right = reactions.left, reactions.right
     for r in range(left.shape[1]):
         K = zone.slots[0, reactions.coefficient[r]] * rate[0, r]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import no_refcount, noinline_cpu
+from ergode.core.group import ONE
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
@@ -206,7 +207,7 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
                 out[place, i] = value_at(vectors.history, order, i, s)
             else:
                 out[place, i] = out[0, i]
-        worst = project(chemistry.invariants, out[place], vectors.gram, vectors.scratch)
+        worst = project(chemistry.invariants, out[place], vectors.gram, ONE)
         defect = max(defect, worst)
         if SELF_HEATING:
             kept = setting.energy
@@ -271,7 +272,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         history[0, i] = out[0, i]
     for j in range(past.size):
         past[j] = 0.0
-    conserved(chemistry.invariants, y, vectors.gram, vectors.scratch)
+    conserved(chemistry.invariants, y, vectors.gram, ONE)
     hot = out[0, species] if SELF_HEATING else conditions.temperature[0]
     if not SELF_HEATING and out.shape[1] > species:
         hot = out[0, species]

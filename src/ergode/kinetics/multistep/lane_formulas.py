@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import lane_of, no_refcount, noinline_cpu, where
+from ergode.core.group import ONE
 from ergode.kinetics.condition_history import history_at, history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
 from ergode.kinetics.kernel_options import COMPRESSED, EXCHANGES, SELF_HEATING, TIMED, WALLED
@@ -200,7 +201,7 @@ def place_zone(
         history[0, i] = out[0, i]
     for j in range(own.past.size):
         own.past[j] = 0.0
-    conserved(chemistry.invariants, y, own.gram, own.scratch)
+    conserved(chemistry.invariants, y, own.gram, ONE)
     hot = temperature_at_start(zone, conditions.temperature[0], out)
     matter.between[0], matter.between[1] = math.inf, -math.inf
     put(numbers.given, lane, conditions.density[0])

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ergode.core.group import share
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows, Powers
 
@@ -144,9 +145,9 @@ def pattern_of(
 # --- device functions -----------------------------------------------------------------------------
 
 
-def entry_values(flows, coefficients, values, first, stride):
+def entry_values(flows, coefficients, values, group):
     """Values of the matrix of `flows` for these coefficients."""
-    for entry in range(first, values.size, stride):
+    for entry in share(group, 0, values.size):
         total = 0.0
         for count in range(flows.source_start[entry], flows.source_start[entry + 1]):
             term = count & NONNEGATIVE
@@ -165,10 +166,10 @@ def power_of(amount, order):
     return exp(order * log(amount)) if amount > 0.0 else 0.0
 
 
-def put_powers(powers, y, nothing, first, stride):
+def put_powers(powers, y, nothing, group):
     """Put powers and their derivatives behind the amounts, after the place of `nothing`."""
     count = powers.start.size - 1
-    for p in range(first, count, stride):
+    for p in share(group, 0, count):
         total = 1.0
         begin, end = powers.start[p], powers.start[p + 1]
         for factor in range(begin, end):

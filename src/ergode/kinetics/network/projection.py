@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
+from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.kernel_options import FLOW
 from ergode.kinetics.tables import NONNEGATIVE, STIRRED
 
@@ -14,28 +14,28 @@ ROUNDING = 2e-15
 """Of a sum, relative to its terms."""
 
 
-def conserved(invariants, y, gram, reduced):
+def conserved(invariants, y, gram, group):
     """Compute the sums to restore, which are also the first scale of a defect."""
     count = invariants.shape[0]
     for k in no_unroll(range(count)):
         part = 0.0
-        for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
+        for i in no_unroll(share(group, 0, invariants.shape[1])):
             part += invariants[k, i] * y[i]
-        part = total_of(part, reduced, k & 1)
-        if thread_rank() == 0:
+        part = total_of(group, part, k & 1)
+        if group.rank == 0:
             gram[count * (count + 2) + k] = part
             gram[k * (count + 2) + count + 1] = abs(part)
-    barrier()
+    barrier(group)
 
 
-def renew_sums(invariants, inflow, h, gram):
+def renew_sums(invariants, inflow, h, gram, group):
     """Change the sums to restore by a step of length h in a stirred tank: E' = (E_in - E) / tau.
 
     The scale of a defect is then the largest sum that came in or was there: what washes out is
     soon smaller than the error of a step.
     """
     count, species_count = invariants.shape
-    if thread_rank() == 0:
+    if group.rank == 0:
         kept = exp(-h * inflow[species_count + 1])
         for k in no_unroll(range(count)):
             into = inflow[species_count + 2 + k]
@@ -45,7 +45,7 @@ def renew_sums(invariants, inflow, h, gram):
             gram[place] = into + (gram[place] - into) * kept
 
 
-def project(invariants, y, gram, reduced):
+def project(invariants, y, gram, group):
     """Clip negative amounts and restore conserved sums; returns the largest defect.
 
     Each amount is multiplied by one plus a linear combination of the invariants' weights, so zeros
@@ -54,19 +54,18 @@ def project(invariants, y, gram, reduced):
     erased. `gram` has a row for each invariant (Gram matrix, defect, scale), then the sums to
     restore. Ends in a barrier.
     """
-    first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape
-    for i in no_unroll(range(first, species_count, stride)):
+    for i in no_unroll(share(group, 0, species_count)):
         y[i] = max(y[i], 0.0)
-    _fill(invariants, y, y, gram, reduced, True)
-    worst = _solve(count, gram)
-    for i in no_unroll(range(first, species_count, stride)):
+    _fill(invariants, y, y, gram, group, True)
+    worst = _solve(count, gram, group)
+    for i in no_unroll(share(group, 0, species_count)):
         y[i] *= max(1.0 + _combination(invariants, gram, i), 0.0)
-    barrier()
+    barrier(group)
     return worst
 
 
-def keep_sums(invariants, y, change, gram, reduced):
+def keep_sums(invariants, y, change, gram, group):
     """Take from a change of amounts near `y` what it does to conserved sums.
 
     Returns the largest such change, relative to the terms of the sum. Ends in a barrier.
@@ -75,18 +74,17 @@ def keep_sums(invariants, y, change, gram, reduced):
     correction goes along `y` times the weights, as in `project`. In an equilibrium these are the
     directions that the reactions leave free.
     """
-    barrier()
-    _fill(invariants, y, change, gram, reduced, False)
-    worst = _solve(invariants.shape[0], gram)
-    for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
+    barrier(group)
+    _fill(invariants, y, change, gram, group, False)
+    worst = _solve(invariants.shape[0], gram, group)
+    for i in no_unroll(share(group, 0, invariants.shape[1])):
         change[i] += y[i] * _combination(invariants, gram, i)
-    barrier()
+    barrier(group)
     return worst
 
 
-def _fill(invariants, y, change, gram, reduced, restores):
+def _fill(invariants, y, change, gram, group, restores):
     """Fill the rows of `gram`: weights and scales by `y`, sums of `change`; ends in a barrier."""
-    first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape
     width = count + 2
     # The error of the step has just been summed through slot 0, which other warps may still read.
@@ -94,7 +92,7 @@ def _fill(invariants, y, change, gram, reduced, restores):
     for k in no_unroll(range(count)):
         for other in no_unroll(range(width)):
             part = 0.0
-            for i in no_unroll(range(first, species_count, stride)):
+            for i in no_unroll(share(group, 0, species_count)):
                 if other < count:
                     term = invariants[k, i] * y[i] * invariants[other, i]
                 elif other == count:
@@ -102,18 +100,18 @@ def _fill(invariants, y, change, gram, reduced, restores):
                 else:
                     term = abs(invariants[k, i] * y[i])
                 part += term
-            part = total_of(part, reduced, turn & 1)
+            part = total_of(group, part, turn & 1)
             turn += 1
-            if first == 0:
+            if group.rank == 0:
                 if other == count:
                     part = (gram[count * width + k] if restores else 0.0) - part
                 elif FLOW == STIRRED and other > count:
                     part = max(part, gram[k * width + other])
                 gram[k * width + other] = part
-    barrier()
+    barrier(group)
 
 
-def _solve(count, gram):
+def _solve(count, gram, group):
     """Replace the defects in `gram` by the multipliers of the weights; ends in a barrier.
 
     Returns the largest defect, relative to its scale.
@@ -123,8 +121,8 @@ def _solve(count, gram):
         scale = gram[k * width + count + 1]
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
-    barrier()
-    if thread_rank() == 0:
+    barrier(group)
+    if group.rank == 0:
         for k in no_unroll(range(count)):
             pivot = gram[k * width + k]
             if abs(gram[k * width + count]) <= ROUNDING * gram[k * width + count + 1]:
@@ -143,7 +141,7 @@ def _solve(count, gram):
                 total -= gram[k * width + m] * gram[m * width + count]
             own = gram[k * width + k]
             gram[k * width + count] = total / own if own > 1e-280 else 0.0
-    barrier()
+    barrier(group)
     return worst
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import noinline, noinline_cpu
+from ergode.core.group import share
 from ergode.core.math.operations import of_one, of_two
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.kernel_options import FORMULAS
@@ -35,24 +36,22 @@ def memory_count(rates):
     return formulas.input_count + 2 * formulas.reaction.size * formulas.depth
 
 
-def put_inputs(rates, history, sunlight, below, last, since, memory, first, stride):
+def put_inputs(rates, history, sunlight, below, last, since, memory, group):
     """Put what formulas read besides amounts, temperature and density into `memory`."""
     formulas, times = rates.formulas, history.times
     driven, width = formulas.driven_count, times.size + 1
-    if first == 0:
+    if group.rank == 0:
         memory[TIME] = times[below] + since
         memory[SUNLIGHT] = sunlight
-    for j in range(first, driven, stride):
+    for j in share(group, 0, driven):
         own = history.drives[j * width : (j + 1) * width]
         memory[FIRST_OF_PARAMETERS + j] = history_at(times, own, below, last, since)
     behind = FIRST_OF_PARAMETERS + driven
-    for j in range(first, formulas.input_count - behind, stride):
+    for j in share(group, 0, formulas.input_count - behind):
         memory[behind + j] = history.parameters[j]
 
 
-def formula_coefficients(
-    rates, temperature, density, partners, memory, slots, slopes, first, stride
-):
+def formula_coefficients(rates, temperature, density, partners, memory, slots, slopes, group):
     """Compute the coefficients that are formulas, and their derivatives.
 
     `memory` has the inputs of formulas, and behind them a stack for each. The derivatives are with
@@ -60,7 +59,7 @@ def formula_coefficients(
     """
     formulas = rates.formulas
     behind = slopes.size - formulas.sum.size
-    for f in range(first, formulas.reaction.size, stride):
+    for f in share(group, 0, formulas.reaction.size):
         r = formulas.reaction[f]
         power = density_power(rates, r, density)
         begin, end = formulas.sum_start[f], formulas.sum_start[f + 1]

@@ -18,6 +18,7 @@ T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 
 
 from __future__ import annotations
 
+from ergode.core.group import share
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import MOLECULES, POWERS, SWEPT
 from ergode.kinetics.tables import NONNEGATIVE
@@ -26,18 +27,17 @@ from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 # --- device functions -----------------------------------------------------------------------------
 
 
-def base_coefficients(rates, factors, temperature, density, slots, first, stride):
+def base_coefficients(rates, factors, temperature, density, slots, group):
     """Fill `slots` with sums of exponentials, times the power of density of mass action.
 
-    In a sweep of parameters, `factors` are the prefactors of the exponentials. Here and below, a
-    thread computes every `stride`-th item, from item `first` on.
+    In a sweep of parameters, `factors` are the prefactors of the exponentials.
     """
     t9 = temperature * 1e-9
     logarithm = log(t9)
     third = exp(logarithm / 3.0)
     inverse, cube, fifth = 1.0 / t9, 1.0 / third, t9 * third * third
     a = rates.parameters
-    for slot in range(first, slots.size, stride):
+    for slot in share(group, 0, slots.size):
         total = 0.0
         for count in range(rates.slot_start[slot], rates.slot_start[slot + 1]):
             s = count & NONNEGATIVE
@@ -61,9 +61,9 @@ def density_power(rates, r, density):
     return power
 
 
-def add_sunlight(rates, sunlight, slots, first, stride):
+def add_sunlight(rates, sunlight, slots, group):
     """Multiply coefficients by powers of the sunlight."""
-    for count in range(first, rates.sunlit.size, stride):
+    for count in share(group, 0, rates.sunlit.size):
         power = rates.sunlit_power[count]
         factor = sunlight
         if power != 1.0:
@@ -92,14 +92,14 @@ def reduced_enthalpy(a, o, i, t, inverse, logarithm):
     )
 
 
-def log_volumes(thermo, temperature, found, first, stride):
+def log_volumes(thermo, temperature, found, group):
     """Logarithm of the partition function per volume of every species [ln(mol/cm3)]."""
     logarithm = log(temperature)
     if MOLECULES:
         a = thermo.polynomials
         unit = log(STANDARD_ATMOSPHERE / (GAS_CONSTANT * temperature))  # that of NASA polynomials
         t, inverse = temperature, 1.0 / temperature
-        for i in range(first, found.size, stride):
+        for i in share(group, 0, found.size):
             o = range_at(a, i, t)
             enthalpy = reduced_enthalpy(a, o, i, t, inverse, logarithm)
             entropy = (
@@ -118,18 +118,18 @@ def log_volumes(thermo, temperature, found, first, stride):
         below = 0
         while below < grid.size - 2 and grid[below + 1] < temperature:
             below += 1
-        share = (temperature - grid[below]) / (grid[below + 1] - grid[below])
-        share = min(max(share, 0.0), 1.0)
-        for i in range(first, found.size, stride):
-            excited = (1.0 - share) * thermo.partition[below, i]
-            excited += share * thermo.partition[below + 1, i]
+        part = (temperature - grid[below]) / (grid[below + 1] - grid[below])
+        part = min(max(part, 0.0), 1.0)
+        for i in share(group, 0, found.size):
+            excited = (1.0 - part) * thermo.partition[below, i]
+            excited += part * thermo.partition[below + 1, i]
             found[i] = thermo.translation[i] + 1.5 * logarithm + excited
             found[i] -= thermo.mass_excess[i] / (GAS_CONSTANT * temperature)
 
 
-def detailed_balance(rates, density, volumes, slots, first, stride):
+def detailed_balance(rates, density, volumes, slots, group):
     """Compute the coefficients of reverse reactions by detailed balance."""
-    for q in range(first, rates.reverse.size, stride):
+    for q in share(group, 0, rates.reverse.size):
         exponent, change = 0.0, 0.0
         for count in range(rates.reverse_start[q], rates.reverse_start[q + 1]):
             k = count & NONNEGATIVE

@@ -28,8 +28,8 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import no_unroll
+from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, ELEMENTARY_CHARGE, REDUCED_PLANCK
 
@@ -49,27 +49,27 @@ LEAST = 1e-100
 """Of the sums of charges and of squared charges [mol/g]; pure neutrons have none."""
 
 
-def charges(charge, amount, reduced):
+def charges(charge, amount, group):
     """Sums of charges and of squared charges over all nuclei; contains a barrier."""
     electrons, squares = 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), charge.size, thread_count())):
+    for i in no_unroll(share(group, 0, charge.size)):
         electrons += charge[i] * amount[i]
         squares += charge[i] * charge[i] * amount[i]
-    return total_of(electrons, reduced, 0), total_of(squares, reduced, 1)
+    return total_of(group, electrons, 0), total_of(group, squares, 1)
 
 
-def plasma_coefficients(plasma, temperature, density, electrons, squares, slots, first, stride):
+def plasma_coefficients(plasma, temperature, density, electrons, squares, slots, group):
     """Put tabulated coefficients into the slots, and multiply the others by screening."""
     electrons = max(electrons, LEAST)
     squares = max(squares, LEAST)
-    for w in range(first, plasma.weak_reaction.size, stride):
+    for w in share(group, 0, plasma.weak_reaction.size):
         slots[plasma.weak_reaction[w]] = exp(
             _on_table(plasma, w, log(density * electrons), log(temperature))
         )
     if plasma.capture.size > 0:
-        for w in range(first, plasma.capture.size, stride):
+        for w in share(group, 0, plasma.capture.size):
             slots[plasma.capture[w]] *= density * electrons
-        barrier()  # captures by two nuclei are also screened
+        barrier(group)  # captures by two nuclei are also screened
     if plasma.method == WEAK:
         strength = AVOGADRO * density * (squares + electrons)
         strength = (4.0 * _PI * strength * (_LENGTH / temperature) ** 3) ** 0.5
@@ -77,7 +77,7 @@ def plasma_coefficients(plasma, temperature, density, electrons, squares, slots,
         third = exp(log(4.0 * _PI / 3.0 * AVOGADRO * density * electrons) / 3.0)
         strength = _LENGTH / temperature * third
     spread = (squares / electrons) ** 0.5
-    for g in range(first, plasma.group_start.size - 1, stride):
+    for g in share(group, 0, plasma.group_start.size - 1):
         exponent = _encounter(plasma, g, 0, temperature, strength, spread)
         if plasma.pair[4, g] > 0.0:
             exponent += _encounter(plasma, g, 4, temperature, strength, spread)

@@ -26,6 +26,7 @@ eq. (8).
 
 from __future__ import annotations
 
+from ergode.core.group import share
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.kernel_options import FORMULAS, MIXTURES, MOLECULES
 from ergode.kinetics.physics.rates import density_power, range_at, reduced_enthalpy
@@ -49,9 +50,9 @@ def slope_count(rates):
     return count + (rates.formulas.sum.size if FORMULAS else 0)
 
 
-def collision_partners(rates, density, y, slots, partners, first, stride):
+def collision_partners(rates, density, y, slots, partners, group):
     """Concentration of the partners of each kind [mol/cm3]."""
-    for kind in range(first, partners.size, stride):
+    for kind in share(group, 0, partners.size):
         total = 0.0
         for i in range(rates.efficiency.shape[1]):
             total += rates.efficiency[kind, i] * y[i]
@@ -62,14 +63,12 @@ def collision_partners(rates, density, y, slots, partners, first, stride):
         partners[kind] = density * total
 
 
-def third_bodies(
-    rates, polynomials, temperature, density, partners_of, slots, slopes, first, stride
-):
+def third_bodies(rates, polynomials, temperature, density, partners_of, slots, slopes, group):
     """Replace the coefficients in the slots of reactions with collision partners.
 
     Their `slopes` become d ln k / d ln M.
     """
-    for b in range(first, rates.third_body_reaction.size, stride):
+    for b in share(group, 0, rates.third_body_reaction.size):
         r, kind = rates.third_body_reaction[b], rates.third_body_kind[b]
         partners = partners_of[rates.third_body_set[b]]
         power = density_power(rates, r, density)

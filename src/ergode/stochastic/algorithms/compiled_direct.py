@@ -22,6 +22,7 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, option, unroll
 from ergode.core.compiler.syntax import function_from_text
+from ergode.core.group import ONE, next_member
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.core.parsing import parse
 from ergode.stochastic.kernel.numbering import replicate_of
@@ -438,7 +439,7 @@ def registers_cuda(queue, count, rates, plan, out):
         cuda.syncthreads()
     first_point = plan.first // plan.replicates
     most = np.uint32(plan.max_firings)
-    row = cuda.atomic.add(queue, 0, 1)
+    row = next_member(ONE, queue)
     fresh = True
     point = np.int64(0)
     replicate = np.uint32(0)
@@ -485,7 +486,7 @@ def registers_cuda(queue, count, rates, plan, out):
                 out.firings[row] = np.int64(draw) - 1
                 out.rows[row] = cursor
                 out.ended[row] = t if outcome > EXTINCT else INFINITY
-                row = cuda.atomic.add(queue, 0, 1)
+                row = next_member(ONE, queue)
                 fresh = True
         x = y
         t = time

@@ -23,21 +23,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real
+from ergode.core.group import SIZE, any_of, barrier, lane_in, shuffle
 from ergode.stochastic.algorithms.algorithm import Algorithm, Options, Rows, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
 from ergode.stochastic.thread_group.ops import (
     STRIDE,
-    THREAD_COUNT,
-    any_of,
-    barrier,
     change_rows,
     row_of_change,
     search,
     shared_index,
     shared_indices,
-    shuffle,
 )
 
 BLOCK = 16
@@ -255,7 +252,7 @@ class ThreadGroupState(NamedTuple):
     """State of a thread group besides counts and sums, which are in shared memory.
 
     Members are in the order in which threads read them: the k-th member of thread m is at
-    ``k * THREAD_COUNT + m`` of its group.  Tables with several dimensions are flattened.
+    ``k * SIZE + m`` of its group.  Tables with several dimensions are flattened.
     """
 
     width: Any  # rows of shared memory for groups
@@ -271,18 +268,18 @@ class ThreadGroupState(NamedTuple):
 
 def thread_group_value(place, threads, state):
     """Sum of the propensities of a group."""
-    return threads.memory[place] * threads.memory[at(place + state.width * STRIDE)]
+    return threads.scratch[place] * threads.scratch[at(place + state.width * STRIDE)]
 
 
 def thread_group_count(i, threads, work, state):
     """Count of a species."""
-    return threads.memory[at(threads.base + shared_index(np.int32(i), state.width))]
+    return threads.scratch[at(threads.base + shared_index(np.int32(i), state.width))]
 
 
 def _thread_partial_of(place, first, threads, state):
     """Partial propensity of the member at `place`; coefficients of the point begin at `first`."""
     entry = state.entries[at(place)]
-    n = threads.memory[at(threads.base + (entry & _SPOTS))]
+    n = threads.scratch[at(threads.base + (entry & _SPOTS))]
     if entry & _ONE_LESS != np.uint32(0):
         n -= 1.0
     return state.numbers[at(first + (entry >> _NUMBER))] * n
@@ -300,69 +297,69 @@ def thread_group_prepare(t, point, threads, net, work, state):
     """Compute all sums from the counts."""
     groups = state.member_starts.size - 1
     for k in no_unroll(range(state.width)):
-        g = threads.thread_rank * state.width + k
+        g = threads.rank * state.width + k
         n = real(0.0)
         if g < groups:
             n = net.initial[point, at(g)]
-        threads.memory[at(threads.base + k * STRIDE + threads.thread_rank)] = n
-    barrier()
+        threads.scratch[at(threads.base + k * STRIDE + threads.rank)] = n
+    barrier(threads)
     for k in no_unroll(range(state.width)):
-        g = threads.thread_rank * state.width + k
+        g = threads.rank * state.width + k
         total = real(0.0)
         if g < groups:
             total = _thread_add_up(g, point * state.number_count, threads, state)
-        threads.memory[at(threads.base + (state.width + k) * STRIDE + threads.thread_rank)] = total
+        threads.scratch[at(threads.base + (state.width + k) * STRIDE + threads.rank)] = total
 
 
 def thread_group_choose(g, place, target, point, threads, work, state):
     """Reaction of group `g` whose interval contains `target`; -1 for none."""
-    memory = threads.memory
+    memory = threads.scratch
     first, last = state.member_starts[at(g)], state.member_starts[at(g + 1)]
     numbers = np.uint32(point * state.number_count)
     target /= memory[place]
     value = real(0.0)
-    entry = np.int32(first + threads.thread_rank)
+    entry = np.int32(first + threads.rank)
     while entry < last:
         value += _thread_partial_of(entry, numbers, threads, state)
-        entry = np.int32(entry + THREAD_COUNT)
+        entry = np.int32(entry + SIZE)
     column, target, total = search(value, target, threads)
-    if threads.thread_rank == 0:
+    if threads.rank == 0:
         memory[at(place + state.width * STRIDE)] = total
     j = np.int32(-1)
     if column >= 0:
         begin = np.int32(first + column)
         while begin < last:
             value = real(0.0)
-            entry = np.int32(begin + threads.thread_rank * THREAD_COUNT)
+            entry = np.int32(begin + threads.rank * SIZE)
             if entry < last:
                 value = _thread_partial_of(entry, numbers, threads, state)
             row, rest, total = search(value, target, threads)
             if row >= 0:
-                j = state.members[at(begin + row * THREAD_COUNT)]
+                j = state.members[at(begin + row * SIZE)]
                 if target < total:
                     break
             target -= total
-            begin = np.int32(begin + THREAD_COUNT * THREAD_COUNT)
-    barrier()
+            begin = np.int32(begin + SIZE * SIZE)
+    barrier(threads)
     return j
 
 
 def thread_group_follow(j, t, point, threads, net, work, state):
     """Apply the changes of reaction `j` to the counts, and correct the dependent sums."""
-    memory = threads.memory
+    memory = threads.scratch
     numbers = np.uint32(point * state.number_count)
     sums = np.uint32(threads.base + state.width * STRIDE)
     spot, delta, begin, end = row_of_change(j, threads, state)
-    if spot >= 0 and threads.thread_rank == threads.lane:
+    if spot >= 0 and threads.rank == lane_in(threads):
         memory[at(threads.base + spot)] += real(delta)
-    barrier()
+    barrier(threads)
     vanished = False
     k = np.int32(0)
     while k < state.changes_most:
         if shuffle(spot, k) < 0:
             break
         change = real(shuffle(delta, k))
-        place, last = np.int32(shuffle(begin, k) + threads.thread_rank), shuffle(end, k)
+        place, last = np.int32(shuffle(begin, k) + threads.rank), shuffle(end, k)
         while place < last:
             entry = state.touches[at(place)]
             where = at(sums + (entry & _SPOTS))
@@ -372,15 +369,15 @@ def thread_group_follow(j, t, point, threads, net, work, state):
                 after = real(_NOT_A_NUMBER)  # stays NaN under further additions
                 vanished = True
             memory[where] = after
-            place = np.int32(place + THREAD_COUNT)
-        barrier()
+            place = np.int32(place + SIZE)
+        barrier(threads)
         k = np.int32(k + 1)
-    if any_of(vanished, threads):
+    if any_of(threads, vanished):
         for k in no_unroll(range(state.width)):
-            where = at(sums + k * STRIDE + threads.thread_rank)
+            where = at(sums + k * STRIDE + threads.rank)
             if memory[where] != memory[where]:
                 memory[where] = _thread_add_up(
-                    threads.thread_rank * state.width + k, numbers, threads, state
+                    threads.rank * state.width + k, numbers, threads, state
                 )
 
 

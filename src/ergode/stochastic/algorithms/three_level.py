@@ -22,6 +22,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, noinline_cpu, option, real
+from ergode.core.group import (
+    LANES,
+    SIZE,
+    barrier,
+    broadcast,
+    first_of,
+    lane_in,
+    prefix_of,
+    share,
+    shuffle,
+    shuffle_up,
+)
 from ergode.stochastic.algorithms.algorithm import Algorithm, Options, Rows, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.bytecode import row_of
 from ergode.stochastic.kernel.indexing import at
@@ -30,20 +42,12 @@ from ergode.stochastic.kernel.realization import GENERAL, propensity
 from ergode.stochastic.tables import Tables, offsets
 from ergode.stochastic.thread_group.kernel import thread_group_of
 from ergode.stochastic.thread_group.ops import (
-    LANE_COUNT,
     STRIDE,
-    THREAD_COUNT,
-    barrier,
-    broadcast,
     change_rows,
-    first_of,
-    prefix_sum,
     row_of_change,
     search,
     shared_index,
     shared_indices,
-    shuffle,
-    shuffle_up,
 )
 
 WIDTH = 32
@@ -234,7 +238,7 @@ class ThreadGroupState(NamedTuple):
     """As `MethodState`; one row per thread group. Sums of chunks are in shared memory.
 
     Thread m has reactions ``m * HEIGHT`` to ``(m + 1) * HEIGHT`` of every chunk; the h-th of them
-    is at ``h * THREAD_COUNT + m``, so that threads read consecutive addresses.
+    is at ``h * SIZE + m``, so that threads read consecutive addresses.
     """
 
     a: Any  # [thread group, place]
@@ -247,7 +251,7 @@ class ThreadGroupState(NamedTuple):
 
 def thread_group_value(place, threads, state):
     """Sum of a chunk."""
-    return threads.memory[place]
+    return threads.scratch[place]
 
 
 def thread_group_count(i, threads, work, state):
@@ -257,104 +261,104 @@ def thread_group_count(i, threads, work, state):
 
 def _place_of(r):
     """Position of a reaction's propensity."""
-    inside = r & (HEIGHT * THREAD_COUNT - 1)
-    return r - inside + (inside & (HEIGHT - 1)) * THREAD_COUNT + inside // HEIGHT
+    inside = r & (HEIGHT * SIZE - 1)
+    return r - inside + (inside & (HEIGHT - 1)) * SIZE + inside // HEIGHT
 
 
 def _thread_share(chunk, threads, state):
     """Sum of a chunk's propensities that belong to this thread."""
-    first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
+    first = chunk * (HEIGHT * SIZE) + threads.rank
     mine = real(0.0)
     for h in range(HEIGHT):
-        mine += state.a[threads.group_number, at(first + h * THREAD_COUNT)]
+        mine += state.a[threads.group_number, at(first + h * SIZE)]
     return mine
 
 
 def thread_group_prepare(t, point, threads, net, work, state):
     """Compute all propensities and all sums for the initial state."""
-    for i in no_unroll(range(threads.thread_rank, work.x.shape[1], THREAD_COUNT)):
+    for i in no_unroll(share(threads, 0, work.x.shape[1])):
         work.x[threads.group_number, at(i)] = net.initial[point, at(i)]
-    barrier()
+    barrier(threads)
     thread_group_refresh(t, point, threads, net, work, state)
 
 
 def thread_group_refresh(t, point, threads, net, work, state):
     """Compute all propensities and all sums for the present state."""
     w = at(cuda.grid(1))
-    for spot in no_unroll(range(threads.thread_rank, state.width * STRIDE, THREAD_COUNT)):
-        threads.memory[at(threads.base + spot)] = 0.0
-    barrier()
+    for spot in no_unroll(share(threads, 0, state.width * STRIDE)):
+        threads.scratch[at(threads.base + spot)] = 0.0
+    barrier(threads)
     count = net.coefficients.shape[1]
-    chunks = state.a.shape[1] // (HEIGHT * THREAD_COUNT)
+    chunks = state.a.shape[1] // (HEIGHT * SIZE)
     for chunk in no_unroll(range(chunks)):
-        first = (chunk * THREAD_COUNT + threads.thread_rank) * HEIGHT
+        first = (chunk * SIZE + threads.rank) * HEIGHT
         for r in no_unroll(range(first, first + HEIGHT)):
             a = real(0.0)
             if r < count:
                 a = propensity(r, w, t, point, net, work)
             state.a[threads.group_number, at(_place_of(r))] = a
             if a < 0.0:
-                threads.memory[at(threads.base - 1)] = 1.0
-        _, total = prefix_sum(_thread_share(chunk, threads, state), threads)
-        if threads.thread_rank == 0:
+                threads.scratch[at(threads.base - 1)] = 1.0
+        _, total = prefix_of(threads, _thread_share(chunk, threads, state))
+        if threads.rank == 0:
             spot = shared_index(np.int32(chunk), state.width)
-            threads.memory[at(threads.base + spot)] = total
+            threads.scratch[at(threads.base + spot)] = total
 
 
 def thread_group_choose(chunk, place, target, point, threads, work, state):
     """Reaction of a chunk whose interval contains `target`; -1 for none."""
     column, target, total = search(_thread_share(chunk, threads, state), target, threads)
-    if threads.thread_rank == 0:
-        threads.memory[place] = total
+    if threads.rank == 0:
+        threads.scratch[place] = total
     j = np.int32(-1)
     if column >= 0:
         # Every thread searches its own reactions; only the result of thread `column` is used.
-        first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
+        first = chunk * (HEIGHT * SIZE) + threads.rank
         row = np.int32(0)
         for h in range(HEIGHT):
-            a = state.a[threads.group_number, at(first + h * THREAD_COUNT)]
+            a = state.a[threads.group_number, at(first + h * SIZE)]
             if a > 0.0 and target >= 0.0:
                 row = np.int32(h)
             target -= a
-        row = np.int32(broadcast(real(row), column, threads))
-        j = np.int32((chunk * THREAD_COUNT + column) * HEIGHT + row)
-    barrier()
+        row = np.int32(broadcast(threads, real(row), column))
+        j = np.int32((chunk * SIZE + column) * HEIGHT + row)
+    barrier(threads)
     return j
 
 
 def _sum_of_alike(value, key, most, threads):
     """Segmented inclusive prefix sum of `value` over threads with equal keys; whether the last."""
     distance = np.int32(1)
-    while distance < most and distance < LANE_COUNT:
+    while distance < most and distance < LANES:
         other = shuffle_up(value, distance)
         same = shuffle_up(key, distance) == key
-        if threads.lane >= distance and same:
+        if lane_in(threads) >= distance and same:
             value += other
         distance = np.int32(2 * distance)
-    behind = shuffle(key, min(threads.lane + 1, LANE_COUNT - 1))
-    return value, threads.lane == LANE_COUNT - 1 or behind != key
+    behind = shuffle(key, min(lane_in(threads) + 1, LANES - 1))
+    return value, lane_in(threads) == LANES - 1 or behind != key
 
 
 def _add_up_spot(spot, threads, state):
     """Recompute the sum of the chunk at `spot`, with all threads."""
     chunk = spot % STRIDE * state.width + spot // STRIDE
-    barrier()
-    _, total = prefix_sum(_thread_share(chunk, threads, state), threads)
-    if threads.thread_rank == 0:
-        threads.memory[at(threads.base + spot)] = total
+    barrier(threads)
+    _, total = prefix_of(threads, _thread_share(chunk, threads, state))
+    if threads.rank == 0:
+        threads.scratch[at(threads.base + spot)] = total
 
 
 def thread_group_follow(j, t, point, threads, net, work, state):
     """Apply the changes of reaction `j` to the state, and correct the dependent sums."""
     w = at(cuda.grid(1))
-    memory = threads.memory
+    memory = threads.scratch
     variable, delta, begin, end = row_of_change(j, threads, state)
-    if variable >= 0 and threads.thread_rank == threads.lane:
+    if variable >= 0 and threads.rank == lane_in(threads):
         x = work.x[threads.group_number, at(variable)] + real(delta)
         work.x[threads.group_number, at(variable)] = x
         if x < 0.0:
             memory[at(threads.base - 1)] = 1.0
-    barrier()
+    barrier(threads)
     k = np.int32(0)
     while k < state.changes_most:
         if shuffle(variable, k) < 0:
@@ -362,7 +366,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
         first, last = shuffle(begin, k), shuffle(end, k)
         while first < last:
             change, spot = real(0.0), np.int32(-1)
-            entry = np.int32(first + threads.thread_rank)
+            entry = np.int32(first + threads.rank)
             if entry < last:
                 r = state.listed[at(entry)]
                 spot = state.spots[at(entry)]
@@ -374,26 +378,21 @@ def thread_group_follow(j, t, point, threads, net, work, state):
                     memory[at(threads.base - 1)] = 1.0
             change, ends = _sum_of_alike(change, spot, last - first, threads)
             vanished = False
-            for part in range(THREAD_COUNT // LANE_COUNT):  # two warps may share a chunk
-                if (
-                    ends
-                    and spot >= 0
-                    and change != 0.0
-                    and threads.thread_rank // LANE_COUNT == part
-                ):
+            for part in range(SIZE // LANES):  # two warps may share a chunk
+                if ends and spot >= 0 and change != 0.0 and threads.rank // LANES == part:
                     before = memory[at(threads.base + spot)]
                     after = before + change
                     memory[at(threads.base + spot)] = after
                     vanished = not abs(after) > VANISHED * abs(before)
-                if part + 1 < THREAD_COUNT // LANE_COUNT:
-                    barrier()
-            who = first_of(vanished, False, threads)
+                if part + 1 < SIZE // LANES:
+                    barrier(threads)
+            who = first_of(threads, vanished, False)
             while who >= 0:
-                _add_up_spot(np.int32(broadcast(real(spot), who, threads)), threads, state)
-                vanished = vanished and threads.thread_rank != who
-                who = first_of(vanished, False, threads)
-            first = np.int32(first + THREAD_COUNT)
-            barrier()
+                _add_up_spot(np.int32(broadcast(threads, real(spot), who)), threads, state)
+                vanished = vanished and threads.rank != who
+                who = first_of(threads, vanished, False)
+            first = np.int32(first + SIZE)
+            barrier(threads)
         k = np.int32(k + 1)
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_refcount, noinline_cpu, option, real
+from ergode.core.group import ONE, Group, barrier, next_member
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
@@ -59,7 +60,6 @@ PREPARED = option(False)
 """Whether realizations copy initial state that is prepared once per point."""
 
 ONLY_VARIABLE = ONE_LESS - 1
-_WARP = np.uint32(0xFFFFFFFF)
 
 
 class Plan(NamedTuple):
@@ -497,11 +497,11 @@ def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, o
     w = cuda.grid(1)
     if w >= work.x.shape[0]:
         return
-    row = cuda.atomic.add(queue, 0, 1)
+    row = next_member(ONE, queue)
     while row < count:
         begin(row, w, 0, 1, net, work, state, plan)
         realize(row, w, 0, net, interruptions, work, waiting, state, plan, out)
-        row = cuda.atomic.add(queue, 0, 1)
+        row = next_member(ONE, queue)
 
 
 def realize_led_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):
@@ -512,16 +512,11 @@ def realize_led_cuda(queue, count, net, interruptions, work, waiting, state, pla
     w = cuda.grid(1) // 32
     if w >= work.x.shape[0]:
         return
-    lane = cuda.threadIdx.x & 31
-    row = np.int64(0)
-    while True:
-        if lane == 0:
-            row = cuda.atomic.add(queue, 0, 1)
-        row = cuda.shfl_sync(_WARP, row, 0)
-        if row >= count:
-            break
-        begin(row, w, lane, 32, net, work, state, plan)
-        cuda.syncwarp(_WARP)
-        if lane == 0:
+    warp = Group(cuda.threadIdx.x & 31, 32, (), (), ())
+    row = next_member(warp, queue)
+    while row < count:
+        begin(row, w, warp.rank, 32, net, work, state, plan)
+        barrier(warp)
+        if warp.rank == 0:
             realize(row, w, 0, net, interruptions, work, waiting, state, plan, out)
-        cuda.syncwarp(_WARP)
+        row = next_member(warp, queue)

@@ -14,6 +14,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Target
+from ergode.core.group import ALONE, KIND
 from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
 from ergode.stochastic.kernel.realization import Plan
@@ -53,7 +54,9 @@ class CompiledDirectRunner(Runner):
             compiled_direct.PARAMETERS: len(self._used),
         }
         return kernels.kernel(
-            compiled_direct.lanes_cpu, compiled_direct.registers_cuda, bindings=common | bindings
+            compiled_direct.lanes_cpu,
+            compiled_direct.registers_cuda,
+            bindings={**common, **bindings, KIND: ALONE},
         )
 
     def rates(self) -> Rates:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import group, kernels
 from ergode.core.buffers import put_kept
 from ergode.stochastic.algorithms.algorithm import Algorithm, Options, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.interruptions import Waiting
@@ -36,18 +36,10 @@ def thread_group_kernel(
 ) -> kernels.Kernel:
     """The kernel of an algorithm for thread groups of `size` threads."""
     bindings: dict[Any, Any] = dict(algorithm.bindings(interrupted))
-    block = size > WARP
-    part = min(size, WARP)
+    bindings |= group.bindings_of_size(size)
     bindings |= {
-        ops.THREAD_COUNT: size,
-        ops.LANE_COUNT: part,
-        ops.LANE_MASK: np.uint32(2**part - 1),
         ops.STRIDE: size + 1,
-        ops.SCRATCH: size >> 4 if block else 0,
-        ops.barrier: ops.block_barrier if block else ops.warp_barrier,
-        ops.prefix_sum: ops.prefix_sum_block if block else ops.prefix_sum_warp,
-        ops.first_of: ops.first_of_block if block else ops.first_of_warp,
-        ops.broadcast: ops.broadcast_block if block else ops.broadcast_warp,
+        ops.SCRATCH: size >> 4 if size > WARP else 0,
         INTERRUPTED: interrupted,
         **dict(options),
     }
@@ -62,10 +54,10 @@ class ThreadGroupRunner(TableRunner):
 
     def __init__(self, tables: Tables, *, size: int, **options: Any) -> None:
         super().__init__(tables, **options)
-        group = self.algorithm.thread_group
-        if group is None:
+        form = self.algorithm.thread_group
+        if form is None:
             raise TypeError("the algorithm has no form for thread groups")
-        self.size, self.group = size, group
+        self.size, self.group = size, form
 
     def network_of_groups(self) -> tuple[ThreadGroupNet, Interruptions]:
         """The network on the device."""

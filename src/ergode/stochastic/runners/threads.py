@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import group, kernels
 from ergode.core.buffers import put_kept
 from ergode.core.compiler.source import Target
 from ergode.core.launch import count_that_fits
@@ -51,6 +51,7 @@ def kernel_of(
         realization.FLOWS: algorithm.flows,
         realization.GENERAL: general,
         realization.PREPARED: prepared,
+        group.KIND: group.PART if led else group.ALONE,
     }
     if prepared:
         bindings[realization.copy_prepared] = algorithm.copy_prepared

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, fma, no_refcount, noinline_cpu, option, real
+from ergode.core.group import ONE, next_member
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of, or_delayed
 from ergode.stochastic.kernel.next_firing import wait_and_choice
@@ -361,7 +362,7 @@ def realize_cuda(queue, count, space, net, interruptions, work, waiting, state, 
     w = cuda.grid(1)
     if w >= work.x.shape[0]:
         return
-    row = cuda.atomic.add(queue, 0, 1)
+    row = next_member(ONE, queue)
     while row < count:
         realize(row, w, space, net, interruptions, work, waiting, state, kept, plan, out)
-        row = cuda.atomic.add(queue, 0, 1)
+        row = next_member(ONE, queue)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.buffers import put_kept
+from ergode.core.group import ALONE, KIND
 from ergode.core.launch import count_that_fits
 from ergode.core.resident import fetch
 from ergode.core.words import counted
@@ -43,7 +44,9 @@ Rows = dict[str, tuple[tuple[int, ...], type]]
 def kernel_of(interrupted: bool) -> kernels.Kernel:
     """The kernel: one for all networks and grids (see `kernel.INTERRUPTED`)."""
     bindings = {kernel.INTERRUPTED: interrupted}
-    return kernels.kernel(kernel.realize_cpu, kernel.realize_cuda, bindings=bindings)
+    return kernels.kernel(
+        kernel.realize_cpu, kernel.realize_cuda, bindings={**bindings, KIND: ALONE}
+    )
 
 
 class SpaceRunner(Runner):

@@ -22,6 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, option, real
+from ergode.core.group import (
+    LANES,
+    SIZE,
+    any_of,
+    barrier,
+    broadcast,
+    first_of,
+    lane_in,
+    next_member,
+    prefix_of,
+    share,
+    shuffle,
+)
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, interrupt, is_over, moment_of
@@ -37,20 +50,7 @@ from ergode.stochastic.kernel.outcomes import (
     TOO_MANY,
     outcome_of,
 )
-from ergode.stochastic.thread_group.ops import (
-    LANE_COUNT,
-    SCRATCH,
-    STRIDE,
-    THREAD_COUNT,
-    ThreadGroup,
-    any_of,
-    barrier,
-    broadcast,
-    first_of,
-    prefix_sum,
-    search,
-    shuffle,
-)
+from ergode.stochastic.thread_group.ops import SCRATCH, STRIDE, ThreadGroup, search
 
 INTERRUPTED = option()
 """Whether there may be events or a stopping condition."""
@@ -84,7 +84,7 @@ class ThreadGroupWork(NamedTuple):
 
 def thread_group_of(w):
     """The thread group of a thread."""
-    return w // THREAD_COUNT
+    return w // SIZE
 
 
 # ---- the functions of a method
@@ -123,7 +123,7 @@ def pick(who, target, threads, state):
     begin = np.int32(0)
     while begin < state.width:
         value = real(0.0)
-        k = np.int32(begin + threads.thread_rank)
+        k = np.int32(begin + threads.rank)
         if k < state.width:
             value = thread_group_value(at(threads.base + k * STRIDE + who), threads, state)
         found, rest, total = search(value, target, threads)
@@ -135,7 +135,7 @@ def pick(who, target, threads, state):
                 target = rest
                 break
         target -= total
-        begin = np.int32(begin + THREAD_COUNT)
+        begin = np.int32(begin + SIZE)
     return number, place, target
 
 
@@ -146,13 +146,13 @@ def report(row, cell, cursor, threads, work, state, out):
     """Write the state at time `cursor` of the grid; false if a count is too large."""
     species = out.sums.shape[3]
     wrong = False
-    for i in no_unroll(range(threads.thread_rank, species, THREAD_COUNT)):
+    for i in no_unroll(share(threads, 0, species)):
         wrong = wrong or not abs(thread_group_count(i, threads, work, state)) < COUNT_LIMIT
-    if any_of(wrong, threads):
+    if any_of(threads, wrong):
         return False
-    if out.counts.shape[2] > 0 and threads.thread_rank == 0:
+    if out.counts.shape[2] > 0 and threads.rank == 0:
         cuda.atomic.add(out.counts, (0, cell, cursor), 1)
-    for i in no_unroll(range(threads.thread_rank, species, THREAD_COUNT)):
+    for i in no_unroll(share(threads, 0, species)):
         n = np.int64(thread_group_count(i, threads, work, state))
         if out.amounts.shape[0] > 0:
             out.amounts[row, cursor, i] = n
@@ -214,7 +214,7 @@ def _finish(row, outcome, firings, cursor, t, over, out):
 def _sum_of_thread(threads, state):
     """Sum of the partial sums of this thread."""
     total = real(0.0)
-    place = np.uint32(threads.base + threads.thread_rank)
+    place = np.uint32(threads.base + threads.rank)
     k = np.int32(0)
     while k < state.width:
         total += thread_group_value(place, threads, state)
@@ -229,10 +229,10 @@ def _choose(target, mine, up_to, point, threads, work, state):
     `mine` is the sum of this thread, `up_to` the inclusive prefix sum.
     """
     some = mine > 0.0
-    who = first_of(up_to > target and some, some, threads)
+    who = first_of(threads, up_to > target and some, some)
     if who < 0:
         return np.int32(-1)
-    target = broadcast(target - (up_to - mine), who, threads)
+    target = broadcast(threads, target - (up_to - mine), who)
     chosen, place, target = pick(who, target, threads, state)
     if chosen < 0:
         return np.int32(-1)
@@ -255,28 +255,28 @@ def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arra
     Returns the outcome, the next break, 1 if that is just after its time, and whether to stop.
     """
     code = real(0.0)
-    if threads.thread_rank == 0:
+    if threads.rank == 0:
         happened, soonest, side, over = interrupt(
             at(cuda.grid(1)), t, after, point, plan, after_firing, soonest, side, arrays.net,
             arrays.interruptions, arrays.work, arrays.waiting,
         )  # fmt: skip
         code = real(4 * happened + 2 * side + (1 if over else 0))
-    soonest = broadcast(soonest, 0, threads)
-    numbers = np.int32(broadcast(code, 0, threads))
-    barrier()
+    soonest = broadcast(threads, soonest, 0)
+    numbers = np.int32(broadcast(threads, code, 0))
+    barrier(threads)
     happened, side, over = numbers >> 2, (numbers >> 1) & 1, numbers & 1 == 1
     if happened < 0:
         return outcome_of(happened), soonest, side, over
     if happened == 1 or not after_firing:
         moment = moment_of(t, after)
         thread_group_refresh(moment, point, threads, arrays.net, arrays.work, arrays.state)
-        barrier()
+        barrier(threads)
     return DONE, soonest, side, over
 
 
 def _draw(seed, replicate, draw, threads):
     """Waiting time and choice of a future firing; lane k is k draws ahead."""
-    w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw + threads.lane)
+    w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw + lane_in(threads))
     return exponential(w0, w1), uniform(w2, w3)
 
 
@@ -300,12 +300,12 @@ def _realize(row, alarm, threads, plan, arrays, out):
     cell = number - plan.first // plan.replicates
     point = at(number)
     net, work, state = arrays.net, arrays.work, arrays.state
-    memory = threads.memory
-    if threads.thread_rank == 0:
+    memory = threads.scratch
+    if threads.rank == 0:
         memory[alarm] = 0.0
     t, after = plan.begin, 0
     thread_group_prepare(t, point, threads, net, work, state)
-    barrier()
+    barrier(threads)
     draw, firings = np.int64(0), np.int64(0)
     cursor = 0
     limit, end = out.grid[0], out.grid[out.grid.size - 1]
@@ -313,7 +313,7 @@ def _realize(row, alarm, threads, plan, arrays, out):
     over = False
     soonest, side = real(INFINITY), 0
     if INTERRUPTED:
-        if threads.thread_rank == 0:
+        if threads.rank == 0:
             arm(at(cuda.grid(1)), plan.seed, replicate, arrays.interruptions, arrays.waiting)
         outcome, soonest, side, over = _interrupt(
             False, t, after, soonest, side, point, plan, threads, arrays
@@ -321,14 +321,14 @@ def _realize(row, alarm, threads, plan, arrays, out):
     waits, choices = real(0.0), real(0.0)
     while not over and outcome == DONE:
         mine = _sum_of_thread(threads, state)
-        up_to, total = prefix_sum(mine, threads)
+        up_to, total = prefix_of(threads, mine)
         if memory[alarm] != 0.0:
             outcome = NEGATIVE
             break
         if not (total >= 0.0 and total < INFINITY):
             outcome = NOT_FINITE
             break
-        turn = np.int32(draw & (LANE_COUNT - 1))
+        turn = np.int32(draw & (LANES - 1))
         if turn == 0:
             waits, choices = _draw(plan.seed, replicate, draw, threads)
         firing = _next_firing(t, after, waits, turn, total, soonest, side, end)
@@ -356,7 +356,7 @@ def _realize(row, alarm, threads, plan, arrays, out):
         t, after = firing.fires_at, 0
         firings += 1
         thread_group_follow(j, t, point, threads, net, work, state)
-        barrier()
+        barrier(threads)
         if INTERRUPTED:
             outcome, soonest, side, over = _interrupt(
                 True, t, after, soonest, side, point, plan, threads, arrays
@@ -365,35 +365,27 @@ def _realize(row, alarm, threads, plan, arrays, out):
             outcome = TOO_MANY
     if INTERRUPTED and over and outcome == DONE:
         cursor, outcome = _report_stopped(row, cell, cursor, threads, work, state, out)
-    if threads.thread_rank == 0:
+    if threads.rank == 0:
         _finish(row, outcome, firings, cursor, t, over, out)
 
 
 def realize_thread_groups(queue, count, size, net, interruptions, work, waiting, state, plan, out):
     """All realizations: each thread group takes the next one from a queue.
 
-    A thread group has `size` float64 of shared memory: scratch for the operations in `ops`, one
+    A thread group has `size` float64 of shared memory: scratch for the operations of a block, one
     flag (a propensity or a count is negative), and the partial sums of the method.
     """
-    memory = cuda.shared.array(0, np.float64)
-    scratch = at(cuda.threadIdx.x // THREAD_COUNT * size)
-    alarm = at(scratch + SCRATCH)
+    own = at(cuda.threadIdx.x // SIZE * size)
+    alarm = at(own + SCRATCH)
     threads = ThreadGroup(
-        np.int32(cuda.threadIdx.x & (LANE_COUNT - 1)),
-        np.int32(cuda.threadIdx.x & (THREAD_COUNT - 1)),
-        at(cuda.grid(1) // THREAD_COUNT),
-        scratch,
+        np.int32(cuda.threadIdx.x & (SIZE - 1)),
+        SIZE,
+        cuda.shared.array(0, np.float64),
+        at(cuda.grid(1) // SIZE),
         at(alarm + 1),
-        memory,
     )
     arrays = Arrays(net, interruptions, work, waiting, state)
-    taken = real(0.0)
-    if threads.thread_rank == 0:
-        taken = real(cuda.atomic.add(queue, 0, 1))
-    row = np.int64(broadcast(taken, 0, threads))
+    row = next_member(threads, queue)
     while row < count:
         _realize(row, alarm, threads, plan, arrays, out)
-        if threads.thread_rank == 0:
-            taken = real(cuda.atomic.add(queue, 0, 1))
-        barrier()
-        row = np.int64(broadcast(taken, 0, threads))
+        row = next_member(threads, queue)

@@ -56,9 +56,8 @@ class Workspace(NamedTuple):
     stage: Any  # real [3, unknown]: states of stages, and at the end of a step
     k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, of extra stages;
     # then amplitudes of the noise (see `noisy`)
-    parts: Any  # real [2 or more, block]: sums over blocks of unknowns or threads
-    words: Any  # int64: words of the barrier
-    scratch: Any  # real [2, warp]: shared memory of a block
+    parts: Any  # these two as in `core.group.Group`
+    words: Any
     g: Any  # real [function, 3, node]: watched functions at the nodes of a step, their slopes, and
     # further numbers (see `inside_step`)
     s: Any  # real: accumulators of observables

@@ -24,7 +24,16 @@ import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, fma, real
 from ergode.core.compiler.source import Precision
-from ergode.trajectories.arrays.equations import evaluate, share
+from ergode.core.group import (
+    BLOCK,
+    GRID,
+    KIND,
+    barrier,
+    totals_of,
+    totals_of_block,
+    totals_of_parts,
+)
+from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import END, LINEAR
 from ergode.trajectories.arrays.rosenbrock import (
     LEAST_SCALE,
@@ -38,14 +47,6 @@ from ergode.trajectories.arrays.rosenbrock import (
     square_of_error,
 )
 from ergode.trajectories.arrays.rosenbrock import table_of as couplings_of
-from ergode.trajectories.arrays.totals import (
-    IN_BLOCK,
-    IN_GRID,
-    barrier,
-    sums_of_block,
-    sums_of_parts,
-    totals,
-)
 from ergode.trajectories.steppers import rosenbrock
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.inside_step import NOT_A_NUMBER
@@ -104,12 +105,12 @@ def take_stages(group, t, h, t1, looked, p, run, w):
                 group, row - 1, t, h, move, allowed, filled, following, p, run, w
             )
             total = real(0.0)
-            for i in share(group, w.y.size):
+            for i in unknowns(group, w.y.size):
                 total += square_of_error(h * w.k[row, i], i, run, w)
-            total = totals(group, total, total, w)[0] if left < INFINITY else left
+            total = totals_of(group, total, total)[0] if left < INFINITY else left
             missed = missed if total <= missed else total
         return error, missed
-    for i in share(group, w.y.size):
+    for i in unknowns(group, w.y.size):
         w.stage[END, i] = real(NOT_A_NUMBER)
     return real(INFINITY), real(INFINITY)
 
@@ -126,18 +127,18 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
     scale, directions, images = STAGES + _SCALE, STAGES + _KEPT, STAGES + _KEPT + kept
     diagonal = 1.0 / (h * real(GAMMA))
     total = real(0.0)
-    for i in share(group, n):
+    for i in unknowns(group, n):
         part = w.k[1 + s, i] / w.k[scale, i]
         w.k[r, i] = part
         w.k[x, i] = real(0.0)
         total += part * part
-    left = math.sqrt(totals(group, total, total, w)[0] * per)
+    left = math.sqrt(totals_of(group, total, total)[0] * per)
     # A step so short that all its motion is within the tolerance has to move nevertheless.
     allowed = min(allowed, max(real(CARRIED) * left, real(NOTHING) * allowed))
     if filled > 0:
         _products(group, images, filled, r, w)
         total = real(0.0)
-        for i in share(group, n):
+        for i in unknowns(group, n):
             rest, found = w.k[r, i], real(0.0)
             for j in range(filled):
                 part = w.k[STAGES + _PRODUCTS, j]
@@ -146,7 +147,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
             w.k[r, i] = rest
             w.k[x, i] = found
             total += rest * rest
-        left = math.sqrt(totals(group, total, total, w)[0] * per)
+        left = math.sqrt(totals_of(group, total, total)[0] * per)
     outcome, turns, stalled = _OPEN, 0, False
     while outcome == _OPEN:
         # Every step has a product at least: derivatives that are no numbers nearby end it.
@@ -158,7 +159,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
             # After a residual that led nowhere the last image leads on, as in Orthodir.
             onward = stalled and filled > 0
             row = images + (following - 1 + kept) % kept if onward else np.int64(r)
-            for i in share(group, n):
+            for i in unknowns(group, n):
                 w.k[d, i] = w.k[row, i]
             width = math.sqrt(per) if onward else left
             width = move / max(width, real(LEAST_SCALE))
@@ -169,7 +170,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
                     before = new
                     _products(group, images, filled, q, w)
                     total, along = real(0.0), real(0.0)
-                    for i in share(group, n):
+                    for i in unknowns(group, n):
                         image, direction = w.k[q, i], w.k[d, i]
                         for j in range(filled):
                             part = w.k[STAGES + _PRODUCTS, j]
@@ -179,7 +180,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
                         w.k[d, i] = direction
                         total += image * image
                         along += image * w.k[r, i]
-                    total, along = totals(group, total, along, w)
+                    total, along = totals_of(group, total, along)
                     new = math.sqrt(total * per)
                     again = not new > 0.5 * before
             size = new * math.sqrt(real(n))
@@ -193,7 +194,7 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
             else:
                 along = along / size
                 total = real(0.0)
-                for i in share(group, n):
+                for i in unknowns(group, n):
                     image, direction = w.k[q, i] / size, w.k[d, i] / size
                     w.k[images + following, i] = image
                     w.k[directions + following, i] = direction
@@ -202,12 +203,12 @@ def _solve(group, s, t, h, move, allowed, filled, following, p, run, w):
                     w.k[r, i] = rest
                     total += rest * rest
                 before = left
-                left = math.sqrt(totals(group, total, total, w)[0] * per)
+                left = math.sqrt(totals_of(group, total, total)[0] * per)
                 filled = max(filled, following + 1)
                 following = (following + 1) % kept
                 stalled = left > STALLED * before
                 turns += 1
-    for i in share(group, n):
+    for i in unknowns(group, n):
         w.k[1 + s, i] = w.k[x, i] * w.k[scale, i] / h
     return (left if outcome == _SOLVED else real(INFINITY)), filled, following
 
@@ -223,18 +224,18 @@ def _product(group, t, diagonal, step, p, run, w):
     for tried in range(2):  # the other way, if derivatives are no numbers there
         if not size < INFINITY:
             width = step if tried == 0 else -step
-            for i in share(group, n):
+            for i in unknowns(group, n):
                 w.stage[0, i] = fma(width * w.k[scale, i], w.k[d, i], w.y[i])
-            barrier(group.size, w.words)
+            barrier(group)
             evaluate(group, t, w.stage[0], p, run, w.k[scratch])
             total, along = real(0.0), real(0.0)
-            for i in share(group, n):
+            for i in unknowns(group, n):
                 change = (w.k[scratch, i] - w.k[0, i]) / (width * w.k[scale, i])
                 image = fma(diagonal, w.k[d, i], -change)
                 w.k[q, i] = image
                 total += image * image
                 along += image * w.k[r, i]
-            total, along = totals(group, total, along, w)
+            total, along = totals_of(group, total, along)
             size = math.sqrt(total / real(n))
     return size, along
 
@@ -245,7 +246,7 @@ def _products(group, first, count, row, w):
     for a in range(0, count, 4):  # four wait for memory together
         b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
         one, two, three, four = real(0.0), real(0.0), real(0.0), real(0.0)
-        for i in share(group, w.y.size):
+        for i in unknowns(group, w.y.size):
             value = w.k[row, i]
             one += w.k[first + a, i] * value
             two += w.k[first + b, i] * value
@@ -263,12 +264,12 @@ def _deposit_cpu(group, j, other, one, two, w):
 
 def _deposit_cuda(group, j, other, one, two, w):
     """Add up a block's parts of products `j` and `other`; of a whole group, they are products."""
-    if IN_BLOCK:
-        one, two = sums_of_block(one, two, w.scratch)
-    if IN_GRID:
+    if KIND == BLOCK or KIND == GRID:
+        one, two = totals_of_block(group, one, two)
+    if KIND == GRID:
         if cuda.threadIdx.x == 0:
-            w.parts[j, cuda.blockIdx.x] = one
-            w.parts[other, cuda.blockIdx.x] = two
+            group.parts[j, cuda.blockIdx.x] = one
+            group.parts[other, cuda.blockIdx.x] = two
     elif group.rank == 0:
         w.k[STAGES + _PRODUCTS, j] = one
         w.k[STAGES + _PRODUCTS, other] = two
@@ -279,15 +280,15 @@ def _collect_cpu(group, count, w):
 
 
 def _collect_cuda(group, count, w):
-    barrier(group.size, w.words)
-    if IN_GRID:
+    barrier(group)
+    if KIND == GRID:
         for j in range(2 * cuda.blockIdx.x, count, 2 * cuda.gridDim.x):
             other = min(j + 1, count - 1)
-            one, two = sums_of_parts(j, other, w)
+            one, two = totals_of_parts(group, j, other)
             if cuda.threadIdx.x == 0:
                 w.k[STAGES + _PRODUCTS, j] = one
                 w.k[STAGES + _PRODUCTS, other] = two
-        barrier(group.size, w.words)
+        barrier(group)
 
 
 _deposit = ByTarget(cpu=_deposit_cpu, cuda=_deposit_cuda)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ergode.core.barriers import edge
 from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import (
     ByTarget,
@@ -26,6 +25,7 @@ from ergode.core.compiler.language import (
     window,
 )
 from ergode.core.compiler.syntax import function_from_text
+from ergode.core.group import TEAM, edge
 from ergode.models.fields.arrays import ArrayField
 
 ARRAYS = option(1)  # number of arrays
@@ -46,31 +46,33 @@ fill = option()  # fill(t, y, dy, p, c): sets all derivatives
 BLOCK = 1024
 
 
-class Group(NamedTuple):
-    """A thread's view of its group, the threads that integrate one trajectory."""
-
-    rank: Any  # number of the thread in the group
-    size: Any  # number of threads
-
-
 def blocks_in(n):
     """Number of blocks of `n` unknowns."""
     return (n + BLOCK - 1) // BLOCK
 
 
-def _share_cpu(group, n):
-    return range(
-        BLOCK * edge(group.rank, group.size, 0, blocks_in(n)),
-        min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n))),
-    )
+def extent(group, n):
+    """First and last of the unknowns of a CPU thread, in whole blocks."""
+    if TEAM:
+        return (
+            BLOCK * edge(group.rank, group.size, 0, blocks_in(n)),
+            min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n))),
+        )
+    else:
+        return 0, n
 
 
-def _share_cuda(group, n):
+def _unknowns_cpu(group, n):
+    first, last = extent(group, n)
+    return range(first, last)
+
+
+def _unknowns_cuda(group, n):
     return range(group.rank, n, group.size)
 
 
-share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
-"""``share(group, n)`` are the unknowns of a thread; no other thread writes them."""
+unknowns = ByTarget(cpu=_unknowns_cpu, cuda=_unknowns_cuda)
+"""``unknowns(group, n)`` are those of a thread; no other thread writes them."""
 
 
 def _fill(t, y, p, run, slopes):
@@ -87,8 +89,7 @@ def _values_cpu(of_noise, group, t, state, p, run, values):
         _fill(t, y, p, run, values)
     elif not IN_PLACE or NOISY:
         n = run.begins[ARRAYS]
-        first = BLOCK * edge(group.rank, group.size, 0, blocks_in(n))
-        last = min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n)))
+        first, last = extent(group, n)
         for v in unroll(range(ARRAYS)):
             begin, width = run.begins[v], run.widths[v]
             at = max(first, begin) - begin

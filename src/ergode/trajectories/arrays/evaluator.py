@@ -6,6 +6,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
+from ergode.core.group import TEAM
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
@@ -33,7 +34,9 @@ class Evaluator:
         bindings = bindings_of_arrays(field.arrays, len(field.parameters))
         self._blocks = 1 if field.arrays.in_place else -(-self.size // BLOCK)
         self._is_compiled = False
-        self._slopes = kernels.cpu_kernel(slopes_cpu, precision="float64", bindings=bindings)
+        self._slopes = kernels.cpu_kernel(
+            slopes_cpu, precision="float64", bindings={**bindings, TEAM: True}
+        )
         if not field.arrays.in_place:
             self._probe = kernels.cpu_kernel(probe_cpu, precision="float64", bindings=bindings)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import kernels, launch, resident
-from ergode.core.barriers import APART
 from ergode.core.compiler.source import Target
 from ergode.core.devices import CPU
+from ergode.core.group import APART, KIND, TEAM
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.outcome import Outcome
 from ergode.trajectories.arrays import noisy
@@ -32,7 +32,6 @@ from ergode.trajectories.arrays.kernels import (
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
 from ergode.trajectories.arrays.launches import empty_kept, in_launches
-from ergode.trajectories.arrays.totals import alone, barrier
 
 if TYPE_CHECKING:
     from ergode.trajectories.arrays.runner import Runner
@@ -87,11 +86,9 @@ class CPUFollowers:
         else:
             body = alone_cpu
         # Without a shared workspace, the kernel allocates ROWS rows of slopes.
-        own: dict[Any, Any] = {} if body is together_cpu else runner.own_rows
-        if body is lanes_cpu:
-            own[barrier] = alone
-            if runner.is_noisy:
-                own[step_with_noise] = noisy.step_lanes
+        own: dict[Any, Any] = {TEAM: True} if body is together_cpu else runner.own_rows
+        if body is lanes_cpu and runner.is_noisy:
+            own[step_with_noise] = noisy.step_lanes
         bindings = {**runner.bindings, **own}
         if body is lanes_cpu:
             bindings.pop(look, None)  # lanes look into their steps together
@@ -148,7 +145,7 @@ class CPUFollowers:
             empty(width, runner.precision), empty((3, width), runner.precision),
             empty((runner.slopes, n), runner.precision),
             empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
-            empty((2, 1), runner.precision), g, s, runner.delayed.storage((), ()), (),
+            g, s, runner.delayed.storage((), ()), (),
         )  # fmt: skip
 
 
@@ -182,7 +179,7 @@ class CUDAFollowers:
             more |= runner.own_rows
         self.kernel = kernels.cuda_kernel(
             _BODIES[self.group], precision=runner.precision,
-            bindings={**runner.bindings, **dict(GROUPS[self.group]), **more},
+            bindings={**runner.bindings, KIND: GROUPS[self.group], **more},
         )  # fmt: skip
 
     def chunk_size(self) -> int:
@@ -277,9 +274,8 @@ class CUDAFollowers:
         parts = empty((max(2, runner.kept), blocks), runner.precision)
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
         g, s = (empty(shape, runner.precision) for shape in more)
-        scratch = empty((2, 1), runner.precision)
         kept = empty_kept(runner.device, runner.precision) if runner.resumes else ()
-        return Workspace(y, stage_rows, k, parts, words, scratch, g, s, past, kept)
+        return Workspace(y, stage_rows, k, parts, words, g, s, past, kept)
 
 
 def _some(array: np.ndarray) -> np.ndarray:

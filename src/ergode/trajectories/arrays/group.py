@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.barriers import edge
 from ergode.core.compiler.language import (
     ByTarget,
     fma,
@@ -28,6 +27,7 @@ from ergode.core.compiler.language import (
     real,
     unroll,
 )
+from ergode.core.group import barrier, share, totals_of
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.control import (
     SMALLEST,
@@ -43,7 +43,7 @@ from ergode.trajectories.arrays.equations import (
     blocks_in,
     evaluate,
     parameters_of,
-    share,
+    unknowns,
 )
 from ergode.trajectories.arrays.past import (
     begin_past,
@@ -55,7 +55,6 @@ from ergode.trajectories.arrays.past import (
     steps_between,
 )
 from ergode.trajectories.arrays.step_log import log_end, log_inside
-from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.fixed.kernel import locate
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY, is_finite
 from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
@@ -123,33 +122,31 @@ def _sums_cpu(group, term, h, rtol, atol, w):
     """Two sums of squares over all unknowns; `term` selects the squares (see `_squares`)."""
     n = w.k.shape[1]
     blocks = blocks_in(n)
-    for block in range(
-        edge(group.rank, group.size, 0, blocks), edge(group.rank + 1, group.size, 0, blocks)
-    ):
+    for block in share(group, 0, blocks):
         first, second = real(0.0), real(0.0)
         for i in range(BLOCK * block, min(n, BLOCK * (block + 1))):
             part = _squares(term, i, h, rtol, atol, w)
             first += part[0]
             second += part[1]
-        w.parts[0, block] = first
-        w.parts[1, block] = second
-    barrier(group.size, w.words)
+        group.parts[0, block] = first
+        group.parts[1, block] = second
+    barrier(group)
     first, second = real(0.0), real(0.0)
     for block in range(blocks):
-        first += w.parts[0, block]
-        second += w.parts[1, block]
-    barrier(group.size, w.words)
+        first += group.parts[0, block]
+        second += group.parts[1, block]
+    barrier(group)
     return first, second
 
 
 def _sums_cuda(group, term, h, rtol, atol, w):
     """Two sums of squares over all unknowns; every thread receives them."""
     first, second = real(0.0), real(0.0)
-    for i in share(group, w.k.shape[1]):
+    for i in unknowns(group, w.k.shape[1]):
         part = _squares(term, i, h, rtol, atol, w)
         first += part[0]
         second += part[1]
-    return totals(group, first, second, w)
+    return totals_of(group, first, second)
 
 
 sums = ByTarget(cpu=_sums_cpu, cuda=_sums_cuda)
@@ -198,7 +195,7 @@ def follow(me, group, run, out, w):
     else:
         outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
     if RESUMES:
-        barrier(group.size, w.words)  # one thread has written the stage
+        barrier(group)  # one thread has written the stage
         if w.kept.whole[STAGE] == UNDER_WAY:
             return
     if WATCHED:
@@ -208,23 +205,23 @@ def follow(me, group, run, out, w):
         out.rejected[me] = rejected
         if outcome != DONE:
             out.status[me] = outcome
-    barrier(group.size, w.words)
-    for i in share(group, n):
+    barrier(group)
+    for i in unknowns(group, n):
         if not is_finite(w.y[i]):
             out.status[me] = NOT_FINITE
-    barrier(group.size, w.words)
+    barrier(group)
 
 
 def _begin(me, group, p, run, out, w):
     """Put a trajectory at its first time."""
-    for i in share(group, w.k.shape[1]):
+    for i in unknowns(group, w.k.shape[1]):
         w.y[i] = run.initial[i, me]
     if group.rank == 0:
         out.status[me] = DONE
     if LATE > 0:
         begin_past(me, w.past)
         recall(group, run.origin, run.origin, p, run, w.y, w.past)
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, run.origin, w.y, p, run, w.k[0])
     if WATCHED:
         begin_watching(me, group, p, run, out, w)
@@ -244,7 +241,7 @@ def _equal_steps(me, group, p, run, out, w):
             if cursor < run.times.size:
                 wanted, fraction = locate(run.times[cursor], h, last)
         until = min(until, begin + w.kept.budget)
-        barrier(group.size, w.words)  # all have read
+        barrier(group)  # all have read
     for step in range(begin, until):
         t = fma(real(step), h, run.origin)
         if STABILISED and step % RECENT == 0:
@@ -262,7 +259,7 @@ def _equal_steps(me, group, p, run, out, w):
                 wanted, fraction = locate(run.times[cursor], h, last)
         _commit(group, w)
         if len(C) == 1:  # the next step has no stage before its end
-            barrier(group.size, w.words)
+            barrier(group)
     if RESUMES and group.rank == 0:
         w.kept.whole[STAGE] = UNDER_WAY if until < last else OVER
         w.kept.whole[STEP] = until
@@ -296,9 +293,9 @@ def _chosen_steps(me, group, p, run, out, w):
             knot, age, number, count = whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT]
             last_step_rejected = whole[WAS_REJECTED] != 0
         limit_of_launch = taken + rejected + w.kept.budget
-        barrier(group.size, w.words)  # all have read
+        barrier(group)  # all have read
     if taken + rejected == 0:
-        for i in share(group, n):
+        for i in unknowns(group, n):
             out.states[0, i, me] = w.y[i]
         log_end(me, group, n, 0, t, w.y, out.step_log)
     while t < last and outcome == DONE:
@@ -311,7 +308,7 @@ def _chosen_steps(me, group, p, run, out, w):
             goal = min(_knot(knot, me, run), last)
             if LATE > 0 and knot > before and taken > 0:  # the slope may jump
                 recall(group, t, 0.5 * (t + goal), p, run, w.y, w.past)
-                barrier(group.size, w.words)
+                barrier(group)
                 evaluate(group, t, w.y, p, run, w.k[0])
                 if WATCHED:
                     look_again(group, t, p, run, w)
@@ -410,7 +407,7 @@ def _chosen_steps(me, group, p, run, out, w):
             else:
                 base, number, count = after_equal_step(t1, t2, h, base, number, count, run)
             if len(C) == 1:  # the next step has no stage before its end
-                barrier(group.size, w.words)
+                barrier(group)
         t = t2 if kept else t
         if t < last and outcome == DONE:
             if ADAPTS and (h <= 4.0 * EPSILON * abs(t) or not h > 0.0):
@@ -430,7 +427,7 @@ def _chosen_steps(me, group, p, run, out, w):
         if not is_over:
             return outcome, taken, rejected
     while cursor < run.times.size:
-        for i in share(group, n):
+        for i in unknowns(group, n):
             out.states[cursor, i, me] = real(NOT_A_NUMBER)
         cursor += 1
     return outcome, taken, rejected
@@ -466,11 +463,11 @@ def _first_step(group, t, span, p, run, w):
     per = 1.0 / real(w.k.shape[1])
     d1 = math.sqrt(slope * per)
     h = probing_step(math.sqrt(state * per), d1, span)
-    for i in share(group, w.k.shape[1]):
+    for i in unknowns(group, w.k.shape[1]):
         w.stage[0, i] = fma(h, w.k[0, i], w.y[i])
     if LATE > 0:
         recall(group, t + h, fma(real(0.5), h, t), p, run, w.stage[0], w.past)
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, t + h, w.stage[0], p, run, w.k[1])
     change = sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
     return step_from_probe(h, d1, math.sqrt(change * per), span)
@@ -507,16 +504,16 @@ def _tableau_stages(group, t, h, t1, p, run, w):
             if s == q:
                 time = fma(real(C[q]), h, t)
                 row = q & 1
-                for i in share(group, n):
+                for i in unknowns(group, n):
                     moved = sum(A[q][j] * w.k[j, i] for j in range(q) if A[q][j] != 0.0)
                     w.stage[q & 1, i] = fma(h, moved, w.y[i])
         if s == len(C):
-            for i in share(group, n):
+            for i in unknowns(group, n):
                 moved = sum(B[j] * w.k[j, i] for j in range(len(C)) if B[j] != 0.0)
                 w.stage[END, i] = fma(h, moved, w.y[i])
         if LATE > 0:
             recall(group, time, fma(real(0.5), h, t), p, run, w.stage[row], w.past)
-        barrier(group.size, w.words)
+        barrier(group)
         evaluate(group, time, w.stage[row], p, run, w.k[s])
 
 
@@ -527,7 +524,7 @@ def complete(group, t, h, p, run, w):
         for q in unroll(range(len(EXTRA_C))):
             if s == q:
                 time = fma(real(EXTRA_C[q]), h, t)
-                for i in share(group, w.k.shape[1]):
+                for i in unknowns(group, w.k.shape[1]):
                     moved = sum(
                         EXTRA_A[q][j] * w.k[j, i]
                         for j in range(len(EXTRA_A[q]))
@@ -536,9 +533,9 @@ def complete(group, t, h, p, run, w):
                     w.stage[q & 1, i] = fma(h, moved, w.y[i])
         if LATE > 0:
             recall(group, time, fma(real(0.5), h, t), p, run, w.stage[s & 1], w.past)
-        barrier(group.size, w.words)
+        barrier(group)
         evaluate(group, time, w.stage[s & 1], p, run, w.k[len(C) + 1 + s])
-    barrier(group.size, w.words)
+    barrier(group)
 
 
 def within(x, weights, h, i, w):
@@ -559,7 +556,7 @@ def within(x, weights, h, i, w):
 def save(me, group, cursor, x, h, out, w):
     """Save the state at the fraction `x` of a step; exact at its ends, even if it is infinite."""
     weights = dense_weights(x)
-    for i in share(group, w.k.shape[1]):
+    for i in unknowns(group, w.k.shape[1]):
         value = within(x, weights, h, i, w)
         out.states[cursor, i, me] = value
         if not ADAPTS and not is_finite(value):
@@ -568,6 +565,6 @@ def save(me, group, cursor, x, h, out, w):
 
 def _commit(group, w):
     """Advance to the end of the step."""
-    for i in share(group, w.k.shape[1]):
+    for i in unknowns(group, w.k.shape[1]):
         w.y[i] = w.stage[END, i]
         w.k[0, i] = w.k[len(C), i]

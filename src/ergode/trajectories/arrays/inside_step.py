@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, noinline_cpu, option, real, unroll
+from ergode.core.group import barrier
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.step import LOGS_INSIDE
-from ergode.trajectories.arrays.equations import LATE, arranged, evaluate, share
+from ergode.trajectories.arrays.equations import LATE, arranged, evaluate, unknowns
 from ergode.trajectories.arrays.group import (
     DONE,
     END,
@@ -31,7 +32,6 @@ from ergode.trajectories.arrays.group import (
     within,
 )
 from ergode.trajectories.arrays.past import recall
-from ergode.trajectories.arrays.totals import barrier
 from ergode.trajectories.steppers.equations import EPSILON, is_finite
 from ergode.trajectories.steppers.explicit import EXTRA_C, C
 from ergode.trajectories.steppers.inside_step import (
@@ -90,11 +90,10 @@ class Inside(NamedTuple):
     begins: Any  # these three as in `arguments.Run`
     shapes: Any
     constants: Any
-    y: Any  # these five as in `arguments.Workspace`
+    y: Any  # these four as in `arguments.Workspace`
     stage: Any
     k: Any
     g: Any
-    words: Any
     late: Any  # with delays `arguments.Run` and `past.Past`, else ()
 
 
@@ -109,7 +108,7 @@ def inside_of(group, t, h, p, run, w):
     """An `Inside` of a group."""
     return Inside(
         group, t, h, p, run.since, run.begins, run.shapes, run.constants, w.y, w.stage, w.k, w.g,
-        w.words, _late_of(run, w),
+        _late_of(run, w),
     )  # fmt: skip
 
 
@@ -118,10 +117,10 @@ def value_at(e, x, inside):
     """Function `e` at the fraction `x` of a step; all threads of the group call this together."""
     group = inside.group
     _place(x, 0, inside)
-    barrier(group.size, inside.words)
+    barrier(group)
     if group.rank == 0:
         inside.g[e, 2, _FOUND] = function_at(e, inside.t + x * inside.h, inside.stage[0], inside)
-    barrier(group.size, inside.words)
+    barrier(group)
     return inside.g[e, 2, _FOUND]
 
 
@@ -145,7 +144,7 @@ def _place(x, row, inside):
             inside.stage[row], inside.late[1],
         )  # fmt: skip
     weights = dense_weights(x)
-    for i in share(inside.group, inside.k.shape[1]):
+    for i in unknowns(inside.group, inside.k.shape[1]):
         inside.stage[row, i] = within(x, weights, inside.h, i, inside)
 
 
@@ -161,7 +160,7 @@ def begin_watching(me, group, p, run, out, w):
             out.hit_counts[e, me] = 0
         if SEEN > 0:
             _begin_observing(run.origin, _at_node(0, real(1.0), w.g)[0], p, w.s)
-    barrier(group.size, w.words)
+    barrier(group)
 
 
 def look_again(group, t, p, run, w):
@@ -209,7 +208,7 @@ def settle(me, inside, t1, cursor, run, out, w):
         if SEEN > 0:
             _inner_nodes(stop, EVENTS, inside)
         _place(stop, END, inside)
-        barrier(group.size, w.words)
+        barrier(group)
         if SEEN > 0:
             _end_node(t2, EVENTS, inside)
     while cursor < run.times.size and run.times[cursor] <= t2 + near:
@@ -217,7 +216,7 @@ def settle(me, inside, t1, cursor, run, out, w):
         cursor += 1
     if SEEN > 0 and group.rank == 0:
         _observe(t, t2, run.since, p, w.g, w.s)
-    barrier(group.size, w.words)
+    barrier(group)
     outcome = DONE
     if group.rank == 0 and which < 0:
         for q in range(FUNCTIONS):
@@ -229,14 +228,14 @@ def settle(me, inside, t1, cursor, run, out, w):
         ended = _act(me, inside, t2, stop, out.hit_counts, out.hits)
         outcome = STOPPED if ended else DONE
         evaluate(group, t2, w.stage[END], p, run, w.k[len(C)])
-        barrier(group.size, w.words)
+        barrier(group)
         soon = real(SOON) * h
-        for i in share(group, inside.k.shape[1]):
+        for i in unknowns(group, inside.k.shape[1]):
             w.stage[0, i] = fma(soon, w.k[len(C), i], w.stage[END, i])
-        barrier(group.size, w.words)
+        barrier(group)
         if group.rank == 0:
             _set_after(t2, soon, inside)
-        barrier(group.size, w.words)
+        barrier(group)
         is_number = True
         for e in range(EVENTS):
             is_number = is_number and w.g[e, 0, 0] == w.g[e, 0, 0]
@@ -252,7 +251,7 @@ def end_watching(me, group, taken, outcome, out, w):
         found = observed(tuple(w.s[k] for k in range(SEEN)), real(0.0), (), ())
         for j in unroll(range(OBSERVED)):
             out.observed[j, me] = found[j]
-    barrier(group.size, w.words)
+    barrier(group)
     met = True
     for e in range(EVENTS):
         met = met and w.g[e, 2, _MET] > 0.0
@@ -268,7 +267,7 @@ def _inner_nodes(stop, first, inside):
     for j in range(1, INTERVALS):
         x = stop * node(j)
         _place(x, j & 1, inside)
-        barrier(inside.group.size, inside.words)
+        barrier(inside.group)
         if inside.group.rank == 0:
             for q in range(first, FUNCTIONS):
                 inside.g[q, 0, j] = function_at(
@@ -288,7 +287,7 @@ def _end_node(t1, first, inside):
         for q in range(first, FUNCTIONS):
             inside.g[q, 0, INTERVALS] = function_at(q, t1, inside.stage[END], inside)
             _set_slopes(inside.g[q])
-    barrier(inside.group.size, inside.words)
+    barrier(inside.group)
 
 
 @noinline_cpu
@@ -320,7 +319,7 @@ def _crossings(me, inside, is_first, hit_counts, hits):
                 for j in unroll(range(INTERVALS + 1)):
                     g[e, 0, j] = row[j]
                 _set_slopes(g[e])
-            barrier(group.size, inside.words)
+            barrier(group)
         for j in range(INTERVALS + 1):
             is_number = is_number and g[e, 0, j] == g[e, 0, j]
     # Events that act are searched first: they may end the step.
@@ -355,13 +354,13 @@ def _noise_at_begin(e, inside):
     All threads of the group call this together.
     """
     group, y, near = inside.group, inside.y, inside.stage[0]
-    for i in share(group, near.shape[0]):
+    for i in unknowns(group, near.shape[0]):
         near[i] = off_by_roundings(i, y[i])
-    barrier(group.size, inside.words)
+    barrier(group)
     if group.rank == 0:
         moved = function_at(e, off_by_roundings(1, inside.t), near, inside)
         inside.g[e, 2, _FOUND] = abs(moved - function_at(e, inside.t, y, inside))
-    barrier(group.size, inside.words)
+    barrier(group)
     return inside.g[e, 2, _FOUND]
 
 
@@ -377,7 +376,7 @@ def _record(me, e, x, t, inside, hit_counts, hits):
     if t + TOGETHER * EPSILON * abs(t) < inside.since:
         return
     count = hit_counts[e, me]
-    barrier(group.size, inside.words)
+    barrier(group)
     if group.rank == 0:
         hit_counts[e, me] = count + 1
     if RECORDED > 0:
@@ -387,9 +386,9 @@ def _record(me, e, x, t, inside, hit_counts, hits):
             hits[e, slot, 0, me] = t
         # A loop over places from 1 on would be compiled wrongly for a thread of a GPU.
         state = hits[e, slot, 1:]
-        for i in share(group, inside.k.shape[1]):
+        for i in unknowns(group, inside.k.shape[1]):
             state[i, me] = within(x, weights, inside.h, i, inside)
-    barrier(group.size, inside.words)
+    barrier(group)
 
 
 @noinline_cpu
@@ -409,7 +408,7 @@ def _act(me, inside, t2, stop, hit_counts, hits):
             g[e, 1, _APPROACH] = beyond - before
             g[e, 1, _BEFORE] = touched(before, g[e, 0, 0], g[e, 0, INTERVALS])
             g[e, 1, _HAD] = real(0.0)
-    barrier(group.size, inside.words)
+    barrier(group)
     ended, goes_on, is_first = False, True, True
     while goes_on:
         goes_on = False
@@ -420,20 +419,20 @@ def _act(me, inside, t2, stop, hit_counts, hits):
                     due = _jumps(e, function_at(e, t2, inside.stage[END], inside), g[e])
                 if due:
                     g[e, 1, _HAD] = real(_DUE)
-        barrier(group.size, inside.words)
+        barrier(group)
         for e in range(EVENTS):
             if g[e, 1, _HAD] == _DUE:
                 goes_on = True
                 _record(me, e, real(1.0), t2, inside, hit_counts, hits)
                 if group.rank == 0:
                     g[e, 1, _HAD] = real(1.0)
-                barrier(group.size, inside.words)
+                barrier(group)
                 if ACTS[e]:
                     ended = ended or ENDS[e]
                     if group.rank == 0:
                         y = arranged(inside.stage[END], inside.begins, inside.shapes)
                         act(e, t2, y, inside.p, inside.constants)
-                barrier(group.size, inside.words)
+                barrier(group)
         is_first = False
     return ended
 

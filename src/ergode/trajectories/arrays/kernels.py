@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ergode.core.barriers import barrier_block, barrier_grid
 from ergode.core.compiler.language import cuda, real, window
+from ergode.core.group import ALONE, BLOCK, GRID, Group
 from ergode.trajectories.arrays.arguments import Workspace
 from ergode.trajectories.arrays.conjugate_residuals import kept_of
-from ergode.trajectories.arrays.equations import LATE, Group, blocks_in
+from ergode.trajectories.arrays.equations import LATE, blocks_in
 from ergode.trajectories.arrays.group import (
     FUNCTIONS,
     IMPLICIT,
@@ -20,7 +18,6 @@ from ergode.trajectories.arrays.group import (
     follow,
 )
 from ergode.trajectories.arrays.past import READ, Past
-from ergode.trajectories.arrays.totals import IN_BLOCK, IN_GRID, alone, barrier
 from ergode.trajectories.steppers.inside_step import INTERVALS
 from ergode.trajectories.steppers.observing import SEEN
 from ergode.trajectories.steppers.stepper import DENSE
@@ -49,18 +46,19 @@ def alone_cpu(start, stop, run, out):
     )  # fmt: skip
     w = Workspace(
         np.empty(width, real), np.empty((3, width), real), np.empty((rows, n), real),
-        np.empty((2, blocks_in(n)), real), np.empty(1, np.int64),
-        np.empty((2, 1), real), np.empty((FUNCTIONS, 3, INTERVALS + 1), real),
+        (), (), np.empty((FUNCTIONS, 3, INTERVALS + 1), real),
         np.empty(SEEN + 1, real), past, (),
     )  # fmt: skip
+    group = Group(0, 1, (), (), np.empty((2, blocks_in(n)), real))
     for me in range(start, stop):
-        follow(me, Group(0, 1), run, out, w)
+        follow(me, group, run, out, w)
 
 
 def together_cpu(thread_rank, thread_count, run, out, w):
     """Integrate all trajectories, one after another, each on all threads."""
+    group = Group(thread_rank, thread_count, w.words, (), w.parts)
     for me in range(run.initial.shape[1]):
-        follow(me, Group(thread_rank, thread_count), run, out, w)
+        follow(me, group, run, out, w)
 
 
 def alone_cuda(run, out, w):
@@ -68,20 +66,18 @@ def alone_cuda(run, out, w):
     me = cuda.grid(1)
     if me < out.status.size:
         mine = Workspace(
-            w.y[:, me], w.stage[:, :, me], w.k[:, :, me], w.parts, w.words, w.scratch,
-            w.g[:, :, :, me], w.s[:, me],
+            w.y[:, me], w.stage[:, :, me], w.k[:, :, me], (), (), w.g[:, :, :, me], w.s[:, me],
             Past(w.past.ring[:, :, :, me], w.past.begun[:, me], w.past.sizes[:, me],
                  w.past.counts[:, me]),
             w.kept,
         )  # fmt: skip
-        follow(me, Group(np.int64(0), np.int64(1)), run, out, mine)
+        follow(me, Group(np.int64(0), np.int64(1), (), (), ()), run, out, mine)
 
 
 def block_cuda(run, out, w):
     """Integrate trajectories, one per block at a time; the first axis of `w` is the block."""
     n = run.initial.shape[0]
     block = np.int64(cuda.blockIdx.x)
-    scratch = cuda.shared.array((2, _WARPS), real)
     past = Past(
         w.past.ring[block], w.past.begun[block], w.past.sizes[block], w.past.counts[block]
     )  # fmt: skip
@@ -90,21 +86,22 @@ def block_cuda(run, out, w):
         shared = cuda.shared.array(0, real)
         mine = Workspace(
             window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),
-            window(shared, 4 * n, (rows, n)), w.parts, w.words, scratch, w.g[block], w.s[block],
+            window(shared, 4 * n, (rows, n)), (), (), w.g[block], w.s[block],
             past, w.kept,
         )  # fmt: skip
     elif IN_SHARED == 1:
         shared = cuda.shared.array(0, real)
         mine = Workspace(
-            w.y[block], window(shared, 0, (3, n)), w.k[block], w.parts, w.words, scratch,
+            w.y[block], window(shared, 0, (3, n)), w.k[block], (), (),
             w.g[block], w.s[block], past, w.kept,
         )  # fmt: skip
     else:
         mine = Workspace(
-            w.y[block], w.stage[block], w.k[block], w.parts, w.words, scratch, w.g[block],
+            w.y[block], w.stage[block], w.k[block], (), (), w.g[block],
             w.s[block], past, w.kept,
         )  # fmt: skip
-    group = Group(np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x))
+    scratch = cuda.shared.array((2, _WARPS), real)
+    group = Group(np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x), (), scratch, ())
     for me in range(block, out.status.size, cuda.gridDim.x):
         follow(me, group, run, out, mine)
 
@@ -112,16 +109,11 @@ def block_cuda(run, out, w):
 def grid_cuda(run, out, w):
     """Integrate all trajectories, one after another, each on the whole grid."""
     cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
-    group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)))
     scratch = cuda.shared.array((2, _WARPS), real)
-    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch, w.g, w.s, w.past, w.kept)
+    group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)), w.words, scratch, w.parts)
     for me in range(out.status.size):
-        follow(me, group, run, out, mine)
+        follow(me, group, run, out, w)
 
 
-GROUPS: dict[str, dict[Any, Any]] = {
-    "thread": {barrier: alone},
-    "block": {barrier: barrier_block, IN_BLOCK: True},
-    "grid": {barrier: barrier_grid, IN_BLOCK: True, IN_GRID: True},
-}
-"""Bindings of a CUDA kernel, by the size of its group."""
+GROUPS = {"thread": ALONE, "block": BLOCK, "grid": GRID}
+"""Which threads of a CUDA kernel are a group."""

@@ -19,7 +19,8 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
-from ergode.trajectories.arrays.equations import evaluate, share
+from ergode.core.group import barrier, totals_of
+from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import END
 from ergode.trajectories.arrays.rosenbrock import (
     PLACES,
@@ -29,7 +30,6 @@ from ergode.trajectories.arrays.rosenbrock import (
     set_tolerances,
     solve,
 )
-from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.steppers import explicit, kvaerno, stepper
 from ergode.trajectories.steppers.explicit import C
 from ergode.trajectories.steppers.rosenbrock import GAMMA
@@ -44,29 +44,29 @@ _TIME, _ERROR, _COUPLED = 0, 1, 2
 def take_stages(group, t, h, t1, looked, p, run, w):
     """All stages of a step, its end and the slope there (see `group.implicit_stages`)."""
     n, table, b, known = w.y.size, run.stages, w.stage[1], w.k[STAGES + 2]
-    barrier(group.size, w.words)
+    barrier(group)
     factorise(group, t, h, p, run, w)
     set_tolerances(group, w.stage[END], run, w)
     doubt = real(0.0)
     for s in range(1, STAGES):
-        for i in share(group, n):
+        for i in unknowns(group, n):
             known[i] = w.y[i]
             w.k[s, i] = w.k[s - 1, i]
         for j in range(s):
             weight = h * table[s, _COUPLED + j]
-            for i in share(group, n):
+            for i in unknowns(group, n):
                 known[i] = fma(weight, w.k[j, i], known[i])
         change = _newton(group, s, fma(table[s, _TIME], h, t), h, p, run, w)
         doubt = max(doubt, change if change > _ENOUGH else real(0.0))
-    for i in share(group, n):
+    for i in unknowns(group, n):
         raw = real(0.0)
         for j in range(STAGES):
             raw = fma(table[j, _ERROR], w.k[j, i], raw)
         b[run.stage_begins[PLACES + i]] = raw / real(GAMMA)
-    barrier(group.size, w.words)
+    barrier(group)
     # Solving with the matrix damps stiff components (see `steppers.kvaerno`).
     solve(group, b, run, w)
-    for i in share(group, n):
+    for i in unknowns(group, n):
         w.k[STAGES, i] = b[run.stage_begins[PLACES + i]] / h
         w.stage[END, i] = fma(h * real(GAMMA), w.k[STAGES - 1, i], known[i])
         w.k[len(C), i] = w.k[STAGES - 1, i]
@@ -78,21 +78,21 @@ def _newton(group, s, t, h, p, run, w):
     n, b, known, slopes = w.y.size, w.stage[1], w.k[STAGES + 2], w.k[STAGES + 3]
     change, iterations = real(1.0), 0
     while change > _ENOUGH and iterations < _ITERATIONS:
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[0, i] = fma(h * real(GAMMA), w.k[s, i], known[i])
-        barrier(group.size, w.words)
+        barrier(group)
         evaluate(group, t, w.stage[0], p, run, slopes)
-        for i in share(group, n):
+        for i in unknowns(group, n):
             b[run.stage_begins[PLACES + i]] = (slopes[i] - w.k[s, i]) / real(GAMMA)
-        barrier(group.size, w.words)
+        barrier(group)
         solve(group, b, run, w)
         total = real(0.0)
-        for i in share(group, n):
+        for i in unknowns(group, n):
             moved = b[run.stage_begins[PLACES + i]]
             w.k[s, i] += moved / h
             part = moved / w.stage[END, i]
             total += part * part
-        change = math.sqrt(totals(group, total, total, w)[0] / real(n))
+        change = math.sqrt(totals_of(group, total, total)[0] / real(n))
         iterations += 1
     return change
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, no_refcount, noinline_cpu, real, unroll
+from ergode.core.group import ONE
 from ergode.trajectories.adaptive.control import (
     SMALLEST,
     next_size,
@@ -23,7 +24,7 @@ from ergode.trajectories.adaptive.control import (
     step_from_probe,
 )
 from ergode.trajectories.arrays.arguments import Workspace
-from ergode.trajectories.arrays.equations import BLOCK, Group, evaluate_lanes, parameters_of
+from ergode.trajectories.arrays.equations import BLOCK, evaluate_lanes, parameters_of
 from ergode.trajectories.arrays.group import (
     DONE,
     END,
@@ -133,7 +134,7 @@ def _follow(first, stop, run, out, lanes):
         for lane in range(width):
             if lanes.is_working[lane] > 0:
                 p = parameters_of(lanes.p, lane)
-                begin_watching(first + lane, Group(0, 1), p, run, out, _alone(lane, lanes))
+                begin_watching(first + lane, ONE, p, run, out, _alone(lane, lanes))
     if ADAPTS or WATCHED:
         _chosen_steps(first, run, out, lanes)
     else:
@@ -143,7 +144,7 @@ def _follow(first, stop, run, out, lanes):
         if me < stop:
             if WATCHED:
                 out.status[me] = end_watching(
-                    me, Group(0, 1), lanes.taken[lane], out.status[me], out, _alone(lane, lanes)
+                    me, ONE, lanes.taken[lane], out.status[me], out, _alone(lane, lanes)
                 )
             out.taken[me] = lanes.taken[lane]
             out.rejected[me] = lanes.rejected[lane]
@@ -155,8 +156,8 @@ def _follow(first, stop, run, out, lanes):
 def _alone(lane, lanes):
     """The workspace of one lane, for a group of one thread."""
     return Workspace(
-        lanes.y[:, lane], lanes.stage[:, :, lane], lanes.k[:, :, lane], lanes.sums,
-        lanes.is_kept, lanes.part, lanes.g[:, :, :, lane], lanes.s[:, lane], (), (),
+        lanes.y[:, lane], lanes.stage[:, :, lane], lanes.k[:, :, lane], (), (),
+        lanes.g[:, :, :, lane], lanes.s[:, lane], (), (),
     )  # fmt: skip
 
 
@@ -269,7 +270,7 @@ def _look(first, run, out, lanes):
 def _inside(lane, run, lanes):
     p = parameters_of(lanes.p, lane)
     own = _alone(lane, lanes)
-    return inside_of(Group(0, 1), lanes.t[lane], lanes.size[lane], p, run, own)
+    return inside_of(ONE, lanes.t[lane], lanes.size[lane], p, run, own)
 
 
 def _goal(lane, run, lanes):

@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import fma, noinline_cpu, real
+from ergode.core.group import barrier
 from ergode.trajectories.arrays.equations import (
     amplitudes,
     amplitudes_of_lanes,
     evaluate,
     evaluate_lanes,
-    share,
+    unknowns,
 )
 from ergode.trajectories.arrays.group import END
-from ergode.trajectories.arrays.totals import barrier
 from ergode.trajectories.steppers.noise import SCHEME, increment
 
 # Rows after the slopes at both ends of a step: amplitudes g where it begins, and a second time:
@@ -37,35 +37,35 @@ def take_step(me, group, step, t, h, t1, p, run, w):
     root = math.sqrt(h)
     amplitudes(group, t, w.y, p, run, w.k[_SPREAD])
     if SCHEME == 2:
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[0, i] = _displaced(h, root, w.y[i], w.k[0, i], w.k[_SPREAD, i])
-        barrier(group.size, w.words)
+        barrier(group)
         amplitudes(group, t, w.stage[0], p, run, w.k[_OTHER])
     if SCHEME == 3:
         amplitudes(group, t1, w.y, p, run, w.k[_OTHER])
-        for i in share(group, n):
+        for i in unknowns(group, n):
             drawn, integral = increment(h, run.source, trajectory, i, step)
             w.stage[1, i] = drawn
             w.stage[END, i] = integral / h
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[0, i] = _inner(h, w.y[i], w.k[0, i], w.k[_SPREAD, i], w.stage[END, i])
-        barrier(group.size, w.words)
+        barrier(group)
         evaluate(group, fma(real(0.75), h, t), w.stage[0], p, run, w.k[1])
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[END, i] = _additive(
                 h, w.y[i], w.k[0, i], w.k[1, i], w.k[_SPREAD, i], w.k[_OTHER, i], w.stage[1, i],
                 w.stage[END, i],
             )  # fmt: skip
     else:
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[END, i] = increment(h, run.source, trajectory, i, step)[0]
-        for i in share(group, n):
+        for i in unknowns(group, n):
             drawn = w.stage[END, i]
             end = fma(w.k[_SPREAD, i], drawn, fma(h, w.k[0, i], w.y[i]))
             if SCHEME == 2:
                 end += _bent(h, root, w.k[_SPREAD, i], w.k[_OTHER, i], drawn)
             w.stage[END, i] = end
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, t1, w.stage[END], p, run, w.k[1])
 
 

@@ -26,9 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.barriers import edge
 from ergode.core.compiler.language import ByTarget, fma, noinline_cpu, option, real, unroll
-from ergode.trajectories.arrays.equations import ARRAYS, BLOCK, LATE, blocks_in
+from ergode.trajectories.arrays.equations import ARRAYS, LATE, extent
 from ergode.trajectories.steppers.equations import EPSILON, INFINITY
 from ergode.trajectories.steppers.stepper import DENSE
 
@@ -63,8 +62,7 @@ class Past(NamedTuple):
 
 
 def _owned_cpu(group, n, begin, end):
-    first = BLOCK * edge(group.rank, group.size, 0, blocks_in(n))
-    last = BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n))
+    first, last = extent(group, n)
     return range(max(first, begin), min(last, end))
 
 
@@ -73,7 +71,7 @@ def _owned_cuda(group, n, begin, end):
 
 
 owned = ByTarget(cpu=_owned_cpu, cuda=_owned_cuda)
-"""``owned(group, n, begin, end)`` are the unknowns of a thread in a range (see `share`)."""
+"""``owned(group, n, begin, end)`` are the unknowns of a thread in a range (see `unknowns`)."""
 
 
 def begin_past(me, past):

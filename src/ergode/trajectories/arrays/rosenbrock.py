@@ -22,9 +22,9 @@ import numpy as np
 
 from ergode.core.compiler.language import ByTarget, fma, option, real, unroll
 from ergode.core.compiler.source import Precision
-from ergode.trajectories.arrays.equations import evaluate, share
+from ergode.core.group import barrier, totals_of
+from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import END
-from ergode.trajectories.arrays.totals import barrier, totals
 from ergode.trajectories.steppers import explicit, rosenbrock, stepper
 from ergode.trajectories.steppers.equations import EPSILON
 from ergode.trajectories.steppers.explicit import C
@@ -61,13 +61,13 @@ def take_stages(group, t, h, t1, looked, p, run, w):
     factorise(group, t, h, p, run, w)
     for s in range(STAGES):
         right_hand_side(group, s, t, h, p, run, w)
-        for i in share(group, n):
+        for i in unknowns(group, n):
             b[run.stage_begins[PLACES + i]] = w.k[1 + s, i]
-        barrier(group.size, w.words)
+        barrier(group)
         solve(group, b, run, w)
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.k[1 + s, i] = b[run.stage_begins[PLACES + i]] / h
-        barrier(group.size, w.words)
+        barrier(group)
     end_of_step(group, h, t1, p, run, w)
     return real(0.0), missed_inside(group, t, h, looked, p, run, w)
 
@@ -78,14 +78,14 @@ def missed_inside(group, t, h, looked, p, run, w):
     b, row = w.stage[1], STAGES + 3
     for q in range(len(PROBES) if looked else 0):
         defect_inside(group, q, row, t, h, p, run, w)
-        for i in share(group, w.y.size):
+        for i in unknowns(group, w.y.size):
             b[run.stage_begins[PLACES + i]] = w.k[row, i]
-        barrier(group.size, w.words)
+        barrier(group)
         solve(group, b, run, w)
         total = real(0.0)
-        for i in share(group, w.y.size):
+        for i in unknowns(group, w.y.size):
             total += square_of_error(b[run.stage_begins[PLACES + i]], i, run, w)
-        total = totals(group, total, total, w)[0]
+        total = totals_of(group, total, total)[0]
         worst = worst if total <= worst else total  # which may be no number
     return worst
 
@@ -96,12 +96,12 @@ def defect_inside(group, q, row, t, h, p, run, w):
     for each in unroll(range(len(PROBES))):
         x = real(PROBES[each]) if q == each else x
     weights, slopes = dense_weights(x), slope_weights(x)
-    for i in share(group, w.y.size):
+    for i in unknowns(group, w.y.size):
         moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
         w.stage[0, i] = fma(h, moved, w.y[i])
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, fma(x, h, t), w.stage[0], p, run, w.k[row])
-    for i in share(group, w.y.size):
+    for i in unknowns(group, w.y.size):
         w.k[row, i] = sum(slopes[j] * w.k[j, i] for j in range(len(DENSE))) - w.k[row, i]
 
 
@@ -113,11 +113,11 @@ def square_of_error(error, i, run, w):
 
 def slopes_by_time(group, t, h, p, run, w):
     """Set the time derivative of the slopes where a step begins."""
-    barrier(group.size, w.words)
+    barrier(group)
     row = STAGES + 2
     later = t + max(math.sqrt(EPSILON) * h, min(h, 64.0 * EPSILON * abs(t)))
     evaluate(group, later, w.y, p, run, w.k[row])
-    for i in share(group, w.y.size):
+    for i in unknowns(group, w.y.size):
         w.k[row, i] = (w.k[row, i] - w.k[0, i]) / (later - t)
 
 
@@ -125,19 +125,19 @@ def right_hand_side(group, s, t, h, p, run, w):
     """Set the row of stage `s` to the right-hand side of its linear system."""
     n, table, stage = w.y.size, run.stages, w.stage[0]
     time_row, scratch = STAGES + 2, STAGES + 3
-    for i in share(group, n):
+    for i in unknowns(group, n):
         stage[i] = w.y[i]
     for j in range(s):
         weight = h * table[s, _COUPLED + j]
-        for i in share(group, n):
+        for i in unknowns(group, n):
             stage[i] = fma(weight, w.k[1 + j, i], stage[i])
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, fma(table[s, _ALPHA], h, t), stage, p, run, w.k[scratch])
-    for i in share(group, n):
+    for i in unknowns(group, n):
         w.k[1 + s, i] = fma(table[s, _GAMMAS] * h, w.k[time_row, i], w.k[scratch, i])
     for j in range(s):
         weight = table[s, _COUPLED + STAGES + j]
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.k[1 + s, i] = fma(weight, w.k[1 + j, i], w.k[1 + s, i])
 
 
@@ -148,30 +148,30 @@ def set_tolerances(group, row, run, w):
     """
     n = w.y.size
     total = real(0.0)
-    for i in share(group, n):
+    for i in unknowns(group, n):
         total += w.y[i] * w.y[i]
-    size = math.sqrt(totals(group, total, total, w)[0] / real(n))
+    size = math.sqrt(totals_of(group, total, total)[0] / real(n))
     total = real(0.0)
-    for i in share(group, n):
+    for i in unknowns(group, n):
         if ADAPTS:
             row[i] = fma(run.rtol, abs(w.y[i]), absolute(run.atol, i))
         else:
             row[i] = EXACT * (abs(w.y[i]) + size) + LEAST_SCALE
         part = w.y[i] / row[i]
         total += part * part
-    return math.sqrt(totals(group, total, total, w)[0] / real(n))
+    return math.sqrt(totals_of(group, total, total)[0] / real(n))
 
 
 def end_of_step(group, h, t1, p, run, w):
     """Set the state at the end of a step from its stages, and the slope there."""
     n = w.y.size
-    for i in share(group, n):
+    for i in unknowns(group, n):
         w.stage[END, i] = w.y[i]
     for j in range(STAGES):
         weight = h * run.stages[j, _END]
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[END, i] = fma(weight, w.k[1 + j, i], w.stage[END, i])
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, t1, w.stage[END], p, run, w.k[len(C)])
 
 
@@ -183,16 +183,16 @@ def factorise(group, t, h, p, run, w):
     for column in portion(group, 0, n):
         for row in range(max(0, column - upper - lower), min(n, column + lower + 1)):
             w.k[first + column, row] = 0.0
-    barrier(group.size, w.words)
+    barrier(group)
     width = min(n, lower + upper + 1)
     diagonal = 1.0 / (h * real(GAMMA))
     for colour in range(width):
-        for i in share(group, n):
+        for i in unknowns(group, n):
             moves = place[PLACES + i] % width == colour
             w.stage[0, i] = _moved(w.y[i]) if moves else w.y[i]
-        barrier(group.size, w.words)
+        barrier(group)
         evaluate(group, t, w.stage[0], p, run, w.k[scratch])
-        for i in share(group, n):
+        for i in unknowns(group, n):
             row = place[PLACES + i]
             column = np.int64(colour)
             if width < n:  # the one of this colour in the band of the row
@@ -201,14 +201,14 @@ def factorise(group, t, h, p, run, w):
             if column >= 0 and column < n and column <= row + upper:
                 # By the difference of the place, which is set below.
                 w.k[first + column, row] = w.k[0, i] - w.k[scratch, i]
-        barrier(group.size, w.words)
-    for i in share(group, n):
+        barrier(group)
+    for i in unknowns(group, n):
         column = place[PLACES + i]
         per = 1.0 / (_moved(w.y[i]) - w.y[i])
         for row in range(max(0, column - upper), min(n, column + lower + 1)):
             w.k[first + column, row] *= per
         w.k[first + column, column] += diagonal
-    barrier(group.size, w.words)
+    barrier(group)
     for m in range(n):
         low = min(n, m + lower + 1)
         high = min(n, m + lower + upper + 1)
@@ -218,7 +218,7 @@ def factorise(group, t, h, p, run, w):
             value = w.k[first + m, i]
             if abs(value) > abs(best):
                 best, chosen = value, i
-        barrier(group.size, w.words)
+        barrier(group)
         if group.rank == 0:
             w.k[first + m, m] = 1.0 / best
             w.k[pivots, m] = real(chosen)
@@ -228,9 +228,9 @@ def factorise(group, t, h, p, run, w):
             above = w.k[first + column, chosen]
             w.k[first + column, chosen] = w.k[first + column, m]
             w.k[first + column, m] = above
-        barrier(group.size, w.words)
+        barrier(group)
         _update(group, m, low, high, first, w)
-        barrier(group.size, w.words)
+        barrier(group)
 
 
 def _moved(y):
@@ -266,21 +266,21 @@ def solve(group, b, run, w):
     for m in range(n):
         chosen = np.int64(w.k[pivots, m])
         value, old = b[chosen], b[m]
-        barrier(group.size, w.words)
+        barrier(group)
         if group.rank == 0:
             b[m] = value
         for i in portion(group, m + 1, min(n, m + lower + 1)):
             b[i] = (old if i == chosen else b[i]) - w.k[first + m, i] * value
-        barrier(group.size, w.words)
+        barrier(group)
     for r in range(n):
         m = n - 1 - r
         value = b[m] * w.k[first + m, m]
-        barrier(group.size, w.words)
+        barrier(group)
         if group.rank == 0:
             b[m] = value
         for i in portion(group, max(0, m - lower - upper), m):
             b[i] -= w.k[first + m, i] * value
-        barrier(group.size, w.words)
+        barrier(group)
 
 
 # ---- what a host gives to the kernel

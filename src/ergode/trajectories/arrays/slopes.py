@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import real, unroll
+from ergode.core.group import Group
 from ergode.trajectories.arrays.equations import (
     ARRAYS,
-    Group,
     arranged,
     evaluate,
     parameters_of,
@@ -19,7 +19,7 @@ def slopes_cpu(start, stop, run, me, times, states, slopes):
     blocks = run.counts[0]
     for place in range(start, stop):
         row, block = place // blocks, place % blocks
-        evaluate(Group(block, blocks), times[row], states[row], p, run, slopes[row])
+        evaluate(Group(block, blocks, (), (), ()), times[row], states[row], p, run, slopes[row])
 
 
 def probe_cpu(start, stop, run, me, t, edges, firsts, rows, state, before, other, found):

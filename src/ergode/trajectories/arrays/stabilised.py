@@ -12,9 +12,9 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import fma, real
-from ergode.trajectories.arrays.equations import evaluate, share
+from ergode.core.group import barrier
+from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import DIRECTION, END, LENGTHS, sums
-from ergode.trajectories.arrays.totals import barrier
 from ergode.trajectories.steppers.equations import EPSILON
 
 _ITERATIONS = 50
@@ -29,10 +29,10 @@ def take_stages(group, t, h, t1, radius, p, run, w):
     while choice < run.limits.size - 1 and run.limits[choice] < abs(h) * radius:
         choice += 1
     first, count = run.stage_begins[choice], run.stage_begins[choice + 1] - run.stage_begins[choice]
-    for i in share(group, n):
+    for i in unknowns(group, n):
         w.stage[0, i] = w.y[i]
         w.stage[1, i] = fma(h * table[first, 2], w.k[0, i], w.y[i])
-    barrier(group.size, w.words)
+    barrier(group)
     evaluate(group, fma(table[first, 4], h, t), w.stage[1], p, run, w.k[1])
     for j in range(2, count + 1):
         at = first + j - 1
@@ -40,15 +40,15 @@ def take_stages(group, t, h, t1, radius, p, run, w):
         now, last, before = j & 1, (j - 1) & 1, j & 1
         if j == count:
             now = END
-        for i in share(group, n):
+        for i in unknowns(group, n):
             y = w.y[i]
             far = fma(mu, w.stage[last, i] - y, nu * (w.stage[before, i] - y))
             slope = fma(new, w.k[1, i], old * w.k[0, i])
             w.stage[now, i] = y + fma(h, slope, far)
-        barrier(group.size, w.words)
+        barrier(group)
         if j < count:
             evaluate(group, fma(table[at, 4], h, t), w.stage[now], p, run, w.k[1])
-    for i in share(group, n):
+    for i in unknowns(group, n):
         w.k[1, i] = (w.stage[END, i] - w.y[i]) / h
     evaluate(group, t1, w.stage[END], p, run, w.k[2])
 
@@ -61,7 +61,7 @@ def spectral_radius(group, t, begins, p, run, w):
     n = w.y.size
     size, length = sums(group, LENGTHS, t, run.rtol, run.atol, w)
     if begins or not (length > 0.0 and length < math.inf):
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.k[DIRECTION, i] = _hashed(i)
         length = sums(group, LENGTHS, t, run.rtol, run.atol, w)[1]
     away = math.sqrt(EPSILON * size) if size > 0.0 else math.sqrt(EPSILON)
@@ -69,11 +69,11 @@ def spectral_radius(group, t, begins, p, run, w):
     is_open, turns = True, 0
     while is_open:
         move = away / math.sqrt(length)
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.stage[0, i] = fma(move, w.k[DIRECTION, i], w.y[i])
-        barrier(group.size, w.words)
+        barrier(group)
         evaluate(group, t, w.stage[0], p, run, w.k[1])
-        for i in share(group, n):
+        for i in unknowns(group, n):
             w.k[DIRECTION, i] = w.k[1, i] - w.k[0, i]
         length = sums(group, LENGTHS, t, run.rtol, run.atol, w)[1]
         new = math.sqrt(length) / away

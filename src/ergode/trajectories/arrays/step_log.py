@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import noinline_cpu, unroll
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
-from ergode.trajectories.arrays.equations import share
+from ergode.trajectories.arrays.equations import unknowns
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import DENSE
 
@@ -24,7 +24,7 @@ def log_end(me, group, n, step, t, state, step_log):
             step_log[step, 0, me] = t
         # A loop over places from 1 on would be compiled wrongly for a thread of a GPU.
         row = step_log[step, 1:]
-        for i in share(group, n):
+        for i in unknowns(group, n):
             row[i, me] = state[i]
 
 
@@ -37,7 +37,7 @@ def log_inside(me, group, step, h, y, end, k, step_log):
             step_log[step, 1 + n, me] = h
         for m in unroll(range(len(DENSE[0]))):
             row = step_log[step, 2 + (m + 1) * n :]
-            for i in share(group, n):
+            for i in unknowns(group, n):
                 if SCHEME > 0:  # a straight line
                     row[i, me] = end[i] - y[i]
                 else:
