@@ -237,15 +237,17 @@ def summaries_of(lattices: Sequence[Lattice], counters: np.ndarray) -> list[Summ
     second[:, rows, columns] = second[:, columns, rows] = found / mass[:, None]
     covariance = (second - _outer(first)) * _outer(width)
     beyond = sums[:, -size - 1] / float(_BEYOND_UNIT)
+    beyond /= mass + beyond
     mean = centre + (turn @ ((middle + first) * width)[:, :, None])[:, :, 0]
     covariance = turn @ covariance @ turn.transpose(0, 2, 1)
     sharpness = mass[:, None] * np.sqrt(2 / np.pi) / np.maximum(sums[:, -size:] / unit, 1e-300)
     return [
-        Summary(int(used) - 1, float(whole), *rest, float(left / (whole + left)))
-        for used, whole, *rest, left in zip(
-            counters[:, USED], mass, mean, covariance, sharpness, beyond, strict=True
+        Summary(
+            int(counters[k, USED]) - 1, float(mass[k]), mean[k], covariance[k], sharpness[k],
+            float(beyond[k]),
         )
-    ]
+        for k in range(len(lattices))
+    ]  # fmt: skip
 
 
 def _outer(vectors: np.ndarray) -> np.ndarray:
