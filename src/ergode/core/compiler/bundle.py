@@ -477,30 +477,39 @@ class _Rename(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         call = node.iter
-        if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is no_unroll):
-            return self.generic_visit(node)
-        node.iter = call.args[0]
-        if self.collector.target == "cuda":
-            node.iter = self._written_out(node.iter)
+        rolled = isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is no_unroll
+        if rolled:
+            assert isinstance(call, ast.Call)
+            node.iter = call.args[0]
+        values = self._written_out(node.iter) if self.bound else None
+        if values is not None:
+            node.iter = ast.Constant(None)
         visited = self.generic_visit(node)
         assert isinstance(visited, ast.For)
-        if self.collector.target != "cuda":
+        if values is not None:
+            visited.iter = values
+        if not rolled or self.collector.target != "cuda":
             return visited
         self.collector.words.add("opaque_int")
         return counted_opaquely(visited)
 
-    def _written_out(self, values: ast.expr) -> ast.expr:
-        """The returned expression of a one-line function that gives the values of a loop."""
-        function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
+    def _written_out(self, values: ast.expr) -> ast.expr | None:
+        """What a function that only returns a range returns: the compiler then knows its bounds."""
+        if not isinstance(values, ast.Call) or values.keywords:
+            return None
+        function = self._lookup_path(values.func)[1]
         if isinstance(function, ByTarget):
             function = getattr(function, self.collector.target)
-        if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
-            return values
-        tree = syntax(function)
-        (only,) = tree.body
-        assert isinstance(only, ast.Return) and only.value is not None
+        if not isinstance(function, FunctionType) or len(syntax(function).body) > 2:
+            return None
+        tree = _Rename(self.collector, function).rewritten(syntax(function))
+        only = tree.body[-1]
+        if len(tree.body) > 1 or not isinstance(only, ast.Return) or not _is_range(only.value):
+            return None
+        assert only.value is not None
         names = [argument.arg for argument in tree.args.args]
-        written: ast.expr = Put(dict(zip(names, values.args, strict=True))).visit(only.value)
+        given = dict(zip(names, map(self.visit, values.args), strict=True))
+        written: ast.expr = Put(given).visit(only.value)
         return written
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
@@ -581,6 +590,12 @@ class _RenameFormula(_Rename):
 
     def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
         return super()._known(name, user_functions.meaning(value), node)
+
+
+def _is_range(node: ast.expr | None) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+    )
 
 
 def _plain_name(value: Any) -> str | None:

@@ -174,8 +174,8 @@ def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
 def no_unroll(values: Iterable[int]) -> Iterable[int]:
     """Keep the loop ``for i in no_unroll(range(...))`` rolled on CUDA.
 
-    The step must be positive.  Instead of a range, the argument may be a call of a one-line
-    function that returns a range.
+    The step must be positive.  Instead of a range, the argument may be a call of a function that
+    only returns a range.
 
     Otherwise the compiler computes the trip count before the loop and unrolls the loop.  If the
     step is unknown, this takes a 64-bit integer division (hundreds of cycles).  In a long kernel of

@@ -51,20 +51,24 @@ def blocks_in(n):
     return (n + BLOCK - 1) // BLOCK
 
 
+def _bound(group, n, k):
+    """First unknown of the thread `k` ranks ahead, where a team shares whole blocks."""
+    return min(n, BLOCK * edge(group.rank + k, group.size, 0, blocks_in(n)))
+
+
 def extent(group, n):
-    """First and last of the unknowns of a CPU thread, in whole blocks."""
+    """First and last of the unknowns of a CPU thread."""
     if TEAM:
-        return (
-            BLOCK * edge(group.rank, group.size, 0, blocks_in(n)),
-            min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n))),
-        )
+        return _bound(group, n, 0), _bound(group, n, 1)
     else:
         return 0, n
 
 
 def _unknowns_cpu(group, n):
-    first, last = extent(group, n)
-    return range(first, last)
+    if TEAM:
+        return range(_bound(group, n, 0), _bound(group, n, 1))
+    else:
+        return range(n)
 
 
 def _unknowns_cuda(group, n):
