@@ -9,6 +9,7 @@ import pytest
 
 import ergode
 from ergode.core import devices, kernels
+from ergode.core.group import ONE
 from ergode.kinetics.kernel_options import MOLECULES
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.physics.energy import enthalpy
@@ -47,7 +48,7 @@ def air(tmp_path_factory):
 
 def _polynomials(place, thermo, temperatures, volumes, energy, capacity):
     t = temperatures[place]
-    log_volumes(thermo, t, volumes[place], 0, 1)
+    log_volumes(thermo, t, volumes[place], ONE)
     for i in range(capacity.shape[1]):
         energy[place, i] = energy_of(thermo, t, 1.0 / t, math.log(t), i)
         capacity[place, i] = heat_capacity(thermo, t, i)
