@@ -111,10 +111,6 @@ def test_the_small_form_agrees(how, function):
     np.testing.assert_allclose(found["x"].values, small["state"].values, atol=allowed)
 
 
-STEEP = {**MIXED, "rate": -3.0, "coupling": 1.5}
-
-
-# The larger step, and parameters for which errors are far from rounding.
 @pytest.mark.exhaustive
 def test_sweeps_and_threads_change_no_bit():
     """One trajectory, several, all threads on each."""
