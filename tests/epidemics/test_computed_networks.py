@@ -144,18 +144,6 @@ def test_threads_that_share_a_replicate_change_nothing(monkeypatch):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", METHODS)
-def test_a_million_nodes_equal_the_stored_copy(method):
-    model = ergode.CompartmentModel.sirs(
-        transmission_rate=0.2, infectious=ergode.Exponential(mean=3),
-        immune=ergode.Exponential(mean=6),
-    )  # fmt: skip
-    chosen = {"initial": {"I": 1000}, "replicates": 1, "method": method}
-    found = check(model, layered(1_000_000), **chosen)
-    assert found["cases"][0, -1] > 500_000
-
-
-@pytest.mark.exhaustive
 def test_sweeps_run_on_computed_networks():
     def sis(rate):
         return ergode.CompartmentModel.sis(

@@ -151,6 +151,11 @@ def test_what_is_done_of_a_chunk_is_kept(method, output, model, contacts, monkey
     """Replicates are done in no order: those before the first that is not are results."""
     if method == "renewal-leap" and output == "line_list":
         pytest.skip("it lists nobody")
+    if (method, output) == ("sellke", "line_list"):  # the kernel of the test of windows
+        source, target = contacts.edges()
+        contacts = ergode.ContactNetwork.from_edges(
+            source, target, contacts.node_count, weights=np.ones(source.size)
+        )
     cpu = type(ergode.core.devices.resolve("cpu:1"))
     run = cpu.run
 

@@ -163,13 +163,6 @@ def test_the_attack_rate_is_that_of_theory():
     assert abs(float(rate.mean()) - expected) < error
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("model", "network"), CASES)
-def test_a_million_nodes_equal_the_stored_copy(model, network):
-    contacts = network(1_000_000)
-    same(simulate(model(), contacts), simulate(model(), contacts.stored()))
-
-
 def test_what_computed_networks_lack_is_named():
     contacts = regular(100)
     by_age = ergode.CompartmentModel(

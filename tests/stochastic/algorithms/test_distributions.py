@@ -67,28 +67,6 @@ def test_chi_square_notices_one_percent():
     assert chi_square(result["histogram"].values[2, 0], wrong) < LEVEL
 
 
-@pytest.mark.parametrize("method", methods.APPROXIMATE)
-def test_leaping_is_close(method):
-    """Means and variances at large counts, where both approximations hold."""
-    network = ergode.ReactionNetwork(
-        {"A": 4000, "B": 0},
-        [
-            ergode.Reaction("A -> B", rate_constant=1.0),
-            ergode.Reaction("B -> 0", rate_constant=0.5),
-        ],
-    )
-    result = run(network, 1.0, method, output="statistics")
-    # Each molecule is by itself: a binomial number of them is A.
-    p = np.exp(-1.0)
-    mean, variance = 4000 * p, 4000 * p * (1 - p)
-    assert result.attrs["exact"] == 0
-    assert abs(result["mean"].values[2, 0] / mean - 1) < 0.03  # epsilon
-    assert abs(result["variance"].values[2, 0] / variance - 1) < 0.06
-    exact = run(network, 1.0, "direct", output="statistics", replicates=200)
-    firings, expected = (float(one["firing_count"].mean()) for one in (result, exact))
-    assert firings == pytest.approx(expected, rel=0.02)
-
-
 def test_leaping_near_extinction_never_goes_below_zero():
     network = ergode.ReactionNetwork(
         {"A": 500, "B": 40},

@@ -300,9 +300,11 @@ def test_delay_that_depends_on_the_state():
     last = 4.0 - 2.0 * math.log(1.0 - (5.5 - 4.0 - 2.0 * math.log(2.0)))
     exact = [1.0, 1.5, 2.0 * math.exp(0.25), last]
     assert last == pytest.approx(4.241412295, abs=1e-8)
+    # A jump of no size: the kernel is that of the equations without a solution.
+    past = History(half, jumps=[1.9])
     for tolerance in (1e-5, 1e-7, 1e-9):
         found = ergode.trajectories.integrate(
-            field, times=times, initial={"y": 1.0}, history=half, rtol=tolerance, atol=tolerance,
+            field, times=times, initial={"y": 1.0}, history=past, rtol=tolerance, atol=tolerance,
             parameters={"least": [0.9, 0.9, 1.3], "most": [2.2, 1.5, 2.2]}, device="cpu",
         )  # fmt: skip
         np.testing.assert_allclose(found["state"][0, :, 0], exact, atol=tolerance)
@@ -772,19 +774,20 @@ def minus_two_after_jump(t):
 
 def without_solution(case):
     """Field, history, times, initial states and parameters."""
+    names = ["source", "spare"]  # as many as in `test_delay_that_depends_on_the_state`
     if case == "later":  # Guglielmi, Hairer: no solution after 125 / 121, for 5 of the sources
         field = ergode.VectorField(
-            fall_to_five, ["y"], ["source"], [("y", ergode.Delay(square_lag, 1.9, 9.0))]
+            fall_to_five, ["y"], names, [("y", ergode.Delay(square_lag, 1.9, 9.0))]
         )
         past, initial, sources = History(high_or_low, jumps=[-1.0]), [-0.5, -0.5], [5.0, 4.9]
         times = np.array([0.0, 0.5, 1.0, 1.03, 1.1])
     else:  # the delayed time begins on the jump, and both sides lead to the other
         field = ergode.VectorField(
-            fall_to_five, ["y"], ["source"], [("y", ergode.Delay(next_lag, 0.5, 3.0))]
+            fall_to_five, ["y"], names, [("y", ergode.Delay(next_lag, 0.5, 3.0))]
         )
         past, initial = History(minus_two_after_jump, jumps=[-1.0]), [0.0, 0.0]
         sources, times = [0.0, -1.5], np.array([0.0, 0.1, 0.2])
-    return field, past, times, np.array(initial), np.array([sources])
+    return field, past, times, np.array(initial), np.array([sources, [0.0, 0.0]])
 
 
 def check_no_solution(case, status, states):
@@ -807,8 +810,9 @@ def test_equations_without_a_solution_that_goes_on(case, device):
     field, past, times, initial, parameters = without_solution(case)
     with pytest.warns(ergode.FailureWarning, match="no solution"):
         found = ergode.trajectories.integrate(
-            field, times=times, initial={"y": initial}, parameters={"source": parameters[0]},
-            history=past, device=device, every_step=case == "later",
+            field, times=times, initial={"y": initial}, history=past,
+            parameters=dict(zip(field.parameters, parameters, strict=True)),
+            device=device, every_step=case == "later",
         )  # fmt: skip
     check_no_solution(case, found["status"].values, found["state"].values[..., 0])
     if case == "later":
