@@ -67,6 +67,23 @@ def test_order_of_steps_and_of_what_is_between(method):
     assert local > (4.8 if order == 5 else 7.5)
 
 
+def test_tolerance_is_kept_and_pays():
+    for method in EXPLICIT:
+        errors, counts = [], []
+        for rtol in (1e-6, 1e-8, 1e-10):
+            result = solve(
+                FORCED, times=[0.0, 20.0], initial={"x": 1.0, "y": 0.0}, parameters={"push": 1.0},
+                method=method, rtol=rtol, atol=rtol,
+            )  # fmt: skip
+            errors.append(np.abs(result["state"].values[-1] - exact_forced(20.0)).max())
+            counts.append(int(result["step_count"]))
+            assert result.attrs["method"] == method
+        assert np.all(np.array(errors) < [1e-5, 1e-7, 1e-9])
+        # Steps grow as the tolerance to the power of -1 / order.
+        growth = math.log(counts[2] / counts[0]) / math.log(1e4)
+        assert growth == pytest.approx(1 / METHODS[method].order, rel=0.2)
+
+
 def test_auto_says_why():
     result = solve(FORCED, times=[0, 1], initial={"x": 1, "y": 0}, parameters={"push": 1.0})
     assert result.attrs["method"] == "tsit5"

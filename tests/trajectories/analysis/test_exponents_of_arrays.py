@@ -96,6 +96,20 @@ def test_a_short_run_is_that_of_numpy(form, device):
         np.testing.assert_allclose(exponents, np.sort(growth)[::-1], atol=1e-5)
 
 
+@pytest.mark.exhaustive
+@DEVICES
+def test_the_spectrum_of_lorenz_96(device):
+    """The sum is the trace of the Jacobian, -40; the largest exponent for F = 8 is about 1.68."""
+    start = 8.0 + np.random.default_rng(0).normal(size=40)
+    found = lyapunov_spectrum(
+        ring(40), initial={"x": start}, parameters={"F": 8.0}, duration=150.0, transient=10.0,
+        rtol=1e-7, atol=1e-9, device=device,
+    )["exponent"].values  # fmt: skip
+    assert found.sum() == pytest.approx(-40.0, abs=1e-4)
+    assert found[0] == pytest.approx(1.68, abs=0.12)
+    assert np.sum(found > 0.03) in (12, 13, 14)
+
+
 def coupled(i, j, t, y, p):
     return p[0] * y.u[i, j] + y.v[j]
 

@@ -163,6 +163,16 @@ def test_an_interval_in_which_tangents_become_parallel_is_shortened():
     np.testing.assert_allclose(found["exponent"], [-1.0, -2.0], rtol=1e-2)
 
 
+def test_tangents_that_become_parallel_in_the_transient_alone():
+    field = ergode.VectorField(
+        lambda t, y, p: (-1.0 * y[0], -(2.0 + 60.0 * math.exp(-t)) * y[1]), variables=["x", "y"]
+    )
+    found = lyapunov_spectrum(
+        field, initial={"x": 1.0, "y": 1.0}, transient=25, duration=10, device="cpu"
+    )
+    np.testing.assert_allclose(found["exponent"], [-1.0, -2.0], atol=1e-6)
+
+
 def test_lyapunov_spectrum_of_lorenz():
     # Sprott, "Chaos and Time-Series Analysis" (2003): 0.9056, 0, -14.5723.
     found = lyapunov_spectrum(

@@ -111,6 +111,28 @@ def test_the_small_form_agrees(how, function):
     np.testing.assert_allclose(found["x"].values, small["state"].values, atol=allowed)
 
 
+STEEP = {**MIXED, "rate": -3.0, "coupling": 1.5}
+# The larger step, and parameters for which errors are far from rounding.
+ORDERS = {
+    "euler": (1 / 8, MIXED), "rk4": (1 / 8, MIXED), "tsit5": (1 / 16, MIXED),
+    "dopri5": (1 / 8, MIXED), "dop853": (1 / 8, STEEP),
+}  # fmt: skip
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ORDERS)
+def test_orders_of_convergence(method):
+    """Against steps that are finer; breaking points are ends of steps."""
+    order, (size, parameters) = METHODS[method].order, ORDERS[method]
+    run = {"times": [0.0, 3.0], "initial": {"x": [0.4, 0.7, -0.2]}, "parameters": parameters}
+    exact, *rough = (
+        integrate(ring_of(3), method=method, step=step, device="cpu", **run)["x"][-1]
+        for step in (size / {1: 256, 4: 64}.get(order, 8), size, size / 2)
+    )
+    errors = [float(abs(one - exact).max()) for one in rough]
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
+
+
 @pytest.mark.exhaustive
 def test_sweeps_and_threads_change_no_bit():
     """One trajectory, several, all threads on each."""

@@ -40,6 +40,11 @@ def orbit(method, steps, periods=1.0, **options):
     return integrate(ORBIT, method=method, step=size, **{**common, **options})
 
 
+def energy(state):
+    x, u, y, v = np.moveaxis(np.asarray(state), -1, 0)
+    return 0.5 * (u * u + v * v) - 1.0 / np.hypot(x, y)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("watched", [False, True], ids=["together", "apart"])
 @pytest.mark.parametrize("method", NAMES)
@@ -71,6 +76,17 @@ def test_order_with_a_force_that_depends_on_time(method):
         for n in counts
     ]  # fmt: skip
     assert abs(math.log2(errors[0] / errors[1]) - order) < 0.25
+
+
+@pytest.mark.parametrize(("method", "bound"), [("verlet", 3e-3), ("kahan-li6", 1e-7)])
+def test_the_energy_error_does_not_grow(method, bound):
+    times = np.linspace(0.0, 2000 * PERIOD, 2001)
+    found = orbit(method, 2000 * 100, 2000, times=times)
+    error = np.abs(energy(found["state"]) / energy(found["state"][0]) - 1.0)
+    assert error[:1000].max() < bound
+    assert error[1000:].max() < 1.5 * error[:1000].max() + 1e-12
+    drifting = np.abs(energy(orbit("rk4", 2000 * 100, 2000)["state"]) / -0.5 - 1.0)
+    assert drifting[-1] > 3 * error.max() or method == "verlet"
 
 
 def test_the_symplectic_form_is_conserved():
