@@ -399,11 +399,22 @@ def over_what_another_returns(count):
     return total
 
 
-def test_a_rolled_loop_goes_over_what_a_function_of_one_line_returns():
-    on_cpu = bundle([over_what_another_returns], target="cpu").text
-    assert "in every(1, count, 3)" in on_cpu
+def plainly_over_what_another_returns(count):
+    total = 0
+    for i in every(1, count, 3):
+        total += i
+    return total
+
+
+def test_a_loop_goes_over_the_range_that_a_function_of_one_line_returns():
+    for function in (over_what_another_returns, plainly_over_what_another_returns):
+        on_cpu = bundle([function], target="cpu").text
+        assert "in range(1 + 3, count, 3)" in on_cpu and "every" not in on_cpu
+        assert call(function, 20) == sum(range(4, 20, 3))
     on_cuda = bundle([over_what_another_returns], target="cuda").text
     assert "opaque_int(numpy.int64(1 + 3)), count, 3" in on_cuda and "every" not in on_cuda
+    on_cuda = bundle([plainly_over_what_another_returns], target="cuda").text
+    assert "in range(1 + 3, count, 3)" in on_cuda and "every" not in on_cuda
 
 
 def test_the_text_of_a_formula_follows_what_its_names_stand_for():
