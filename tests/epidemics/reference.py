@@ -6,6 +6,7 @@ import numpy as np
 
 from ergode.core import devices, kernels
 from ergode.core.buffers import put_table
+from ergode.core.group import KIND
 from ergode.epidemics.first_passage.kernel import threshold
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time, next_compartment
@@ -34,7 +35,8 @@ def heap_first_passage(ensemble, start, replicate):
     device = devices.resolve("cpu:1")
     precision, search = ensemble.times.dtype.name, ensemble.search
     weighted = {WEIGHTED: ensemble.bindings[WEIGHTED]}
-    kinds = {k: v for k, v in ensemble.bindings.items() if k not in (WEIGHTED, HAS_STRATA)}
+    left_out = KIND, WEIGHTED, HAS_STRATA
+    kinds = {k: v for k, v in ensemble.bindings.items() if k not in left_out}
     x = np.empty(search.targets.size, real)
     device.run(
         kernels.for_each(_draw_arcs, precision=precision, bindings=weighted),
