@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from host_threads import run_threads
 
 from ergode.core import devices, group, kernels
 from ergode.core.errors import ModelError
@@ -105,26 +106,13 @@ class Machine:
                   "release_add": self.add,
                   **dict.fromkeys(("kernel", "device_function"), lambda f=None: f)}  # fmt: skip
         exec(text, module)
-        failed = []
 
         def work(block, thread):
             self.local.block, self.local.thread = block, thread
-            try:
-                with np.errstate(all="ignore"):
-                    module[source.entries[0]](*arguments)
-            except BaseException as error:
-                failed.append(error)
-                for one in (*self.each, *self.warps.values()):
-                    one.abort()
+            module[source.entries[0]](*arguments)
 
         places = itertools.product(range(self.shape[0]), range(self.shape[1]))
-        threads = [threading.Thread(target=work, args=place) for place in places]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        if failed:
-            raise failed[0]
+        run_threads(places, work, (*self.each, *self.warps.values()))
 
 
 def sums_of_block(values, scratch, found):

@@ -1,5 +1,6 @@
 """Kernels for a GPU on a host: their arguments, and Python threads that run their text."""
 
+import itertools
 import math
 import re
 import threading
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from host_threads import run_threads
 
 from ergode.core import checkpoint, kernels
 from ergode.core.devices import resolve
@@ -163,24 +165,10 @@ class Machine:
         if "release_add" in text:  # of the grid
             module["barrier"] = lambda _: self.all.wait()
         entry = module[kernel.source("cuda").entries[kernel.number]]
-        failed = []
 
         def work(block, thread):
             self.local.block, self.local.thread = block, thread
-            try:
-                with np.errstate(all="ignore"):
-                    entry(*arguments)
-            except BaseException as error:
-                failed.append(error)
-                self.all.abort()
-                for one in self.each:
-                    one.abort()
+            entry(*arguments)
 
-        places = [(b, t) for b in range(self.blocks) for t in range(self.threads)]
-        threads = [threading.Thread(target=work, args=place) for place in places]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        if failed:
-            raise failed[0]
+        places = itertools.product(range(self.blocks), range(self.threads))
+        run_threads(places, work, (self.all, *self.each))

@@ -37,7 +37,7 @@ from ergode.core.compiler.named_options import named_options
 from ergode.core.compiler.purity import check_pure
 from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import local_names, outer_value, syntax
-from ergode.core.compiler.trees import Put, counted_opaquely, in_parts
+from ergode.core.compiler.trees import Put, counted_opaquely, in_parts, is_range
 from ergode.core.errors import ModelError
 from ergode.core.parsing import parse
 
@@ -504,7 +504,7 @@ class _Rename(ast.NodeTransformer):
             return None
         tree = _Rename(self.collector, function).rewritten(syntax(function))
         only = tree.body[-1]
-        if len(tree.body) > 1 or not isinstance(only, ast.Return) or not _is_range(only.value):
+        if len(tree.body) > 1 or not isinstance(only, ast.Return) or not is_range(only.value):
             return None
         assert only.value is not None
         names = [argument.arg for argument in tree.args.args]
@@ -590,12 +590,6 @@ class _RenameFormula(_Rename):
 
     def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
         return super()._known(name, user_functions.meaning(value), node)
-
-
-def _is_range(node: ast.expr | None) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
-    )
 
 
 def _plain_name(value: Any) -> str | None:

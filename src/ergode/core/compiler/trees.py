@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from ergode.core.errors import ModelError
 from ergode.core.parsing import parse
@@ -36,16 +36,17 @@ def in_parts(node: ast.Tuple) -> ast.expr:
     return ast.copy_location(whole, node)
 
 
+def is_range(node: ast.expr | None) -> TypeGuard[ast.Call]:
+    """Whether an expression is a call of `range`."""
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+    )
+
+
 def counted_opaquely(node: ast.For) -> list[ast.stmt]:
     """A loop over a range as a `while` loop whose trip count the compiler cannot compute."""
     call, target = node.iter, node.target
-    if not (
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id == "range"
-        and isinstance(target, ast.Name)
-        and not node.orelse
-    ):
+    if not (is_range(call) and isinstance(target, ast.Name) and not node.orelse):
         raise ModelError(f"'{ast.unparse(node.iter)}' is not a range; no_unroll takes a range")
     bounds = [ast.unparse(argument) for argument in call.args]
     if len(bounds) == 1:
