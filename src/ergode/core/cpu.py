@@ -29,6 +29,7 @@ from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
 from ergode.core.compiler.lanes import as_lanes, flat_numbers, lane_of, where
 from ergode.core.compiler.linking import external, linked
+from ergode.core.compiler.references import by_reference, hold
 from ergode.core.compiler.warning_filters import leave_to_main_thread
 from ergode.core.errors import Abandoned
 from ergode.core.interruption import LONGEST_DEAF, listening, wait_for_next
@@ -39,12 +40,14 @@ __all__ = [
     "atomic_load",
     "atomic_max",
     "atomic_swap_if",
+    "by_reference",
     "cuda",
     "device_function",
     "external",
     "flat_numbers",
     "fma",
     "from_bits",
+    "hold",
     "kernel",
     "lane_of",
     "linked",

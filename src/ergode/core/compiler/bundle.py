@@ -49,7 +49,8 @@ _RESERVED = {
     "kernel", "device_function", "opaque_int", "noinline_function", "no_refcount_function",
     "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
     "atomic_load", "yield_thread", "window", "release_add", "acquire", "barrier_of_cluster",
-    "external", "linked", "as_lanes", "flat_numbers", "lane_of", "where",
+    "external", "linked", "as_lanes", "flat_numbers", "lane_of", "where", "by_reference",
+    "hold",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from numba.core.errors import TypingError
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 
 from ergode.core.compiler.declared import EXTERNAL
+from ergode.core.compiler.references import say_what_is_known
 
 _LONG = 320
 """Basic blocks, including called functions, from which on a function counts as long."""
@@ -38,6 +39,10 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """
 
     is_short = False  # whether it is one of ours, and optimised separately
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        say_what_is_known(ir_module)
+        super().add_ir_module(ir_module)
 
     def finalize(self) -> None:
         self._raise_if_finalized()

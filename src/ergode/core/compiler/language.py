@@ -220,6 +220,14 @@ where = Intrinsic("where")
 
 All three are of the same type.
 """
+by_reference = Intrinsic("by_reference")
+"""`by_reference(record)` is a record that is passed by its address; only on the CPU.
+
+Functions that get it have one argument for it, and read its fields as usual (see `references`).
+The arrays of the record must exist as long: see `hold`.
+"""
+hold = Intrinsic("hold")
+"""`hold(record)` keeps arrays that a kernel has made until here; only on the CPU."""
 atomic_add = Intrinsic("atomic_add")
 """`atomic_add(array, at, amount)` adds to an element; it returns the previous value."""
 atomic_max = Intrinsic("atomic_max")

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import no_refcount, real
+from ergode.core.compiler.language import by_reference, hold, no_refcount, real
 from ergode.epidemics.event_driven.measures import (
     ask_for_test,
     await_detection,
@@ -138,9 +138,10 @@ def sellke_cpu(
     `points` has the tables of all points (see `shared.sweep`); a replicate has at most `seed_count`
     seeds.  Out: `counts` [row, time, column], `work` [row, 2], `cases`.
     """
+    contacts, points, cases = by_reference(contacts), by_reference(points), by_reference(cases)
     node_count, plan_size, room, announced = _sizes(contacts, points, seed_count)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
-    nodes = Nodes(
+    made = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
@@ -153,13 +154,15 @@ def sellke_cpu(
         new_proposed(plan_size, node_count),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
+    nodes = by_reference(made)
     for row in range(start, stop):
-        tables = tables_of_row(points, rows, row)
+        tables = by_reference(tables_of_row(points, rows, row))
         run = Run(row, replicate_of(rows, row), seed, _per_time(queue, tables.end))
         _begin(queue, tables, nodes, cases, run)
         while not _advance(queue, contacts, tables, nodes, cases, room, run):
             queue = with_room(queue, queue.time.size)
         _finish(tables, nodes, run, counts, work)
+    hold(made)
 
 
 @no_refcount

@@ -1,0 +1,159 @@
+"""Pass a record to functions by its address; only on the CPU.
+
+Numba passes a tuple in parts: an array is eight of them, a record of a hundred arrays a thousand
+arguments of every function that gets it.  Of the LLVM code of a kernel with many functions, four
+instructions in five then only take records apart and put them together.  A record `by_reference`
+is one argument, and a function loads the fields that it uses.
+
+Fields that are records are references too.  The memory is that of the function that calls
+`by_reference`, so a reference must not be returned from it.  A reference does not keep arrays:
+those that a kernel makes are in a variable of it until it is done with them (`hold`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, models, register_model
+
+_WIDTH = 16  # records begin at a multiple of it [bytes]
+ADDRESS = ir.ArrayType(ir.IntType(8), 0).as_pointer()
+"""The type in LLVM code of a reference, and of nothing else."""
+
+
+class Reference(types.Type):  # type: ignore[misc]
+    """The type of a record that is passed by its address."""
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        digest = hashlib.sha256(record.name.encode()).hexdigest()[:16]
+        super().__init__(name=f"Reference({record.instance_class.__name__}_{digest})")
+
+    @property
+    def key(self) -> Any:
+        return self.name
+
+    @cached_property
+    def layout(self) -> Layout:
+        fields, at = {}, 0
+        for name, kind in zip(self.record.fields, self.record.types, strict=True):
+            inside = isinstance(kind, types.BaseNamedTuple)
+            if inside:
+                kind = Reference(kind)
+                size, width = kind.layout.size, _WIDTH
+            else:
+                size, width = _size_of(cpu_target.target_context.get_value_type(kind))
+            at = -(-at // width) * width
+            fields[name] = Field(kind, at, inside)
+            at += size
+        return Layout(fields, max(at, 1))
+
+
+class Field(NamedTuple):
+    """A part of a record in memory."""
+
+    kind: Any  # its type: a reference for a record
+    offset: int  # [bytes]
+    inside: bool  # whether it is a record whose fields are there, not their address
+
+
+class Layout(NamedTuple):
+    """A record in memory."""
+
+    fields: dict[str, Field]
+    size: int  # [bytes]
+
+
+@cache
+def _size_of(kind: Any) -> tuple[int, int]:
+    """Size and alignment [bytes]."""
+    context = cpu_target.target_context
+    return context.get_abi_sizeof(kind), context.get_abi_alignment(kind)
+
+
+@register_model(Reference)
+class _Model(models.OpaqueModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super(models.OpaqueModel, self).__init__(manager, kind, ADDRESS)
+
+
+def _place(context: Any, builder: Any, address: Any, field: Field) -> Any:
+    first = builder.bitcast(address, cgutils.voidptr_t)
+    place = builder.gep(first, [ir.IntType(64)(field.offset)], inbounds=True)
+    kind = ADDRESS if field.inside else context.get_value_type(field.kind).as_pointer()
+    return builder.bitcast(place, kind)
+
+
+def _store(context: Any, builder: Any, address: Any, kind: Any, value: Any) -> None:
+    for index, field in enumerate(kind.layout.fields.values()):
+        place = _place(context, builder, address, field)
+        part = builder.extract_value(value, index)
+        if field.inside:
+            _store(context, builder, place, field.kind, part)
+        else:
+            builder.store(part, place)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):  # type: ignore[misc]
+    key = Reference
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return kind.layout.fields[name].kind if name in kind.layout.fields else None
+
+
+@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    field = kind.layout.fields[name]
+    place = _place(context, builder, value, field)
+    if field.inside:
+        return place
+    return impl_ret_borrowed(context, builder, field.kind, builder.load(place))
+
+
+def _by_reference(context: Any, record: Any) -> Any:
+    if isinstance(record, Reference):
+        return record(record), lambda _, __, ___, arguments: arguments[0]
+    if not isinstance(record, types.BaseNamedTuple):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.return_type
+        memory = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), kind.layout.size))
+        memory.align = _WIDTH
+        address = builder.bitcast(memory, ADDRESS)
+        _store(context, builder, address, kind, arguments[0])
+        return address
+
+    return Reference(record)(record), generate
+
+
+def _hold(context: Any, value: Any) -> Any:
+    return types.void(value), lambda context, *_: context.get_dummy_value()
+
+
+_by_reference.__name__, _hold.__name__ = "by_reference", "hold"
+by_reference, hold = intrinsic(_by_reference), intrinsic(_hold)
+
+
+def say_what_is_known(module: Any) -> None:
+    """Tell LLVM that nobody writes to a record, or keeps its address, while a function runs."""
+    for function in module.functions:
+        for argument in function.args:
+            if argument.type == ADDRESS:
+                for attribute in _KNOWN:
+                    argument.add_attribute(attribute)
+
+
+_KNOWN = [
+    one for one in ("noalias", "captures(none)", "nocapture")
+    if one in ir.values.ArgumentAttributes._known
+]  # fmt: skip
