@@ -15,6 +15,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     COMPRESSED,
     DYNAMIC,
     FLOW,
@@ -129,6 +130,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
         PLASMA: mechanism.has_plasma,
         POWERS: mechanism.has_powers,
         FORMULAS: mechanism.has_formulas,
+        COMPOSED: mechanism.has_composed,
         SUNLIT: mechanism.has_sunlight,
         REVERSIBLE: reversible,
         MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),

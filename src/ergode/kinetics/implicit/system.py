@@ -28,6 +28,7 @@ from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     FLOW,
     FORMULAS,
     HEATING,
@@ -41,6 +42,7 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.network.mechanism import pattern_of, products, put_powers, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.composed import composed_coefficients
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
 )
@@ -164,6 +166,10 @@ def coefficients(
     group = workspace.group
     slots = workspace.slots
     base_coefficients(rates, factors, temperature, density, slots, group)
+    if COMPOSED:
+        barrier(group)
+        composed_coefficients(rates, temperature, density, slots, group)
+        barrier(group)
     if THIRD_BODIES:
         if MIXTURES:  # efficiencies are among the slots
             barrier(group)
