@@ -277,10 +277,10 @@ REFUSED = [
     ),
     (
         {
-            "network": CARBON, "heating": "given-volume", "volume": piston, "pressure": None,
+            "network": CARBON, "heating": "isothermal-constant-pressure", "pressure": None,
             "density": 1e7, "initial": {"c12": 1.0}, "temperature": 1e9,
         },
-        "heating is 'given-volume'; expected molecules with NASA polynomials",
+        "heating is 'isothermal-constant-pressure'; expected molecules with NASA polynomials",
     ),
 ]  # fmt: skip
 

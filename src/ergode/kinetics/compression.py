@@ -6,6 +6,9 @@ a zone has the same form for both:
     dU/dt = -p dV/dt = n R T d(ln rho)/dt        (internal energy, given volume)
     dH/dt =  V dp/dt = n R T d(ln p)/dt          (enthalpy, given pressure)
 
+The energy of nuclei, per gram, changes by p / rho times these slopes. It depends on the density,
+which is then a history of zones, or follows from the pressure.
+
 The logarithmic slope has a table of its own, linear between knots: that of a table of rho would
 jump at every knot. Where the slope jumps, there are two knots side by side.
 """

@@ -147,6 +147,9 @@ def zones_of(
     dense = np.ones((count, times.size))
     if mechanism.nuclear:
         dense = _on_grid(histories["density"], times, count, 1.0)
+        if given:  # only ratios matter: the pressure at the start follows from the density
+            ratio = _on_grid(histories[given], times, count, 1.0)
+            dense = dense * (ratio / ratio[:, :1])
         _check_sum(amounts)
         amounts /= mechanism.mass
     elif mechanism.molecular:
@@ -265,7 +268,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
             "polynomials"
         )
-    if heating in (ISOTHERMAL, *GIVEN) and not mechanism.molecular:
+    if heating == ISOTHERMAL and not mechanism.molecular:
         raise ModelError(f"heating is {heating!r}; expected molecules with NASA polynomials")
     given = GIVEN.get(heating or "")
     if given and given not in histories:
@@ -281,7 +284,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
     if mechanism.nuclear:
         if "density" not in histories:
             raise ModelError("density is not given; a network of nuclei needs it [g/cm3]")
-        if "pressure" in histories:
+        if "pressure" in histories and given != "pressure":
             raise ModelError("pressure is for networks of molecules; nuclei have a density")
     elif not mechanism.molecular:
         for name in ("density", "pressure"):

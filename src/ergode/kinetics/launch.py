@@ -166,8 +166,8 @@ def matter_bindings(
         WALLED: zones.is_walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
-    at_pressure = zones.heating == PRESSURE and mechanism.nuclear
-    return bound | (bindings_of_state(state) if at_pressure else bindings_of_energy(state))
+    needs_pressure = (zones.heating == PRESSURE or zones.is_compressed) and mechanism.nuclear
+    return bound | (bindings_of_state(state) if needs_pressure else bindings_of_energy(state))
 
 
 @lru_cache(maxsize=64)

@@ -198,7 +198,7 @@ def dataset_of(
         values["mass_fraction"] = amounts * resident.beside(amounts, mechanism.mass)
         names = ["density", "pressure", "energy_released", "near_equilibrium"]
         if options.neutrinos:
-            names += ["neutrino_loss", "neutrino_energy"]
+            names += ["neutrino_loss", *([] if zones.is_compressed else ["neutrino_energy"])]
     else:
         output = "concentrations"
         names = ["density", "pressure"] if mechanism.molecular else []
@@ -262,7 +262,10 @@ def _of_nuclei(
     threads = devices.resolve("cpu").core_count
     in_slices(add_up, zones.count, _BLOCK, threads)
     if zones.heating == PRESSURE:
-        density = densities_at_pressure(state, temperature, density[:, 0], nuclei, electrons)
+        # Where the pressure is given over time, the history is proportional to it.
+        density = densities_at_pressure(
+            state, temperature, density[:, 0], nuclei, electrons, density / density[:, :1]
+        )
     warn_of_pairs(state, temperature, density, electrons)
     warn_of_coupling(mechanism, temperature, density, amounts)
     pressure, thermal = matter_at(state, temperature, density, nuclei, electrons)
