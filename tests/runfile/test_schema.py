@@ -67,10 +67,12 @@ def test_broken_files_are_refused_by_both(validator, tmp_path, example, old, new
 
 def test_a_tank_is_valid(validator, tmp_path):
     tank = "[integrate.reactor]\ninflow = { A = 1 }\nresidence_time = [1, 2.0]\n"
+    tank += "outflow_ratio = 0.5\n"
     path = tmp_path / "tank.toml"
     path.write_text((EXAMPLES / "robertson.toml").read_text() + "\n" + tank)
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].residence_time.tolist() == [1.0, 2.0]
+    assert read(path).request.options["reactor"].outflow_ratio.tolist() == [0.5]
 
 
 def test_a_tube_is_valid(validator, tmp_path):

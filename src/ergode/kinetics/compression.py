@@ -71,6 +71,13 @@ def given_over_time(name: str, value: Any, grid: np.ndarray, rtol: float) -> Giv
     return GivenOverTime(times, values, slopes)
 
 
+def mass_over_time(
+    ends: np.ndarray, mass: np.ndarray, rtol: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tables of the mass in a tank, which is linear between two times [zone, 2]."""
+    return _of_points("mass", Trajectory(ends, mass), ends, rtol)
+
+
 def _of_points(
     name: str, value: Trajectory, grid: np.ndarray, rtol: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -43,10 +43,10 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, set_count]: `Rates.prefactor` of each zone where parameters are swept;
     # otherwise `UNSWEPT`.
     factors: np.ndarray = UNSWEPT
-    # float64 [zone_count, species_count + 2 + invariant_count]: of stirred tanks: amounts of the
+    # float64 [zone_count, species_count + 3 + invariant_count]: of stirred tanks: amounts of the
     # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
-    # sums of the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity at the inlet.
-    # Otherwise ``()``.
+    # sums of the inflow; change of the mass over that at first. Of plug flow, shape
+    # [zone_count, 1]: one over the velocity at the inlet. Otherwise ``()``.
     inflow: Any = ()
     # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
     # where no coefficient depends on it.

@@ -29,14 +29,15 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         part.only(["velocity"])
         with part.explaining():
             return kinetics.PlugFlow(part.one_or_more("velocity"))
-    part.only(["inflow", "residence_time", "temperature"])
+    part.only(["inflow", "residence_time", "temperature", "outflow_ratio"])
     inflow = part.table("inflow")
     amounts = {name: inflow.one_or_more(name) for name in inflow.values}
     if "residence_time" not in part:
         raise part.error(f"{part.place} needs the key 'residence_time' (a number, or a list)")
     hot = part.one_or_more("temperature") if "temperature" in part else None
     with part.explaining():
-        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot)
+        ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
+        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot, ratio)
 
 
 def wall(table: Table, key: str) -> kinetics.Wall:

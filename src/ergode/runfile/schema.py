@@ -55,7 +55,10 @@ _SPACE = _closed(
     "shape", "diffusion",
 )  # fmt: skip
 _TANK = _closed(
-    {"inflow": _OBJECT, "residence_time": _SEVERAL, "temperature": _SEVERAL},
+    {
+        "inflow": _OBJECT,
+        **dict.fromkeys(("residence_time", "temperature", "outflow_ratio"), _SEVERAL),
+    },
     "inflow", "residence_time",
 )  # fmt: skip
 _TUBE = _closed({"velocity": _SEVERAL}, "velocity")

@@ -92,3 +92,17 @@ def test_what_is_refused(make, words):
 def test_the_multistep_method_refuses_them():
     with pytest.raises(ergode.PlanError, match="'bdf' cannot integrate coefficients on tables"):
         integrate(WITH_TABLES, times=[0, 1], temperature=1e9, initial={"A": 1.0}, method="bdf")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("temperature", [np.linspace(1e8, 5e9, 6), lambda t: 1e9 * (1 + t)])
+def test_tables_on_a_device(temperature):
+    one, other = (
+        integrate(
+            WITH_TABLES, times=[0, 0.1, 1], temperature=temperature, initial={"A": 1.0},
+            device=device,
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8)

@@ -185,3 +185,20 @@ def test_what_is_refused():
         integrate(CARBON, heating="constant-pressure", pressure=1e22, **options)
     with pytest.raises(ergode.ModelError, match="pressure is 1e.22, and heating is 'given-press"):
         integrate(CARBON, heating="given-pressure", pressure=1e22, **options)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
+@pytest.mark.parametrize("state", ["ideal", "helmholtz"])
+def test_an_expansion_on_a_device(heating, state):
+    line = Trajectory([0.0, 1e-6, 4e-6], [1.0, 1.3, 0.9])
+    one, other = (
+        integrate(
+            CARBON, times=[0.0, 1e-6, 4e-6], initial={"c12": 0.2, "mg24": 0.8}, heating=heating,
+            temperature=np.linspace(2.5e9, 3e9, 5), density=1e8, equation_of_state=state,
+            device=device, **{heating.split("-")[1]: line},
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-7)

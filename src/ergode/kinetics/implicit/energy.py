@@ -26,7 +26,15 @@ from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.condition_history import history_at
-from ergode.kinetics.kernel_options import COMPRESSED, FLOW, HEATING, MOLECULES, NEUTRINOS, WALLED
+from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    FLOW,
+    HEATING,
+    MOLECULES,
+    NEUTRINOS,
+    TIMED,
+    WALLED,
+)
 from ergode.kinetics.physics.equation_of_state import (
     isobaric,
     pressure_of,
@@ -194,7 +202,10 @@ def outside_rate(system, workspace, temperature, density, y, history, renewal, s
             part += y[i]
         rate += total_of(group, part, 1) * GAS_CONSTANT * t * squeeze
     if WALLED:
-        rate += history.wall[0] * (history.wall[1] - t)
+        heat = history.wall[0] * (history.wall[1] - t)
+        if FLOW == STIRRED and TIMED:  # of a mass that may change
+            heat *= renewal / history.inflow[workspace.energies.size + 1]
+        rate += heat
     if NEUTRINOS or (COMPRESSED and not MOLECULES):
         nuclei, electrons = matter(thermo, y, group)
         if COMPRESSED:

@@ -71,6 +71,7 @@ from ergode.kinetics.implicit.system import (
     put_own_powers,
     put_slopes,
     put_temperature_column,
+    renewal_of,
     set_age_rate,
     subtract_dilution,
     subtract_partners,
@@ -397,7 +398,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
             if FLOW == STIRRED and not reactions_alone:
-                renewal = history.inflow[species_count + 1]
+                at, _ = time_of(method, turn, turns, StepTime(below, since, last, h))
+                renewal = renewal_of(system, history, below, at)
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
             if COMPRESSED:
@@ -482,7 +484,10 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             continue
         taken += 1
         if FLOW == STIRRED:
-            renew_sums(system.invariants, history.inflow, h, vectors.gram, group)
+            elapsed = since + h
+            if TIMED:
+                elapsed += history.times[below] - history.times[0]
+            renew_sums(system.invariants, history.inflow, elapsed, h, vectors.gram, group)
         worst = project(system.invariants, new, vectors.gram, group)
         defect = max(defect, worst)
         keeps = max(blur, worst) > BLURRED * rtol
