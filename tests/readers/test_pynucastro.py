@@ -21,6 +21,10 @@ from pynucastro.rates import (  # noqa: E402
 from pynucastro.rates.rate import ThermoState  # noqa: E402
 
 
+def library_of(*names):
+    return pynucastro.ReacLibLibrary().linking_nuclei(list(names), print_warning=False)
+
+
 def derived():
     """Reverse rates with partition functions, of fits, tables and modified rates."""
     library = pynucastro.ReacLibLibrary()
@@ -66,9 +70,19 @@ def consistent():
     return pynucastro.RateCollection(rates=rates)
 
 
+def captures():
+    """Double neutron capture through a nucleus that is left out."""
+    library = library_of("n", "p", "he4", "cr48", "fe52", "fe53", "fe54", "co55", "ni56")
+    left_out = pynucastro.Nucleus("fe53")
+    rates = [r for r in library.get_rates() if left_out not in r.reactants + r.products]
+    return pynucastro.RateCollection(
+        rates=[*rates, *make_double_neutron_rates(library, "fe52", "fe54")]
+    )
+
+
 NETWORKS = {
     "aprox13": common.aprox13, "mesa": common.mesa_basic, "cno": common.cno, "derived": derived,
-    "tabulated": tabulated, "weak": weak, "consistent": consistent,
+    "tabulated": tabulated, "weak": weak, "consistent": consistent, "captures": captures,
 }  # fmt: skip
 
 
@@ -150,14 +164,10 @@ def test_a_burn_is_that_of_scipy():
     np.testing.assert_allclose(cells.mass_fraction[0], found, rtol=1e-7, atol=1e-10)
 
 
-def library_of(*names):
-    return pynucastro.ReacLibLibrary().linking_nuclei(list(names), print_warning=False)
-
-
 def test_what_is_refused():
     library = library_of("n", "p", "he4", "fe52", "fe53", "fe54")
-    pair = make_double_neutron_rates(library, "fe52", "fe54")
-    with pytest.raises(ergode.ReadError, match="of the kind 'nn_g', which is not supported"):
+    pair = make_double_neutron_rates(library, "fe52", "fe54", use_detailed_balance=True)
+    with pytest.raises(ergode.ReadError, match="of the kind 'nn_g', and a part of it has a table"):
         ergode.from_pynucastro(pynucastro.RateCollection(rates=list(pair)))
     with pytest.raises(ergode.ReadError, match="network is list; expected a RateCollection"):
         ergode.from_pynucastro(list(pair))
@@ -168,3 +178,24 @@ def test_what_is_refused():
     )  # fmt: skip
     with pytest.raises(ergode.ReadError, match=r"is screened as c12 \+ he4, and its reactants"):
         ergode.from_pynucastro(pynucastro.RateCollection(rates=[other]))
+
+
+def test_neutrons_are_captured_two_by_two():
+    """The coefficient depends on the neutrons, and is about halved in the run."""
+    peer = captures()
+    network = ergode.from_pynucastro(peer)
+    names = [nucleus.raw for nucleus in peer.unique_nuclei]
+    mass = np.array([nucleus.A for nucleus in peer.unique_nuclei], float)
+    begin = np.array([{"fe52": 0.9, "n": 0.1}.get(name, 0.0) for name in names])
+    hot, dense, end = 2e9, 1e6, 1e-12
+
+    def change(_, y):
+        return exact_changes(peer, hot, dense, names, y * mass)[0]
+
+    exact = solve_ivp(change, (0, end), begin / mass, method="Radau", rtol=1e-8, atol=1e-13)
+    found = ergode.kinetics.integrate(
+        network, times=[0, end], temperature=hot, density=dense, rtol=1e-8, atol=1e-12,
+        initial=dict(zip(names, begin, strict=True)), device="cpu",
+    )["mass_fraction"].sel(species=names)[0, -1]  # fmt: skip
+    np.testing.assert_allclose(found, exact.y[:, -1] * mass, rtol=1e-5, atol=1e-9)
+    assert 0.4 < found.sel(species="fe54").item() < 0.45

@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core.errors import ReadError
 from ergode.models.reactions.composed_rates import Branching, Tabulated, TemperatureTable
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rate_expression import RateExpression
 from ergode.models.reactions.rates import PowerLaw, RateCoefficient, Reaclib, WeakTable
 from ergode.models.reactions.reaction import Reaction
 from ergode.readers.reaclib import species_of
@@ -37,8 +38,8 @@ def from_pynucastro(network: Any) -> ReactionNetwork:
     ----------
     network : pynucastro.RateCollection or pynucastro.Library
         With rates of REACLIB and of tables of temperature (STARLIB), modified and branched rates,
-        (a,p)(p,g) and C/O approximations, rates derived by detailed balance, and weak rates on
-        tables.
+        (a,p)(p,g), C/O and (nn,g) approximations, rates derived by detailed balance, and weak rates
+        on tables.
 
     Returns
     -------
@@ -47,13 +48,14 @@ def from_pynucastro(network: Any) -> ReactionNetwork:
         partition functions of the nuclei. Derived rates keep pynucastro's constants and cubic
         splines of partition functions. They are screened by their own reactants, as in pynucastro;
         see `balanced` for networks of REACLIB rates whose equilibrium does not shift. Beyond a weak
-        table the nearest value is used.
+        table the nearest value is used. An (nn,g) approximation, which depends on the neutrons, is
+        a `RateExpression`; `burn` has none.
 
     Raises
     ------
     ReadError
-        A rate is of another kind, such as an approximation of double neutron capture; the message
-        names it.
+        A rate is of another kind, or an (nn,g) approximation has parts with partition functions
+        or tables; the message names it.
 
     Examples
     --------
@@ -135,8 +137,36 @@ def _law(rate: Any, name: str, factor: float, electrons: bool = False) -> RateCo
             tuple(_part(known[end], name) for end in ends if end in known),
             _part(known[direct], name, factor) if direct in known else 0.0,
         )
+    if isinstance(rate, kinds.ApproximateRate) and rate.approx_type == "nn_g":
+        return _double_capture(rate, name, factor)
     kind = getattr(rate, "approx_type", type(rate).__name__)
     raise ReadError(f"rate '{name}' of pynucastro is of the kind '{kind}', which is not supported")
+
+
+def _double_capture(rate: Any, name: str, factor: float) -> RateExpression:
+    """The coefficient of A(n,g)X(n,g)B, or of its reverse; X captures or emits a neutron."""
+    part = {key: _text(_part(one, name), name) for key, one in rate.rates.items()}
+    onward, back = part["X(n,g)B"], part["X(g,n)A"]
+    ends = f"2 * {part['A(n,g)X']} * {onward}"
+    if rate.is_reverse:
+        ends = f"{part['B(g,n)X']} * {back}"
+    return RateExpression(f"{factor!r} * {ends} / ({onward} * n + {back})")  # type: ignore[arg-type]
+
+
+def _text(law: _Plain, name: str) -> str:
+    """A sum of exponentials as a formula of the temperature."""
+    if not isinstance(law, Reaclib):
+        raise ReadError(
+            f"rate '{name}' of pynucastro is of the kind 'nn_g', and a part of it has a table or a "
+            "partition function; expected rates of REACLIB, or use_pf=False"
+        )
+    t9 = "(1e-9 * temperature)"
+    powers = ("1", f"{t9}**-1", f"{t9}**(-1/3)", f"{t9}**(1/3)", t9, f"{t9}**(5/3)", f"log({t9})")
+    sums = (
+        " + ".join(f"{a!r} * {power}" for a, power in zip(one, powers, strict=True) if a) or "0"
+        for one in law.sets
+    )
+    return "(" + " + ".join(f"exp({one})" for one in sums) + ")"
 
 
 def _part(rate: Any, name: str, factor: float = 1.0) -> _Plain:
