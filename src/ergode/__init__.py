@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ergode.models.networks.computed import ComputedNetwork
     from ergode.models.networks.contact_network import ContactNetwork
     from ergode.models.networks.temporal import TemporalContacts
+    from ergode.models.reactions.composed_rates import Branching, Tabulated, TemperatureTable
     from ergode.models.reactions.detailed_balance import balanced
     from ergode.models.reactions.events import Event
     from ergode.models.reactions.molecules import in_molecules
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from ergode.readers.gillespy2 import from_gillespy2
     from ergode.readers.kpp import read_kpp
     from ergode.readers.meetings import read_meetings
+    from ergode.readers.pynucastro import from_pynucastro
     from ergode.readers.reaclib import read_reaclib
     from ergode.readers.sbml import read_sbml
     from ergode.readers.sbml_writer import write_sbml
@@ -144,6 +146,7 @@ _HOMES = {
     "ergode.models.estimation.maneuver": ("Maneuver",),
     "ergode.models.estimation.measurement": ("Measurement",),
     "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
+    "ergode.models.reactions.composed_rates": ("Branching", "Tabulated", "TemperatureTable"),
     "ergode.models.reactions.events": ("Event",),
     "ergode.models.reactions.molecules": ("in_molecules",),
     "ergode.models.reactions.rate_expression": ("RateExpression",),
@@ -183,6 +186,7 @@ _HOMES = {
     "ergode.readers.gbees": ("read_gbees", "read_gbees_estimate"),
     "ergode.readers.gbees_writer": ("write_gbees",),
     "ergode.readers.gillespy2": ("from_gillespy2",),
+    "ergode.readers.pynucastro": ("from_pynucastro",),
     "ergode.readers.reaclib": ("read_reaclib",),
     "ergode.readers.sbml": ("read_sbml",),
     "ergode.readers.sbml_writer": ("write_sbml",),
@@ -202,8 +206,8 @@ _MODULES = (
 )
 
 __all__ = [
-    "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
-    "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
+    "AccuracyWarning", "Arrhenius", "BlowersMasel", "Branching", "ByAttribute", "Calendar",
+    "Capacity", "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
     "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
     "DeviceResult", "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
@@ -213,14 +217,14 @@ __all__ = [
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
     "Progression", "RateExpression", "Reaclib", "Reaction", "ReactionDiffusion",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
-    "Status", "TemperatureFit", "TemporalContacts", "Testing", "ThreeBody", "Trigger",
-    "Vaccination", "VectorField",
+    "Status", "Tabulated", "TemperatureFit", "TemperatureTable", "TemporalContacts",
+    "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "abc_smc", "balanced", "compare", "concat", "density", "epidemics", "field_from_equations",
     "field_from_network", "fields",
-    "from_gillespy2", "grid", "in_molecules", "inference", "inputs", "interpolant", "kinetics",
-    "open_dataset", "particles", "plots",
+    "from_gillespy2", "from_pynucastro", "grid", "in_molecules", "inference", "inputs",
+    "interpolant", "kinetics", "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab", "read_reaclib",
     "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",

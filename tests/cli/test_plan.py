@@ -91,6 +91,12 @@ def test_what_has_no_plan(run_file, arguments, message):
     assert message in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_probabilities_have_no_time():
+    done = invoke("plan", EXAMPLES / "exact_switch.toml", "--time")
+    assert done.exit_code == 1
+    assert "the time of probabilities is not estimated; --time is for ensembles" in done.stderr
+
+
 def test_the_time_of_devices():
     wanted = plan.Wanted("h200", count=4, price=3.0)
     said = plan.estimate(4 * 800 * 7200.0, "stochastic", wanted)

@@ -74,6 +74,25 @@ FORMULAS = ergode.ReactionNetwork(
 )
 
 
+LAW = ergode.Reaclib([(1.0, -0.5, 0, 0, 0, 0, 0.3)])
+TABLE = ergode.TemperatureTable([1e8, 8e8, 2e9, 1e10], [-1.0, 0.5, 1.0, 1.5])
+CURVE = ergode.TemperatureTable([5e8, 1.5e9, 2e9], [0.1, 0.3, 0.2], [1e-10] * 3, logarithmic=False)
+WITH_TABLES = ergode.ReactionNetwork(
+    {"A": 1, "B": 0, "C": 0},
+    [
+        ergode.Reaction("2 A -> B", rate_constant=ergode.Tabulated([TABLE, CURVE], LAW)),
+        ergode.Reaction(
+            "A + B -> C",
+            rate_constant=ergode.Branching(
+                ergode.Tabulated(TABLE, LAW), [LAW, ergode.Tabulated(CURVE), 0.5], 0.2
+            ),
+        ),
+        ergode.Reaction("C -> 3 A", rate_constant=0.3),
+    ],
+)
+"""Factors on tables of temperature, and a sequence that is left out."""
+
+
 CASES = {
     "formulas": (FORMULAS, {"A": 1.0, "B": 0.2}, 1.0, 32),
     "robertson": (ROBERTSON, {"A": 1.0}, 1e-2, 32),

@@ -10,7 +10,7 @@ from kernel_cases import CARBON, EXPLICIT, burning, launch_of
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import StirredTank, Trajectory, Wall, ignition_delay, integrate
+from ergode.kinetics import PlugFlow, Trajectory, Wall, ignition_delay, integrate
 from ergode.kinetics.launch import empty_outcome
 
 ct = pytest.importorskip("cantera")
@@ -271,16 +271,16 @@ REFUSED = [
     (
         {
             "volume": piston, "heating": "given-volume",
-            "reactor": StirredTank({"H2": 1.0}, 1.0, 300.0),
+            "reactor": PlugFlow(1.0),
         },
-        "heating is 'given-volume', and a reactor is given; expected one of them",
+        "heating is 'given-volume', and the reactor a PlugFlow; expected a tank",
     ),
     (
         {
-            "network": CARBON, "heating": "given-volume", "volume": piston, "pressure": None,
+            "network": CARBON, "heating": "isothermal-constant-pressure", "pressure": None,
             "density": 1e7, "initial": {"c12": 1.0}, "temperature": 1e9,
         },
-        "heating is 'given-volume'; expected molecules with NASA polynomials",
+        "heating is 'isothermal-constant-pressure'; expected molecules with NASA polynomials",
     ),
 ]  # fmt: skip
 

@@ -266,3 +266,47 @@ def test_a_list_of_conditions(hydrogen):
         ergode.kinetics.ignition_delay(
             hydrogen, temperature=[1100.0, 1300.0], pressure=[1e6, 2e6, 3e6], paired=True, **options
         )
+
+
+def test_own_mixtures(hydrogen):
+    """As by fuel and oxidizer; a list of mixtures with their conditions; by every criterion."""
+    options = {"duration": 0.01, "device": "cpu", "criterion": "OH"}
+    hot, pressure, share = np.array([1100.0, 1300.0]), [1e6, 2e6], np.array([0.7, 1.2])
+    usual = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=hot, pressure=pressure, fuel="H2", oxidizer=AIR, paired=True,
+        equivalence_ratio=share, **options,
+    )  # fmt: skip
+    listed = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=hot, pressure=pressure, paired=True,
+        mixture={"H2": 2 * share, **AIR}, **options,
+    )  # fmt: skip
+    assert listed["ignition_delay"].dims == ("mixture",)
+    assert "equivalence_ratio" not in listed.coords
+    assert "H2=one for each mixture, O2=1.0" in listed.attrs["mixture"]
+    np.testing.assert_allclose(listed["ignition_delay"], usual["ignition_delay"], rtol=1e-12)
+    crossed = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=hot, pressure=pressure, mixture={"H2": 2.4, **AIR}, **options
+    )
+    assert crossed["ignition_delay"].dims == ("temperature", "pressure")
+    np.testing.assert_allclose(
+        crossed["ignition_delay"][1, 1], usual["ignition_delay"][1], rtol=1e-4
+    )
+    axes = ergode.plots.ignition_map(crossed, pressure=1)
+    assert axes.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"mixture": {"H2": 1.0}, "fuel": "H2"}, "fuel and mixture are given"),
+        ({"mixture": {"H2": 1.0}, "equivalence_ratio": 2.0}, "equivalence_ratio has no effect"),
+        ({"mixture": {"H2": [1.0, 2.0], "O2": 1.0}}, "mixture has lists"),
+        ({"mixture": {"XY": 1.0}}, "'XY'"),
+        ({"mixture": {"H2": [1.0, 2, 3], "O2": [1.0, 2]}, "paired": True}, "mixture 'O2' has 2"),
+        ({"fuel": "H2"}, "oxidizer is not given"),
+        ({}, "fuel is not given; expected a fuel and an oxidizer, or a mixture"),
+    ],
+)
+def test_mixtures_that_are_refused(hydrogen, given, words):
+    with pytest.raises(ergode.ModelError, match=words):
+        ergode.kinetics.ignition_delay(hydrogen, temperature=1100.0, pressure=1e6, **given)

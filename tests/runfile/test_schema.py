@@ -67,10 +67,12 @@ def test_broken_files_are_refused_by_both(validator, tmp_path, example, old, new
 
 def test_a_tank_is_valid(validator, tmp_path):
     tank = "[integrate.reactor]\ninflow = { A = 1 }\nresidence_time = [1, 2.0]\n"
+    tank += "outflow_ratio = 0.5\n"
     path = tmp_path / "tank.toml"
     path.write_text((EXAMPLES / "robertson.toml").read_text() + "\n" + tank)
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].residence_time.tolist() == [1.0, 2.0]
+    assert read(path).request.options["reactor"].outflow_ratio.tolist() == [0.5]
 
 
 def test_a_tube_is_valid(validator, tmp_path):
@@ -152,3 +154,63 @@ def test_rate_factors_are_valid(validator, tmp_path):
 def test_the_command_prints_it():
     done = invoke("schema")
     assert json.loads(done.stdout) == schema()
+
+
+DELAYS = """engine = "kinetics"
+[network]
+file = "FILE"
+[integrate]
+output = "ignition-delays"
+temperature = { start = 1100.0, stop = 1300.0, count = 3 }
+pressure = 1e6
+fuel = "H2"
+oxidizer = { O2 = 1.0, N2 = 3.76 }
+equivalence_ratio = [0.5, 1.0]
+duration = 0.01
+criterion = "OH"
+device = "cpu"
+"""
+
+
+def test_ignition_delays_are_valid(validator, tmp_path):
+    """Those of the call: a grid with its figure, and a list of mixtures."""
+    pytest.importorskip("ruamel.yaml")
+    mechanism = Path(pytest.importorskip("cantera").__file__).parent / "data" / "h2o2.yaml"
+    path, text = tmp_path / "delays.toml", DELAYS.replace("FILE", str(mechanism))
+    path.write_text(text)
+    assert is_valid(validator, text)
+    asked = read(path)
+    assert asked.request.has_figure and asked.plan()["device"].startswith("cpu")
+    assert invoke("run", str(path)).exit_code == 0
+    assert path.with_suffix(".png").exists()
+    path.with_suffix(".nc").unlink()
+    path.with_suffix(".png").unlink()
+    found, network = asked.execute(progress=False), ergode.read_cantera(mechanism)
+    exact = ergode.kinetics.ignition_delay(
+        network, temperature=[1100.0, 1200.0, 1300.0], pressure=1e6, fuel="H2", duration=0.01,
+        oxidizer={"O2": 1.0, "N2": 3.76}, equivalence_ratio=[0.5, 1.0], criterion="OH",
+        device="cpu",
+    )  # fmt: skip
+    np.testing.assert_array_equal(found["ignition_delay"], exact["ignition_delay"])
+    own = text.replace('fuel = "H2"', "paired = true").replace("equivalence_ratio = [0.5, 1.0]", "")
+    own = own.replace("oxidizer = {", "mixture = { H2 = [1.0, 2.0, 4.0],")
+    path.write_text(own)
+    assert is_valid(validator, own)
+    asked = read(path)
+    assert not asked.request.has_figure
+    assert asked.execute(progress=False)["ignition_delay"].sizes == {"mixture": 3}
+    for old, new, words in (
+        ("paired = true", "paired = true\ntimes = [0, 1]", "no key 'times'"),
+        ("ignition-delays", "ignition-delay", "did you mean 'ignition-delays'"),
+        ("duration = 0.01", "duration = '1 s'", "expected a number"),
+    ):
+        path.write_text(own.replace(old, new))
+        assert not is_valid(validator, path.read_text())
+        with pytest.raises(ergode.ReadError, match=words):
+            read(path)
+    path.write_text(own + "[initial]\nH2 = 1.0\n")
+    with pytest.raises(ergode.ReadError, match="ignition delays have a fuel or a mixture"):
+        read(path)
+    path.write_text(own)
+    with pytest.raises(ergode.PlanError, match="ignition-delays are not computed in parts"):
+        read(path).divided(store=tmp_path / "x.zarr")

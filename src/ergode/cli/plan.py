@@ -10,6 +10,7 @@ from ergode.core import sample
 from ergode.core.absent import RECORDS, Absent, record_of
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
+from ergode.runfile.read import WHOLE
 from ergode.runfile.space import SpaceRun
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def plan(asked: RunFile, wanted: Wanted, show: Show) -> None:
             parts = {"store", "chunk", "checkpoint"} & asked.request.options.keys()
             whole = asked.on(device, **dict.fromkeys(parts)).plan()
             facts["store"] = whole.get("host memory", "below 1 MB") + ", before it is compressed"
+        output = asked.request.options.get("output")
+        if wanted.times and output in WHOLE:
+            raise PlanError(f"the time of {output} is not estimated; --time is for ensembles")
         if wanted.times:
             kind = "space" if isinstance(asked.request, SpaceRun) else asked.engine
             seconds, ended_early = _core_seconds(asked)

@@ -6,6 +6,9 @@ a zone has the same form for both:
     dU/dt = -p dV/dt = n R T d(ln rho)/dt        (internal energy, given volume)
     dH/dt =  V dp/dt = n R T d(ln p)/dt          (enthalpy, given pressure)
 
+The energy of nuclei, per gram, changes by p / rho times these slopes. It depends on the density,
+which is then a history of zones, or follows from the pressure.
+
 The logarithmic slope has a table of its own, linear between knots: that of a table of rho would
 jump at every knot. Where the slope jumps, there are two knots side by side.
 """
@@ -66,6 +69,13 @@ def given_over_time(name: str, value: Any, grid: np.ndarray, rtol: float) -> Giv
     if name == "volume":
         values = values / values[:, :1]
     return GivenOverTime(times, values, slopes)
+
+
+def mass_over_time(
+    ends: np.ndarray, mass: np.ndarray, rtol: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tables of the mass in a tank, which is linear between two times [zone, 2]."""
+    return _of_points("mass", Trajectory(ends, mass), ends, rtol)
 
 
 def _of_points(

@@ -13,11 +13,19 @@ from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
-from ergode.kinetics.compression import given_over_time
+from ergode.kinetics.compression import given_over_time, mass_over_time
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
 from ergode.kinetics.reactors import Given, PlugFlow, StirredTank, Wall
-from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, VOLUME, ConditionHistory
+from ergode.kinetics.tables import (
+    CLOSED,
+    FIXED,
+    PLUG,
+    PRESSURE,
+    STIRRED,
+    VOLUME,
+    ConditionHistory,
+)
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -26,6 +34,8 @@ _DENSEST_GAS = 1e10  # [dyn/cm2]; a larger pressure of a gas is taken for a mist
 _SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-15  # of functions that were tabulated with a shift, relative to the shift
 _SAMPLED = 257  # times at which the size of a parameter is found
+
+_MASS = "mass in the tank"
 
 ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
@@ -52,6 +62,11 @@ class Zones:
     def is_compressed(self) -> bool:
         """Whether the volume or the pressure is given over time, and the zone heats itself."""
         return not isinstance(self.history.compression, tuple)
+
+    @property
+    def is_diluted(self) -> bool:
+        """Whether concentrations are not the amounts: of molecules whose volume or mass changes."""
+        return self.is_compressed or (self.flow == STIRRED and self.history.times.size > 1)
 
     @property
     def is_walled(self) -> bool:
@@ -109,8 +124,15 @@ def zones_of(
         if value is not None
     }
     _check_given(mechanism, histories, heating)
-    if given and reactor is not None:
-        raise ModelError(f"heating is {heating!r}, and a reactor is given; expected one of them")
+    if given and isinstance(reactor, PlugFlow):
+        raise ModelError(f"heating is {heating!r}, and the reactor a PlugFlow; expected a tank")
+    gathered = None
+    if isinstance(reactor, StirredTank) and reactor.growth.any() and grid is not None:
+        ends, mass = grid[[0, -1]], reactor.mass(grid)[:, [0, -1]]
+        gathered = ends, mass, np.zeros(1)
+        if mechanism.molecular and mode == VOLUME:
+            gathered = mass_over_time(ends, mass, rtol)
+        histories[_MASS] = gathered[:2]
     for name, value in (drives or {}).items():
         histories[_driven(name)] = _values(_driven(name), value, grid, rtol)
     sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
@@ -147,6 +169,9 @@ def zones_of(
     dense = np.ones((count, times.size))
     if mechanism.nuclear:
         dense = _on_grid(histories["density"], times, count, 1.0)
+        if given:  # only ratios matter: the pressure at the start follows from the density
+            ratio = _on_grid(histories[given], times, count, 1.0)
+            dense = dense * (ratio / ratio[:, :1])
         _check_sum(amounts)
         amounts /= mechanism.mass
     elif mechanism.molecular:
@@ -155,9 +180,13 @@ def zones_of(
             dense = _on_grid(histories[given], times, count, 1.0)
         elif mode != PRESSURE:
             dense = np.ones((count, times.size))
+        if gathered and mode != PRESSURE:
+            dense = dense * _on_grid(gathered[:2], times, count, 1.0)
     history, flow = ConditionHistory(times, hot, dense), CLOSED
-    if squeezed:
-        slopes = _on_grid((squeezed.times, squeezed.slopes), times, count, 0.0)
+    denser = gathered if mechanism.molecular and mode == VOLUME else None
+    if squeezed or denser:
+        tables = [(one[0], one[2]) for one in (squeezed, denser) if one]
+        slopes = np.sum([_on_grid(one, times, count, 0.0) for one in tables], axis=0)
         history = history._replace(compression=np.c_[slopes, np.abs(slopes).max(axis=1)])
     if wall is not None:
         history = history._replace(wall=wall.rows(count))
@@ -265,7 +294,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
             "polynomials"
         )
-    if heating in (ISOTHERMAL, *GIVEN) and not mechanism.molecular:
+    if heating == ISOTHERMAL and not mechanism.molecular:
         raise ModelError(f"heating is {heating!r}; expected molecules with NASA polynomials")
     given = GIVEN.get(heating or "")
     if given and given not in histories:
@@ -281,7 +310,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
     if mechanism.nuclear:
         if "density" not in histories:
             raise ModelError("density is not given; a network of nuclei needs it [g/cm3]")
-        if "pressure" in histories:
+        if "pressure" in histories and given != "pressure":
             raise ModelError("pressure is for networks of molecules; nuclei have a density")
     elif not mechanism.molecular:
         for name in ("density", "pressure"):
@@ -299,7 +328,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             else "sunlight is given, but no coefficient depends on it"
         )
     for name, (times, _) in histories.items():
-        if name in ("sunlight", given):
+        if name in ("sunlight", given, _MASS):
             continue
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
             more = "; use heating='given-pressure'" if name == "pressure" else ""

@@ -17,6 +17,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.words import counted
+from ergode.kinetics.compositions import composition_of
 from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
@@ -61,9 +62,10 @@ def ignition_delay(
     *,
     temperature: ArrayLike,
     pressure: ArrayLike,
-    fuel: str | Mapping[str, float],
-    oxidizer: Mapping[str, float],
+    fuel: str | Mapping[str, float] | None = None,
+    oxidizer: Mapping[str, float] | None = None,
     equivalence_ratio: ArrayLike = 1.0,
+    mixture: Mapping[str, ArrayLike] | None = None,
     duration: float = 1.0,
     heating: _Heating = "constant-volume",
     volume: Trajectory | Callable[[float], float] | None = None,
@@ -87,10 +89,13 @@ def ignition_delay(
         At the start [K].
     pressure : array_like, shape [pressure_count]
         At the start [dyn/cm2] (1 atm is 1.01325e6).
-    fuel, oxidizer : mapping of str to float
+    fuel, oxidizer : mapping of str to float, optional
         Moles of each species; a fuel of one species may be its name.
     equivalence_ratio : array_like, shape [ratio_count]
         Fuel over oxidizer, relative to complete combustion.
+    mixture : mapping of str to float or array_like, shape [mixture_count], optional
+        Moles of each species of the whole mixture, instead of `fuel` and `oxidizer`; arrays are
+        for `paired`. The result then has no dimension ``equivalence_ratio``.
     duration : float
         How long to wait for ignition [s].
     heating : {"constant-volume", "constant-pressure", "given-volume", "given-pressure"}
@@ -113,9 +118,9 @@ def ignition_delay(
         temperature [K], when it is reached. All but the first repeat the integration to
         find the time within 1e-4.
     paired : bool
-        Whether temperature, pressure and equivalence ratio are lists of equal length, or single
-        numbers: the conditions of one mixture after another, such as a list of experiments. The
-        result then has the dimension ``mixture``.
+        Whether temperature, pressure, and equivalence ratio or `mixture`, are lists of equal
+        length, or single numbers: the conditions of one mixture after another, such as a list of
+        experiments. The result then has the dimension ``mixture``.
     method, rtol, device, progress
         As for `integrate`.
 
@@ -133,42 +138,40 @@ def ignition_delay(
     Raises
     ------
     ModelError
-        See `integrate`; or the oxidizer cannot burn the fuel.
+        See `integrate`; or the oxidizer cannot burn the fuel; or neither a fuel with its oxidizer
+        nor a mixture is given.
     PlanError
         See `integrate`; or the duration is not a positive number.
     """
     stopwatch = Stopwatch()
     choice("heating", heating, get_args(_Heating), error=ModelError)
     duration = number("duration", duration, above=0)
-    axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
-            (temperature, pressure, equivalence_ratio)]  # fmt: skip
     check_switch("ignition_delay", "paired", paired)
-    for name, axis in zip(_DIMS, axes, strict=True):
+    own = _own_mixture(network, mixture, fuel, oxidizer, equivalence_ratio)
+    every = {"temperature": temperature, "pressure": pressure}
+    if own is None:
+        every["equivalence_ratio"] = equivalence_ratio
+    axes = {name: np.atleast_1d(np.asarray(a, np.float64)) for name, a in every.items()}
+    for name, axis in axes.items():
         if axis.ndim != 1 or not axis.size or not (np.isfinite(axis) & (axis > 0)).all():
             raise ModelError(f"{name} is {axis}; expected positive numbers")
-    dims: tuple[str, ...]
-    coords: dict[str, Any]
+    dims, coords = tuple(axes), dict[str, Any](axes)
+    shape = tuple(axis.size for axis in axes.values())
     if paired:
-        axes = _paired(axes)
-        hot, dense, ratio = axes
-        dims, coords = ("mixture",), {k: ("mixture", a) for k, a in zip(_DIMS, axes, strict=True)}
+        axes, own = _paired(axes, own)
+        shape, dims = (axes["temperature"].size,), ("mixture",)
+        coords = {name: ("mixture", axis) for name, axis in axes.items()}
     else:
-        hot, dense, ratio = (a.ravel() for a in np.meshgrid(*axes, indexing="ij"))
-        dims, coords = _DIMS, dict(zip(_DIMS, axes, strict=True))
-    burnt = {fuel: 1.0} if isinstance(fuel, str) else by_name("fuel", fuel, "moles")
-    oxidizer = by_name("oxidizer", oxidizer, "moles, such as {'O2': 1, 'N2': 3.76}")
-    needed = _oxygen(network, burnt)
-    offered = -_oxygen(network, oxidizer)
-    if not (needed > 0 and offered > 0):
-        raise ModelError(
-            f"fuel needs {needed:g} atoms of oxygen and oxidizer offers {offered + 0.0:g}; "
-            "expected more than 0 of both"
-        )
-    initial: dict[str, np.ndarray] = {}
-    for name, amount in burnt.items():
-        initial[name] = amount * ratio * offered / needed
-    for name, amount in oxidizer.items():
-        initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
+        if any(row.size > 1 for row in (own or {}).values()):
+            raise ModelError("mixture has lists; expected numbers, or paired=True")
+        crossed = np.meshgrid(*axes.values(), indexing="ij")
+        axes = {name: axis.ravel() for name, axis in zip(axes, crossed, strict=True)}
+    hot, dense = axes["temperature"], axes["pressure"]
+    if own is None:
+        initial, told = _burnt(network, fuel, oxidizer, axes["equivalence_ratio"])
+    else:
+        initial = {name: np.array(np.broadcast_to(row, hot.size)) for name, row in own.items()}
+        told = {"mixture": _mixture(own)}
     _check_criterion(network, criterion, heating)
     options: dict[str, Any] = {"heating": heating, "method": method, "rtol": rtol, "device": device}
     if wall is not None:
@@ -182,7 +185,6 @@ def ignition_delay(
         network, times=[0.0, duration, _BEYOND * duration], initial=initial, temperature=hot,
         pressure=squeezed(dense), progress=progress, rate_factors=factors, **options,
     )  # fmt: skip
-    shape = (hot.size,) if paired else tuple(axis.size for axis in axes)
     size, points = hot.size, 1
     if factors is not None and factors.ndim > 1:
         points = len(factors)
@@ -250,9 +252,8 @@ def ignition_delay(
             "reactor": heating,
             "criterion": criterion,
             "duration": duration,
-            "fuel": _mixture(burnt),
-            "oxidizer": _mixture(oxidizer),
-        },
+        }
+        | told,
     )
 
 
@@ -280,16 +281,60 @@ def _check_wall(wall: Any) -> None:
         raise ModelError("wall has several values; expected one wall for all mixtures")
 
 
-def _paired(axes: list[np.ndarray]) -> list[np.ndarray]:
+def _own_mixture(
+    network: ReactionNetwork, mixture: Any, fuel: Any, oxidizer: Any, ratio: ArrayLike
+) -> dict[str, np.ndarray] | None:
+    """Moles by name of the species; None if a fuel and an oxidizer are given."""
+    if mixture is None:
+        if fuel is None or oxidizer is None:
+            raise ModelError(
+                f"{'fuel' if fuel is None else 'oxidizer'} is not given; expected a fuel and an "
+                "oxidizer, or a mixture"
+            )
+        return None
+    for name, value in (("fuel", fuel), ("oxidizer", oxidizer)):
+        if value is not None:
+            raise ModelError(f"{name} and mixture are given; expected one of them")
+    if np.any(np.asarray(ratio) != 1.0):
+        raise ModelError("equivalence_ratio has no effect on a mixture; leave it out")
+    rows = composition_of(network, by_name("mixture", mixture, "moles"), "mixture")
+    return {network.species[i].name: row for i, row in rows.items()}
+
+
+def _burnt(
+    network: ReactionNetwork, fuel: Any, oxidizer: Any, ratio: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Moles of mixtures with these equivalence ratios, and what is told of them."""
+    burnt = {fuel: 1.0} if isinstance(fuel, str) else by_name("fuel", fuel, "moles")
+    oxidizer = by_name("oxidizer", oxidizer, "moles, such as {'O2': 1, 'N2': 3.76}")
+    needed = _oxygen(network, burnt)
+    offered = -_oxygen(network, oxidizer)
+    if not (needed > 0 and offered > 0):
+        raise ModelError(
+            f"fuel needs {needed:g} atoms of oxygen and oxidizer offers {offered + 0.0:g}; "
+            "expected more than 0 of both"
+        )
+    initial: dict[str, np.ndarray] = {}
+    for name, amount in burnt.items():
+        initial[name] = amount * ratio * offered / needed
+    for name, amount in oxidizer.items():
+        initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
+    return initial, {"fuel": _mixture(burnt), "oxidizer": _mixture(oxidizer)}
+
+
+def _paired(
+    axes: dict[str, np.ndarray], own: dict[str, np.ndarray] | None
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None]:
     """Lists of equal length; one number is repeated."""
-    count = max(axis.size for axis in axes)
-    for name, axis in zip(_DIMS, axes, strict=True):
+    every = axes | {f"mixture '{name}'": row for name, row in (own or {}).items()}
+    count = max(axis.size for axis in every.values())
+    for name, axis in every.items():
         if axis.size not in (1, count):
             raise ModelError(
                 f"{name} has {counted(axis.size, 'value')} and another list has {count}; expected "
                 "lists of equal length with paired=True"
             )
-    return [np.array(np.broadcast_to(axis, count)) for axis in axes]
+    return {name: np.array(np.broadcast_to(axis, count)) for name, axis in axes.items()}, own
 
 
 def _check_criterion(network: ReactionNetwork, criterion: Any, heating: str) -> None:
@@ -309,9 +354,13 @@ def _check_criterion(network: ReactionNetwork, criterion: Any, heating: str) -> 
         number("criterion", criterion, above=0)
 
 
-def _mixture(moles: Mapping[str, float]) -> str:
+def _mixture(moles: Mapping[str, Any]) -> str:
     """A mixture as text."""
-    return ", ".join(f"{name}={float(amount)!r}" for name, amount in moles.items())
+    texts = {
+        name: "one for each mixture" if np.size(amount) > 1 else repr(float(np.ravel(amount)[0]))
+        for name, amount in moles.items()
+    }
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:

@@ -120,10 +120,12 @@ def integrate(
     pressure : float, array_like of shape [zone_count], Trajectory, or function
         Pressure of molecules at ``times[0]`` [dyn/cm2] (1 atm is 1.01325e6). With
         ``heating="given-pressure"``, the pressure over time: a `Trajectory`, such as a measured
-        trace, or a function.
+        trace, or a function. Of nuclei only ratios matter: the pressure at ``times[0]`` follows
+        from their density.
     volume : Trajectory or function, optional
         With ``heating="given-volume"``, the volume over time, as that of a rapid compression
-        machine. Only ratios matter, so any unit will do.
+        machine, or of ejecta. Only ratios matter, so any unit will do. The density of nuclei is
+        inversely proportional to it.
     sunlight : float, array_like of shape [zone_count], Trajectory, or function
         For coefficients that depend on it (`Photolysis`, `RateExpression`): a number of 0 (night)
         or more, or as for `temperature`, such as `daylight`.
@@ -133,8 +135,9 @@ def integrate(
         follows from `equation_of_state`, for molecules from their NASA polynomials. At constant
         pressure, nuclei keep the pressure of ``times[0]``, and `density` is the density at
         ``times[0]``. Molecules may also keep their temperature and pressure; with None they keep
-        their temperature and volume. Molecules may have a `volume` or a `pressure` that is given
-        over time: the work of the compression heats them, and the method is an implicit one.
+        their temperature and volume. A `volume` or a `pressure` may be given over time: the work of
+        the compression heats matter, and the method is an implicit one. Of nuclei the result then
+        has no ``steepest_time`` and no ``neutrino_energy``.
     equation_of_state : {"ideal", "degenerate", "helmholtz"} or EquationOfState
         For nuclei: an ideal gas of nuclei and electrons with radiation; the same gas with
         degenerate electrons, approximately; electrons and positrons of any degeneracy, with

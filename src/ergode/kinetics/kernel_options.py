@@ -19,6 +19,8 @@ POWERS = option(False)
 """Whether some reaction has orders that are not three whole numbers at most."""
 SUNLIT = option(False)
 """Whether coefficients depend on the sunlight."""
+COMPOSED = option(False)
+"""Whether some coefficients have tables of temperature, or intermediate nuclei."""
 FORMULAS = option(False)
 """Whether some coefficients are formulas."""
 DYNAMIC = option(False)

@@ -15,6 +15,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     COMPRESSED,
     DYNAMIC,
     FLOW,
@@ -129,6 +130,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
         PLASMA: mechanism.has_plasma,
         POWERS: mechanism.has_powers,
         FORMULAS: mechanism.has_formulas,
+        COMPOSED: mechanism.has_composed,
         SUNLIT: mechanism.has_sunlight,
         REVERSIBLE: reversible,
         MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),
@@ -164,8 +166,8 @@ def matter_bindings(
         WALLED: zones.is_walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
-    at_pressure = zones.heating == PRESSURE and mechanism.nuclear
-    return bound | (bindings_of_state(state) if at_pressure else bindings_of_energy(state))
+    needs_pressure = (zones.heating == PRESSURE or zones.is_compressed) and mechanism.nuclear
+    return bound | (bindings_of_state(state) if needs_pressure else bindings_of_energy(state))
 
 
 @lru_cache(maxsize=64)

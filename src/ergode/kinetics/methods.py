@@ -55,6 +55,8 @@ class Method(methods.Method):
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:
             return "cannot integrate a RateExpression; use 'rodas4'"
+        if self.multistep and mechanism.has_composed:
+            return "cannot integrate coefficients on tables or with branches; use 'rodas4'"
         if self.multistep and flow != CLOSED:
             return "cannot integrate a reactor with flow; use 'rodas4'"
         if by_zone and not self.implicit:

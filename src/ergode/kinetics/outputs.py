@@ -130,7 +130,15 @@ results.register(
             _ZONE,
             "float64",
             "time",
-            "mass in a stirred tank over its mass flow; only with a StirredTank",
+            "mass in a stirred tank at first over mass flow in; only with a StirredTank",
+            True,
+        ),
+        Variable(
+            "mass_ratio",
+            _TIMES,
+            "float64",
+            "1",
+            "mass in a stirred tank over that at the first time; only with unequal flows",
             True,
         ),
         Variable("age", _TIMES, "float64", "s", "time since the inlet; only with PlugFlow", True),
@@ -198,14 +206,14 @@ def dataset_of(
         values["mass_fraction"] = amounts * resident.beside(amounts, mechanism.mass)
         names = ["density", "pressure", "energy_released", "near_equilibrium"]
         if options.neutrinos:
-            names += ["neutrino_loss", "neutrino_energy"]
+            names += ["neutrino_loss", *([] if zones.is_compressed else ["neutrino_energy"])]
     else:
         output = "concentrations"
         names = ["density", "pressure"] if mechanism.molecular else []
         if network.rules:
             coords["rule"] = list(network.rules)
             names.append("quantity")
-        if zones.heating == PRESSURE or zones.is_compressed:
+        if zones.heating == PRESSURE or zones.is_diluted:
             names.append("concentration")
         else:
             contiguous = amounts.flags.c_contiguous
@@ -217,6 +225,9 @@ def dataset_of(
         values["atol"] = zones.history.tolerances[:, :count] * mechanism.mass
     if zones.flow == STIRRED:
         values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
+        growth = zones.history.inflow[:, -1]
+        if growth.any():
+            values["mass_ratio"] = 1.0 + growth[:, None] * (grid - grid[0])
     elif zones.flow == PLUG:
         values["age"] = outcome.amounts[:, :, count + 1].copy()
     if options.state != "ideal":
@@ -262,7 +273,10 @@ def _of_nuclei(
     threads = devices.resolve("cpu").core_count
     in_slices(add_up, zones.count, _BLOCK, threads)
     if zones.heating == PRESSURE:
-        density = densities_at_pressure(state, temperature, density[:, 0], nuclei, electrons)
+        # Where the pressure is given over time, the history is proportional to it.
+        density = densities_at_pressure(
+            state, temperature, density[:, 0], nuclei, electrons, density / density[:, :1]
+        )
     warn_of_pairs(state, temperature, density, electrons)
     warn_of_coupling(mechanism, temperature, density, amounts)
     pressure, thermal = matter_at(state, temperature, density, nuclei, electrons)
@@ -302,7 +316,7 @@ def _of_others(
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE
         )
-    if zones.heating == PRESSURE or zones.is_compressed:
+    if zones.heating == PRESSURE or zones.is_diluted:
         factor = linear_at(grid, zones.history.times, zones.history.density)
         if zones.heating == PRESSURE:
             factor = factor / (GAS_CONSTANT * temperature * amounts.sum(axis=2))

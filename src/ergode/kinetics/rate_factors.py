@@ -53,6 +53,7 @@ def owners_of(mechanism: Mechanism) -> tuple[np.ndarray, dict[int, str]]:
             slots[low : low + size] = k
         elif kind % ACTIVATED not in (PLAIN, BLOWERS_MASEL):
             slots[low] = k
+    slots[rates.composed.first] = rates.composed.branched
     start = rates.slot_start.astype(np.int64)
     return np.repeat(slots, start[1:] - start[:-1]), fixed
 

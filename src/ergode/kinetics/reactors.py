@@ -12,6 +12,11 @@ temperature. At constant volume C is the heat capacity at constant volume and e_
 energies u_i: the mixture that flows out takes the enthalpy h_i = u_i + R T with it. At constant
 pressure C is the heat capacity at constant pressure and e_i = h_i.
 
+If the flows differ, the mass is m = m_0 (1 + g t) with g = (1 - out / in) / tau, and tau is m_0
+over the flow in. With amounts Y of the mass m_0, the equations above have tau (1 + g t) for tau,
+whatever flows out. At constant volume the density grows as m does, which works on the gas as a
+compression does: dU/dt has also n R T d(ln m)/dt (see `compression`).
+
 In plug flow a mass of the mixture moves along a tube as a closed zone at constant pressure does in
 time: dz = u dt, where the velocity u = u_0 rho_0 / rho follows from the conservation of mass. The
 variables are integrated over z, and so is the time since the inlet.
@@ -46,7 +51,7 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StirredTank:
-    """A continuously stirred tank reactor: as much mass flows in as flows out.
+    """A continuously stirred tank reactor, in which as much mass flows in as flows out, or not.
 
     Parameters
     ----------
@@ -54,9 +59,14 @@ class StirredTank:
         What flows in. Of molecules only ratios matter: of moles, or of masses if the zones have a
         `density`. Of other species, concentrations; boundary species keep their amounts.
     residence_time : float or array_like of shape [zone_count]
-        Mass in the reactor over mass flow [s, or the unit of time of the coefficients].
+        Mass in the reactor at first over mass flow in [s, or the unit of time of the coefficients].
     temperature : float or array_like of shape [zone_count], optional
         Of the inflow [K]; for zones that heat themselves.
+    outflow_ratio : float or array_like of shape [zone_count]
+        Mass flow out over mass flow in: 0 fills the tank (semi-batch, fed-batch), and more than 1
+        empties it, which must not be over before the run is. Molecules at constant volume become
+        denser as mass gathers. The volume of molecules at constant pressure, and of species without
+        NASA polynomials, grows with the mass.
 
     Examples
     --------
@@ -71,6 +81,7 @@ class StirredTank:
     inflow: Mapping[str, Any]
     residence_time: np.ndarray
     temperature: np.ndarray | None
+    outflow_ratio: np.ndarray
     flow = STIRRED
 
     def __init__(
@@ -78,6 +89,7 @@ class StirredTank:
         inflow: Mapping[str, Any],
         residence_time: ArrayLike,
         temperature: ArrayLike | None = None,
+        outflow_ratio: ArrayLike = 1.0,
     ) -> None:
         if not isinstance(inflow, Mapping) or not inflow:
             raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
@@ -85,12 +97,36 @@ class StirredTank:
         object.__setattr__(self, "residence_time", _positive("residence_time", residence_time))
         hot = None if temperature is None else _positive("temperature of the inflow", temperature)
         object.__setattr__(self, "temperature", hot)
+        ratio = by_zone("outflow_ratio", outflow_ratio)
+        check_signs("outflow_ratio", ratio, may_vanish=True)
+        object.__setattr__(self, "outflow_ratio", ratio)
+
+    @property
+    def growth(self) -> np.ndarray:
+        """Change of the mass over the mass at first [1/s], shape [1] or [zone_count]."""
+        return (1.0 - self.outflow_ratio) / self.residence_time
+
+    def mass(self, times: np.ndarray) -> np.ndarray:
+        """Mass over that at the first time, shape [1 or zone_count, time_count].
+
+        Raises a ModelError if it vanishes.
+        """
+        found = 1.0 + self.growth[:, None] * (times - times[0])
+        if not (found > 0.0).all():
+            zone = int(np.argmin(found.min(axis=1)))
+            empty = times[0] - 1.0 / self.growth[zone]
+            raise ModelError(
+                f"the tank of zone {zone} is empty at the time {empty:.6g}, as more flows out than "
+                "in; expected an earlier end, or a smaller outflow_ratio"
+            )
+        return found
 
     @property
     def sizes(self) -> dict[str, int]:
         """Number of values by the name of what has them."""
         found = {f"inflow '{name}'": np.size(value) for name, value in self.inflow.items()}
         found["residence_time"] = self.residence_time.size
+        found["outflow_ratio"] = self.outflow_ratio.size
         if self.temperature is not None:
             found["temperature of the inflow"] = self.temperature.size
         return found
@@ -102,7 +138,9 @@ class StirredTank:
             return np.asarray(value)[start:stop] if np.size(value) > 1 else value
 
         inflow = {name: cut(value) for name, value in self.inflow.items()}
-        return StirredTank(inflow, cut(self.residence_time), cut(self.temperature))
+        return StirredTank(
+            inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio)
+        )
 
     def rows(
         self, network: ReactionNetwork, mechanism: Mechanism, amounts: np.ndarray, given: Given
@@ -148,14 +186,15 @@ class StirredTank:
                 "the inflow has a temperature, which has no effect on a given temperature; leave "
                 "it out"
             )
-        rows = np.zeros((len(amounts), count + 2 + len(mechanism.invariants)))
+        rows = np.zeros((len(amounts), count + 3 + len(mechanism.invariants)))
         rows[:, :count] = flowing
         if self.temperature is not None:
             for i, one in enumerate(network.species):
                 known: Any = one.thermochemistry
                 rows[:, count] += flowing[:, i] * enthalpy(known, self.temperature)
         rows[:, count + 1] = 1.0 / self.residence_time
-        rows[:, count + 2 :] = flowing @ mechanism.invariants.T
+        rows[:, count + 2 : -1] = flowing @ mechanism.invariants.T
+        rows[:, -1] = self.growth
         return rows
 
 

@@ -43,10 +43,10 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, set_count]: `Rates.prefactor` of each zone where parameters are swept;
     # otherwise `UNSWEPT`.
     factors: np.ndarray = UNSWEPT
-    # float64 [zone_count, species_count + 2 + invariant_count]: of stirred tanks: amounts of the
+    # float64 [zone_count, species_count + 3 + invariant_count]: of stirred tanks: amounts of the
     # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
-    # sums of the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity at the inlet.
-    # Otherwise ``()``.
+    # sums of the inflow; change of the mass over that at first. Of plug flow, shape
+    # [zone_count, 1]: one over the velocity at the inlet. Otherwise ``()``.
     inflow: Any = ()
     # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
     # where no coefficient depends on it.
@@ -194,11 +194,27 @@ class Formulas(NamedTuple):
         return self._replace(driven=(), parameters=(), names=())
 
 
+class Composed(NamedTuple):
+    """Factors of slots on tables of temperature, and sequences through intermediate nuclei."""
+
+    tabulated: np.ndarray  # uint32 [slot_count]: slots that have tables
+    table_start: np.ndarray  # uint32 [slot_count + 1]: where the tables of each begin
+    table_kind: np.ndarray  # uint32 [table_count]: 1 for cubics in ln T, 0 for those in T
+    knot_start: np.ndarray  # uint32 [table_count + 1]
+    knots: np.ndarray  # float64: T [K] or ln T, then the values and slopes there
+    logarithms: np.ndarray
+    slopes: np.ndarray
+    branched: np.ndarray  # uint32 [sequence_count]: reactions with a sequence
+    first: np.ndarray  # uint32 [sequence_count]: the slot of its first part
+    branch_start: np.ndarray  # uint32 [sequence_count + 1]
+    branch: np.ndarray  # uint32: slots of the branches, first the one that ends the sequence
+
+
 class Rates(NamedTuple):
     """The laws of all reactions.
 
-    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits, and
-    coefficients at certain pressures.
+    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits,
+    coefficients at certain pressures, and parts of sequences.
 
     Attributes
     ----------
@@ -247,6 +263,8 @@ class Rates(NamedTuple):
     plasma : Plasma
     formulas : Formulas
         ``()`` in kernels of networks that have none.
+    composed : Composed
+        ``()`` in kernels of networks that have none.
     """
 
     parameters: np.ndarray
@@ -277,6 +295,7 @@ class Rates(NamedTuple):
     sunlit_power: np.ndarray
     plasma: Plasma
     formulas: Any
+    composed: Any
 
     @property
     def slot_count(self) -> int:

@@ -382,16 +382,18 @@ def ignition_map(dataset: xarray.Dataset, *, pressure: int = 0, ax: Axes | None 
     delays = delays.transpose("temperature", "equivalence_ratio")
     ax = ax or new_axes()
     inverse = 1000.0 / np.asarray(delays["temperature"], float)
+    named = "equivalence_ratio" in delays.coords
     for k, ratio in enumerate(np.asarray(delays["equivalence_ratio"], float)):
         ax.plot(
             inverse, np.asarray(delays[:, k]), marker="o", markersize=3,
             label=f"{ratio:g}", **curve_style(k),
         )  # fmt: skip
     ax.set(yscale="log", xlabel="1000 K / temperature", ylabel="ignition delay [s]")
-    ax.legend(
-        title="equivalence ratio", frameon=False, fontsize=8, title_fontsize=8,
-        loc="center left", bbox_to_anchor=(1.0, 0.5),
-    )  # fmt: skip
+    if named:
+        ax.legend(
+            title="equivalence ratio", frameon=False, fontsize=8, title_fontsize=8,
+            loc="center left", bbox_to_anchor=(1.0, 0.5),
+        )  # fmt: skip
     return quiet(ax)
 
 

@@ -103,7 +103,7 @@ def read_reaclib(
             "reactants at most",
             AccuracyWarning,
         )
-    return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
+    return ReactionNetwork([species_of(one) for one in members], [*_reactions(sets), *tables])
 
 
 def _nucleus(name: str) -> Any:
@@ -166,7 +166,8 @@ def _sets(
         place += 4
 
 
-def _species(nucleus: Any) -> Species:
+def species_of(nucleus: Any) -> Species:
+    """The species of a nucleus of pynucastro."""
     function = nucleus.partition_function
     temperatures: tuple[float, ...] = ()
     partition: tuple[float, ...] = ()

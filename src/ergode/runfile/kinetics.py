@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,14 +29,15 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         part.only(["velocity"])
         with part.explaining():
             return kinetics.PlugFlow(part.one_or_more("velocity"))
-    part.only(["inflow", "residence_time", "temperature"])
+    part.only(["inflow", "residence_time", "temperature", "outflow_ratio"])
     inflow = part.table("inflow")
     amounts = {name: inflow.one_or_more(name) for name in inflow.values}
     if "residence_time" not in part:
         raise part.error(f"{part.place} needs the key 'residence_time' (a number, or a list)")
     hot = part.one_or_more("temperature") if "temperature" in part else None
     with part.explaining():
-        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot)
+        ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
+        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot, ratio)
 
 
 def wall(table: Table, key: str) -> kinetics.Wall:
@@ -83,6 +85,27 @@ def absolute(table: Table, key: str) -> float | list[float] | dict[str, float]:
     return {name: part.number(name) for name in part.values}
 
 
+def axis(table: Table, key: str) -> Any:
+    """The values of a key that are crossed with others: a number, a list or a range."""
+    return table.times(key) if isinstance(table.values[key], dict) else table.one_or_more(key)
+
+
+def moles(table: Table, key: str) -> str | dict[str, float | list[float]]:
+    """The mixture of a key: moles by species, or the name of one species."""
+    if isinstance(table.values[key], str):
+        return table.text(key)
+    part = table.table(key)
+    return {name: part.one_or_more(name) for name in part.values}
+
+
+def criterion(table: Table, key: str) -> str | float:
+    """When a mixture ignites: a word, a species or a rise of the temperature."""
+    return table.text(key) if isinstance(table.values[key], str) else table.number(key)
+
+
+DELAYS = "ignition-delays"
+"""The output that needs no times."""
+
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
 NEEDED = ("network",)
@@ -102,19 +125,39 @@ READERS: Readers = {
     "atol": absolute,
     "conservation_tolerance": Table.number,
 }
+OF_DELAYS: Readers = {
+    "output": partial(Table.choice, choices=(DELAYS,)),
+    **dict.fromkeys(("temperature", "pressure", "equivalence_ratio"), axis),
+    **dict.fromkeys(("fuel", "oxidizer", "mixture"), moles),
+    **dict.fromkeys(("volume", "pressure_ratio"), trajectory),
+    **dict.fromkeys(("duration", "rtol"), Table.number),
+    "criterion": criterion,
+    "paired": Table.boolean,
+    **{name: READERS[name] for name in ("wall", "rate_factors", "heating", "method", "device")},
+}
+"""Keys of ``[integrate]`` with this output."""
 
 
 @dataclass(frozen=True)
 class KineticRun:
-    """A checked request for one network in one or more zones."""
+    """A checked request for one network in one or more zones, or for ignition delays."""
 
     network: ReactionNetwork
-    options: Mapping[str, Any]  # keyword arguments of `ergode.kinetics.integrate`
+    # Keyword arguments of `ergode.kinetics.integrate`; with the output ``"ignition-delays"`` those
+    # of `ergode.kinetics.ignition_delay`.
+    options: Mapping[str, Any]
+
+    @property
+    def of_delays(self) -> bool:
+        """Whether ignition delays are computed."""
+        return self.options.get("output") == DELAYS
 
     @property
     def has_figure(self) -> bool:
-        """Whether the result can be drawn; a sweep cannot."""
+        """Whether the result can be drawn; a sweep and a list of mixtures cannot."""
         points = np.ndim(self.options.get("rate_factors", ()))
+        if self.options.get("paired") or "mixture" in self.options:
+            return False
         return not is_swept(self.options) and points < 2
 
     def describe(self) -> dict[str, str]:
@@ -122,17 +165,27 @@ class KineticRun:
         return {"network": totals(species=len(network.species), reaction=len(network.reactions))}
 
     def execute(self, progress: bool) -> xarray.Dataset:
+        if self.of_delays:
+            options = {name: value for name, value in self.options.items() if name != "output"}
+            return kinetics.ignition_delay(self.network, progress=progress, **options)
         return kinetics.integrate(self.network, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         return totals(zone=dataset["status"].size, step=int(dataset["step_count"].sum()))
 
     def draw(self, dataset: xarray.Dataset) -> Figure:
-        """The figure of a result: of the first zone."""
+        """The figure of a result: of the first zone, or of the first pressure."""
+        if self.of_delays:
+            return figure_of(plots.ignition_map, dataset)
         return figure_of(plots.abundances, dataset, zone=0)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that summarize the result: the most abundant species at the end."""
+        if self.of_delays:
+            delays = dataset["ignition_delay"].values
+            found = {"ignition delay [s]": spread(delays)}
+            missing = int(np.isnan(delays).sum())
+            return found | ({"mixtures that did not ignite": float(missing)} if missing else {})
         name = "mass_fraction" if "mass_fraction" in dataset else "concentration"
         last = usable(dataset)[name].isel(time=-1)
         if not last.size:
@@ -147,6 +200,12 @@ def read(top: Table) -> KineticRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
     table = top.table("integrate")
+    if "output" in table:
+        table.only(OF_DELAYS)
+        delays = {key: OF_DELAYS[key](table, key) for key in table.values}
+        if "initial" in top:
+            raise table.error("[initial] is given; ignition delays have a fuel or a mixture")
+        return KineticRun(network, delays)
     options = table.options(READERS)
     if "initial" in top:
         if "initial" in options:

@@ -65,6 +65,9 @@ class Request(Protocol):
         """Numbers that summarize the result."""
 
 
+WHOLE = ("probabilities", "ignition-delays")
+"""Outputs that are computed as a whole."""
+
 CHECKPOINT = 60.0
 """Seconds between two checkpoints of a density that ``--resume`` keeps."""
 
@@ -98,7 +101,7 @@ class RunFile:
         """
         request: Any = self.request
         output = request.options.get("output")
-        if output == "probabilities":
+        if output in WHOLE:
             raise PlanError(
                 f"{self.path.name}: {output} are not computed in parts; --resume and --scheduler "
                 "are for ensembles"

@@ -55,7 +55,10 @@ _SPACE = _closed(
     "shape", "diffusion",
 )  # fmt: skip
 _TANK = _closed(
-    {"inflow": _OBJECT, "residence_time": _SEVERAL, "temperature": _SEVERAL},
+    {
+        "inflow": _OBJECT,
+        **dict.fromkeys(("residence_time", "temperature", "outflow_ratio"), _SEVERAL),
+    },
     "inflow", "residence_time",
 )  # fmt: skip
 _TUBE = _closed({"velocity": _SEVERAL}, "velocity")
@@ -90,6 +93,9 @@ _BY_READER: dict[Any, Schema] = {
     kinetics.condition: {"anyOf": [_SEVERAL, _OVER_TIME]},
     kinetics.trajectory: _OVER_TIME,
     kinetics.rows: _ROWS,
+    kinetics.axis: {"anyOf": [_SEVERAL, _GRID]},
+    kinetics.moles: {"type": ["string", "object"], "additionalProperties": _SEVERAL},
+    kinetics.criterion: {"type": ["string", "number"]},
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
@@ -130,6 +136,11 @@ def _engine(name: str) -> Schema:
         tables |= _of_epidemics()
     if name == "stochastic":
         tables["space"] = _SPACE
+    if name == "kinetics":
+        delays = _table(kinetics.OF_DELAYS, ["output", "temperature", "pressure"])
+        tables[module.OPTIONS] = {
+            "if": {"required": ["output"]}, "then": delays, "else": tables[module.OPTIONS],
+        }  # fmt: skip
     required = [module.OPTIONS, *module.NEEDED]
     then = {"properties": tables, "required": required, "additionalProperties": False}
     assert set(tables) == {*TOP, *module.TABLES}

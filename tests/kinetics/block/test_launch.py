@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from grid_of_threads import Block
-from kernel_cases import CARBON, CASES, EXPLICIT, ROBERTSON, burning, launch_of
+from kernel_cases import CARBON, CASES, EXPLICIT, ROBERTSON, WITH_TABLES, burning, launch_of
 from type_ia import TYPE_IA
 
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     DYNAMIC,
     FLOW,
     FORMULAS,
@@ -71,6 +72,26 @@ def test_no_warp_reads_what_another_changes(method):
     block.run(*launch.arguments(zones.history, grid, scratch, counter, found))
     assert found.taken.item() + found.repeated.item() >= 3
     assert not block.races
+
+
+@pytest.mark.parametrize("method", ["rodas4", "asymptotic"])
+def test_a_block_follows_tables_of_temperature(method):
+    """Tables, branches and a temperature that changes beyond both ends of them."""
+    grid = np.array([0.0, 0.4, 1.0])
+    course = ergode.kinetics.Trajectory([0.0, 1.0], [5e7, 2e10])
+    _, zones, launch = launch_of(
+        WITH_TABLES, {"A": 1.0}, 32, method, temperature=course, grid=grid, limit=20_000
+    )
+    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
+    scratch = np.zeros((1, launch.scratch_count))
+    block.run(*launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found))
+    options = Options(METHODS[method].runner, 1e-2, None, True, 20_000)
+    mechanism = to_tables(WITH_TABLES)
+    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    assert expected.status.item() == 0 and expected.amounts[0, -1, 2] > 1e-3
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize("method", ["rodas4", "asymptotic", "quasi-steady-state"])
@@ -164,6 +185,7 @@ COMPILED = {
     "formulas in a tube": (
         "rodas4", ALL | {HEATING: PRESSURE, MOLECULES: True, FLOW: PLUG, FORMULAS: True},
     ),
+    "tables and branches": ("rodas4", {COMPOSED: True, DYNAMIC: True, TIMED: True}),
     "asymptotic": ("asymptotic", {}),
     "partial equilibrium and formulas": (EXPLICIT[3], ALL | {FORMULAS: True}),
 }  # fmt: skip

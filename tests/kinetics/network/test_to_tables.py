@@ -19,8 +19,8 @@ BY_HAND = ergode.ReactionNetwork(
 
 def same(network):
     ours, theirs = to_tables(network).rates, to_tables(BY_HAND).rates
-    assert not (ours.plasma.method or ours.formulas.reaction.size)
-    for mine, other in zip(ours[:-2], theirs[:-2], strict=True):
+    assert not (ours.plasma.method or ours.formulas.reaction.size or ours.composed.tabulated.size)
+    for mine, other in zip(ours[:-3], theirs[:-3], strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-15, atol=1e-15)
     np.testing.assert_array_equal(network.stoichiometry.toarray(), BY_HAND.stoichiometry.toarray())
     return network.reactant_orders.nnz == BY_HAND.reactant_orders.nnz

@@ -25,7 +25,16 @@ from typing import NamedTuple
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.kernel_options import COMPRESSED, FLOW, HEATING, MOLECULES, NEUTRINOS, WALLED
+from ergode.kinetics.condition_history import history_at
+from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    FLOW,
+    HEATING,
+    MOLECULES,
+    NEUTRINOS,
+    TIMED,
+    WALLED,
+)
 from ergode.kinetics.physics.equation_of_state import (
     isobaric,
     pressure_of,
@@ -41,6 +50,8 @@ from ergode.models.constants import GAS_CONSTANT
 
 _SHARE = 1e-3
 """Relative increment of amounts in finite differences of the neutrino losses."""
+_LITTLE = 1e-6
+"""The same for the pressure."""
 _MOST_ITERATIONS, _ROUNDING = 100, 1e-15
 
 
@@ -79,6 +90,21 @@ def isobar_of(thermo, density, y, group):
     nuclei, electrons = matter(thermo, y, group)
     hot = y[thermo.charge.size]
     return Isobar(pressure_of(thermo.electrons, hot, density, nuclei, electrons), density)
+
+
+def given_at(history, isobar, below, last, since):
+    """Density, or that of an isobar at the start, and the isobar, at a time within a step.
+
+    Of nuclei whose volume or pressure is given over time: the history of the density follows the
+    one over time, or is proportional to the other.
+    """
+    density = history.density[0]
+    if COMPRESSED and not MOLECULES:
+        density = history_at(history.times, history.density, below, last, since)
+        if HEATING == PRESSURE:
+            share = density / history.density[0]
+            return density, Isobar(isobar.pressure * share, isobar.density)
+    return density, isobar
 
 
 def energy_at(system, workspace, start, temperature, density, nuclei, electrons, y):
@@ -153,11 +179,12 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
     return math.nan
 
 
-def outside_rate(system, workspace, temperature, density, y, history, renewal, squeeze):
+def outside_rate(system, workspace, temperature, density, y, history, renewal, squeeze, isobar):
     """dE/dt: what flows in less what flows out, work, heat, less neutrino losses [erg/(g s)].
 
     In a stirred tank `renewal` is one over the residence time. `squeeze` is the logarithmic slope
-    of a density or pressure that is given over time. Begins in a barrier.
+    of a density or pressure that is given over time; a pressure is that of `isobar`. Begins in a
+    barrier.
     """
     group = workspace.group
     thermo, t, rate = system.thermo, temperature, 0.0
@@ -169,16 +196,25 @@ def outside_rate(system, workspace, temperature, density, y, history, renewal, s
             part += y[i] * (energy_of(thermo, t, inverse, logarithm, i) + GAS_CONSTANT * t)
         enters = history.inflow[workspace.energies.size]
         rate = renewal * (enters - total_of(group, part, 0))
-    if COMPRESSED:
+    if COMPRESSED and MOLECULES:
         part = 0.0
         for i in no_unroll(share(group, 0, workspace.energies.size)):
             part += y[i]
         rate += total_of(group, part, 1) * GAS_CONSTANT * t * squeeze
     if WALLED:
-        rate += history.wall[0] * (history.wall[1] - t)
-    if NEUTRINOS:
+        heat = history.wall[0] * (history.wall[1] - t)
+        if FLOW == STIRRED and TIMED:  # of a mass that may change
+            heat *= renewal / history.inflow[workspace.energies.size + 1]
+        rate += heat
+    if NEUTRINOS or (COMPRESSED and not MOLECULES):
         nuclei, electrons = matter(thermo, y, group)
-        rate -= neutrino_losses_of(t, density, nuclei, electrons)
+        if COMPRESSED:
+            push = isobar.pressure
+            if HEATING != PRESSURE:
+                push = pressure_of(thermo.electrons, t, density, nuclei, electrons)
+            rate += push / density * squeeze
+        if NEUTRINOS:
+            rate -= neutrino_losses_of(t, density, nuclei, electrons)
     return rate
 
 
@@ -231,14 +267,24 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeez
         if electrons > 0.0:
             more = neutrino_losses_of(t, density, nuclei, electrons * (1.0 + _SHARE))
             by_electrons = (more - loss) / (_SHARE * electrons)
+    if COMPRESSED and HEATING != PRESSURE and not MOLECULES:
+        if NEUTRINOS:
+            barrier(group)
+        nuclei, electrons = matter(thermo, y, group)
+        push = pressure_of(thermo.electrons, t, density, nuclei, electrons)
+        more = pressure_of(thermo.electrons, t, density, nuclei * (1.0 + _LITTLE), electrons)
+        by_nuclei -= squeeze / density * (more - push) / (_LITTLE * nuclei)
+        if electrons > 0.0:
+            more = pressure_of(thermo.electrons, t, density, nuclei, electrons * (1.0 + _LITTLE))
+            by_electrons -= squeeze / density * (more - push) / (_LITTLE * electrons)
     work = GAS_CONSTANT * t if FLOW == STIRRED and HEATING != PRESSURE else 0.0
     for j in no_unroll(share(group, 0, count)):
         total = diagonal * workspace.energies[j]
         if FLOW == STIRRED:
             total += renewal * (workspace.energies[j] + work)
-        if COMPRESSED:
+        if COMPRESSED and MOLECULES:
             total -= GAS_CONSTANT * t * squeeze
-        if NEUTRINOS:
+        if NEUTRINOS or (COMPRESSED and HEATING != PRESSURE and not MOLECULES):
             total += by_nuclei + thermo.charge[j] * by_electrons
         matrix[place[count, j]] = total / heat.capacity
     barrier(group)

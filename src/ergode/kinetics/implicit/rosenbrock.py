@@ -35,6 +35,7 @@ from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
     Isobar,
+    given_at,
     heat_of,
     isobar_of,
     outside_rate,
@@ -70,6 +71,7 @@ from ergode.kinetics.implicit.system import (
     put_own_powers,
     put_slopes,
     put_temperature_column,
+    renewal_of,
     set_age_rate,
     subtract_dilution,
     subtract_partners,
@@ -230,10 +232,13 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     stage = turn - turns.last
     at, until = time_of(method, turn, turns, step)
     times, below = history.times, step.below
-    if SELF_HEATING and stage > 0:
-        hot = temperature_at(
-            system, workspace, heat, isobar, history.density[0], vectors.y, new, new[species_count]
-        )
+    own, isobar = given_at(history, isobar, below, until, at)
+    # The energy of nuclei depends on the density: at another time, an equal energy is another
+    # temperature.
+    squeezed = COMPRESSED and not MOLECULES and turn == turns.later
+    if SELF_HEATING and (stage > 0 or squeezed):
+        gained = new[species_count] if stage > 0 else 0.0
+        hot = temperature_at(system, workspace, heat, isobar, own, vectors.y, new, gained)
         barrier(group)
     else:
         hot = temperature_of(times, history.temperature, below, until, at, new, species_count)
@@ -393,17 +398,19 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
             if FLOW == STIRRED and not reactions_alone:
-                renewal = history.inflow[species_count + 1]
+                at, _ = time_of(method, turn, turns, StepTime(below, since, last, h))
+                renewal = renewal_of(system, history, below, at)
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
-            squeeze = 0.0
+            squeeze, level = 0.0, isobar
             if COMPRESSED:
                 at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
                 squeeze = history_at(history.times, history.compression, below, until, at)
+                _, level = given_at(history, isobar, below, until, at)
             if HEATING != FIXED:
                 outside = 0.0
                 if SELF_HEATING and not reactions_alone:
                     outside = outside_rate(
-                        system, workspace, hot, dense, new, history, renewal, squeeze
+                        system, workspace, hot, dense, new, history, renewal, squeeze, level
                     )
                     if turn == 0:
                         isobar = Isobar(isobar.pressure, dense)
@@ -418,7 +425,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 for i in no_unroll(share(group, 0, count)):
                     change[i] = trial[i]
                 barrier(group)
-                if HEATING != FIXED and taken > 0:
+                # Of nuclei that are compressed, the heat of reactions alone is not known.
+                if HEATING != FIXED and (MOLECULES or not COMPRESSED) and taken > 0:
                     warmed, rise = y[species_count] - before, heat.rise
                     if COMPRESSED:  # the heat of reactions alone
                         warmed -= 0.5 * ago * (pushed + heat.outside)
@@ -476,18 +484,22 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             continue
         taken += 1
         if FLOW == STIRRED:
-            renew_sums(system.invariants, history.inflow, h, vectors.gram, group)
+            elapsed = since + h
+            if TIMED:
+                elapsed += history.times[below] - history.times[0]
+            renew_sums(system.invariants, history.inflow, elapsed, h, vectors.gram, group)
         worst = project(system.invariants, new, vectors.gram, group)
         defect = max(defect, worst)
         keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
-            end_temperature(system, method, workspace, vectors, heat, isobar, history.density[0])
+            own, level = given_at(history, isobar, below, last, since + h)
+            end_temperature(system, method, workspace, vectors, heat, level, own)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
             stop, base = history.times[last + 1], history.times[below]
         place = fill_output(
-            system, method, workspace, vectors, heat, isobar, history.density[0], grid, place, base,
-            since, h, stop, ends, out,
+            system, method, workspace, vectors, heat, isobar, history, (below, last), grid, place,
+            base, since, h, stop, ends, out,
         )  # fmt: skip
         if HEATING != FIXED:
             before, speed, ago = y[species_count], heat.rise, h

@@ -7,7 +7,7 @@ import math
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
-from ergode.kinetics.implicit.energy import gain_of, temperature_at
+from ergode.kinetics.implicit.energy import gain_of, given_at, temperature_at
 from ergode.kinetics.kernel_options import MOLECULES, POWERS, SELF_HEATING, TIMED
 from ergode.kinetics.physics.rates import jump_of
 from ergode.kinetics.tables import NONNEGATIVE
@@ -140,7 +140,8 @@ def fill_output(
     vectors,
     heat,
     isobar,
-    density,
+    history,
+    segments,
     grid,
     place,
     base,
@@ -152,7 +153,8 @@ def fill_output(
 ):
     """Write amounts at the times of the result within a step; returns the next place in `grid`.
 
-    The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
+    The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`. It
+    touches the `segments` of the conditions from the first to the second.
     """
     group = workspace.group
     y, new, U = vectors.y, vectors.new, vectors.stages
@@ -175,9 +177,8 @@ def fill_output(
             inner += (1.0 - theta) * gain_of(method.p, U, count, i)
             inner += (1.0 - theta) * theta * gain_of(method.q, U, count, i)
             barrier(group)
-            hot = temperature_at(
-                system, workspace, heat, isobar, density, y, out[place], theta * inner
-            )
+            own, level = given_at(history, isobar, segments[0], segments[1], since + theta * h)
+            hot = temperature_at(system, workspace, heat, level, own, y, out[place], theta * inner)
             barrier(group)
             if group.rank == 0:
                 out[place, i] = hot

@@ -28,6 +28,7 @@ from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     FLOW,
     FORMULAS,
     HEATING,
@@ -38,9 +39,11 @@ from ergode.kinetics.kernel_options import (
     REVERSIBLE,
     SUNLIT,
     THIRD_BODIES,
+    TIMED,
 )
 from ergode.kinetics.network.mechanism import pattern_of, products, put_powers, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.composed import composed_coefficients
 from ergode.kinetics.physics.equation_of_state import (
     density_at,
 )
@@ -164,6 +167,10 @@ def coefficients(
     group = workspace.group
     slots = workspace.slots
     base_coefficients(rates, factors, temperature, density, slots, group)
+    if COMPOSED:
+        barrier(group)
+        composed_coefficients(rates, temperature, density, slots, group)
+        barrier(group)
     if THIRD_BODIES:
         if MIXTURES:  # efficiencies are among the slots
             barrier(group)
@@ -240,6 +247,16 @@ def add_inflow(inflow, renewal, y, change, species_count, group):
     if FLOW == STIRRED:
         for i in no_unroll(share(group, 0, species_count)):
             change[i] += renewal * (inflow[i] - y[i])
+
+
+def renewal_of(system, history, below, at):
+    """One over the residence time, `at` after the knot `below`; it changes if flows differ."""
+    inflow, count = history.inflow, system.invariants.shape[1]
+    renewal = inflow[count + 1]
+    if TIMED:
+        growth = inflow[count + 2 + system.invariants.shape[0]]
+        renewal /= 1.0 + growth * (history.times[below] - history.times[0] + at)
+    return renewal
 
 
 def set_age_rate(inflow, density, reactions_alone, change, species_count, group):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
-from ergode.core.math.elementary import exp
-from ergode.kinetics.kernel_options import FLOW
+from ergode.core.math.elementary import exp, log
+from ergode.kinetics.kernel_options import FLOW, TIMED
 from ergode.kinetics.tables import NONNEGATIVE, STIRRED
 
 # --- device functions -----------------------------------------------------------------------------
@@ -28,15 +28,25 @@ def conserved(invariants, y, gram, group):
     barrier(group)
 
 
-def renew_sums(invariants, inflow, h, gram, group):
+def renew_sums(invariants, inflow, elapsed, h, gram, group):
     """Change the sums to restore by a step of length h in a stirred tank: E' = (E_in - E) / tau.
+
+    The step ends `elapsed` after the first time. If flows differ, tau grows in proportion to time.
 
     The scale of a defect is then the largest sum that came in or was there: what washes out is
     soon smaller than the error of a step.
     """
     count, species_count = invariants.shape
     if group.rank == 0:
-        kept = exp(-h * inflow[species_count + 1])
+        span, growth = h, inflow[species_count + 2 + count]
+        if TIMED:
+            span = h / (1.0 + growth * (elapsed - h))
+            x = growth * span
+            if abs(x) > 1e-4:
+                span = log(1.0 + x) / growth
+            else:
+                span *= 1.0 - x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))
+        kept = exp(-span * inflow[species_count + 1])
         for k in no_unroll(range(count)):
             into = inflow[species_count + 2 + k]
             place = count * (count + 2) + k

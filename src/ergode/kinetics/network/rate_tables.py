@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.kinetics.network.composed_tables import ComposedGatherer
 from ergode.kinetics.network.formulas import FormulaGatherer, Sum
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.physics.screening import NONE
@@ -26,6 +27,7 @@ from ergode.kinetics.physics.third_bodies import (
 )
 from ergode.kinetics.tables import Plasma, Rates
 from ergode.models.expressions import Expression
+from ergode.models.reactions.composed_rates import Branching, Tabulated
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rate_expression import RateExpression
 from ergode.models.reactions.rates import (
@@ -90,6 +92,7 @@ def rates_of(
     slots = _Slots(len(table))
     third_bodies = _ThirdBodies()
     formulas = FormulaGatherer(network, driven)
+    composed = ComposedGatherer(slots.add, slots.another)
     weak: dict[int, WeakTable] = {}
     captures: list[int] = []
     sunlit: dict[int, float] = {}
@@ -129,7 +132,7 @@ def rates_of(
                     "the sunlight into the formula"
                 )
         if isinstance(rate, DetailedBalance):
-            if isinstance(rate.forward, Reaclib) and rate.forward.electrons:
+            if _captures(rate.forward):
                 raise ModelError(
                     f"reaction '{table.name_of(k)}' has DetailedBalance with the capture of an "
                     "electron, whose equilibrium depends on electrons"
@@ -151,10 +154,12 @@ def rates_of(
             weak[k] = rate
         elif isinstance(rate, RateExpression):
             formulas.add(k, rate.formula)
+        elif isinstance(rate, Tabulated | Branching):
+            composed.add(k, rate)
+            captures += [k] if _captures(rate) else []
         elif isinstance(rate, Reaclib | Arrhenius | TemperatureFit | float):
             slots.add(k, rate)
-            if isinstance(rate, Reaclib) and rate.electrons:
-                captures.append(k)
+            captures += [k] if _captures(rate) else []
         else:
             raise ModelError(
                 f"reaction '{table.name_of(k)}' has a {type(rate).__name__} coefficient, which "
@@ -206,7 +211,14 @@ def rates_of(
         np.array(list(sunlit.values()), np.float64),
         _plasma_of(network, reactant, reverse, weak, captures, screening),
         formulas.tables(first_sum),
+        composed.tables(),
     )  # fmt: skip
+
+
+def _captures(rate: Any) -> bool:
+    """Whether a coefficient is proportional to the density of electrons."""
+    rate = rate.rate if isinstance(rate, Tabulated) else rate
+    return isinstance(rate, Reaclib) and rate.electrons
 
 
 _Set = tuple[tuple[tuple[str, float], ...], float, tuple[tuple[str, Arrhenius], ...], int]

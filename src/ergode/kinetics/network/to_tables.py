@@ -50,6 +50,11 @@ class Mechanism:
         """Whether some coefficients are formulas."""
         return self.rates.formulas.reaction.size > 0
 
+    @property
+    def has_composed(self) -> bool:
+        """Whether some coefficients have tables of temperature, or intermediate nuclei."""
+        return self.rates.composed.tabulated.size + self.rates.composed.branched.size > 0
+
     def needs(self, condition: str) -> bool:
         """Whether a formula uses the time or a condition of the zone."""
         return condition in self.rates.formulas.names
@@ -109,6 +114,7 @@ class Mechanism:
             "plasma": not self.has_plasma,
             "sunlit": not self.has_sunlight,
             "formulas": not self.has_formulas,
+            "composed": not self.has_composed,
             "polynomials": nuclear,
             "mass_excess": not (nuclear and (reversible or heating)),
             "translation": not (nuclear and reversible),

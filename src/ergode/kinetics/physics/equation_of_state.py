@@ -195,13 +195,14 @@ def densities_at_pressure(
     density: np.ndarray,
     nuclei: np.ndarray,
     electrons: np.ndarray,
+    ratio: np.ndarray | None = None,
 ) -> np.ndarray:
     """Densities [zone, time] of zones that keep their first pressure [g/cm3].
 
     `density` is that of the first time, shape [zone]; the amounts of nuclei and of electrons
-    [mol/g] have the shape [zone, time].
+    [mol/g] have the shape [zone, time]. The pressure may be `ratio` [zone, time] times the first.
     """
-    found = np.empty(temperature.shape)
+    found = np.ones(temperature.shape) if ratio is None else np.array(ratio, np.float64)
     devices.resolve("cpu").run(
         _densities_kernel(state), len(found), table_of(state), temperature, density,
         nuclei, electrons, found,
@@ -480,12 +481,12 @@ def density_at(table, pressure, temperature, nuclei, electrons, guess):
 
 
 def _densities(place, table, temperature, start, nuclei, electrons, found):
-    # A row is a zone, whose pressure is that of its first time.
+    # A row is a zone. `found` has the pressure over that of the first time, then the density.
     n, e, rho = nuclei[place, 0], electrons[place, 0], start[place]
     kept = pressure_of(table, temperature[place, 0], rho, n, e)
     for k in range(temperature.shape[1]):
         n, e = nuclei[place, k], electrons[place, k]
-        rho = density_at(table, kept, temperature[place, k], n, e, rho)
+        rho = density_at(table, kept * found[place, k], temperature[place, k], n, e, rho)
         found[place, k] = rho
         if not rho > 0.0:
             rho = start[place]
