@@ -40,6 +40,8 @@ time = 1
 variable = "v"
 value = 0.5
 variance = 0.04
+gate = 4
+degrees_of_freedom = 2.5
 
 [[measurements]]
 time = 0.5
@@ -80,6 +82,7 @@ def test_everything_that_can_be_said(tmp_path):
     assert isinstance(run.prior, ergode.Mixture) and run.prior.weights.tolist() == [0.25, 0.75]
     one, two, three = options["measurements"]
     assert one.h((1.0, 2.0), 0.0, (4.0, 0.1)) == (2.0,) and one.value.tolist() == [0.5]
+    assert (one.gate, one.degrees_of_freedom, two.gate) == (4.0, 2.5, None)
     assert two.h((3.0, 2.0), 0.0, (4.0, 0.1)) == (9.0, math.atan(0.5)) and two.angles == (1,)
     assert np.array_equal(two.covariance, np.diag([0.2, 0.3]))
     assert three.likelihood((-3.0, 2.0), 0.0, (4.0, 0.1)) == (-3.0,)

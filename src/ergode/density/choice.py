@@ -78,7 +78,7 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, 
         (limits is not None, "a region or a conserved quantity"),
         (noise is not None and noise.matrix is None, "process noise given by a function"),
         (
-            wide and any(one.likelihood is not None for one in asked.measurements),
+            wide and not all(one.is_gaussian for one in asked.measurements),
             "both noise and a likelihood of its own",
         ),
         (

@@ -236,9 +236,10 @@ def propagate(
     xarray.Dataset
         mean(time, variable), ``covariance(time, variable, variable_)``, mass_lost(time),
         cell_count(time) and the mass balance; for each measurement the evidence, the moments
-        before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
-        ``evidence_shift``, ``posterior_cells_in_deviation``); and the cells of all times, end to
-        end (see `ergode.density.cells_at`). ``unreliable_from`` is the first time from which the
+        before it, whether a gate left it out (``left_out``) and whether the posterior can be
+        trusted (``posterior_cut``, ``posterior_shift``, ``evidence_shift``,
+        ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
+        `ergode.density.cells_at`). ``unreliable_from`` is the first time from which the
         density may be wrong, by a measurement or by transport: the alarm of measurements is
         cautious, and a shift is what the error could be, not what it is. ``mean_error`` and
         ``deviation_error`` are differences from points that follow the flow, which have no

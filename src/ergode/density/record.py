@@ -16,7 +16,7 @@ from ergode.density.moments import Summary
 
 _OF_MEASUREMENTS = (
     "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",
-    "evidence_shift", "posterior_cells_in_deviation",
+    "evidence_shift", "posterior_cells_in_deviation", "innovation_distance", "left_out",
 )  # fmt: skip
 _OF_LOSSES = "survival", "mass_absorbed", "mass_killed"
 _AT_END = "status", "time_reached"  # set when the run ends
@@ -31,6 +31,7 @@ class Record:
     measurement_count: int
     keep: str
     lossy: bool = False  # whether walls absorb or a rate kills
+    gates: bool = False  # whether measurements have gates
     values: dict[str, np.ndarray] = field(default_factory=dict)
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
@@ -62,6 +63,8 @@ class Record:
             "cell_count": (size,),
             "time_reached": (),
         } | dict.fromkeys(_OF_LOSSES if self.lossy else (), (size,))
+        if self.gates:
+            shapes |= {"innovation_distance": (count,), "left_out": (count,)}
         # Values that are not computed stay missing.
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self.values["status"] = np.array(Status.NOT_RUN, np.uint8)
@@ -103,6 +106,12 @@ class Record:
         self.values["prior_mean"][index] = self.lattice.near(summary.mean, self.lattice.centre)
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
+
+    def at_gate(self, index: int, distance: float, left_out: bool) -> None:
+        """Record how far a value was from the expected one, and whether a gate left it out."""
+        if self.gates:
+            self.values["innovation_distance"][index] = distance
+            self.values["left_out"][index] = left_out
 
     def after_measurement(
         self, index: int, summary: Summary, missing: float, shift: float, evidence: float

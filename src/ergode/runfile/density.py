@@ -158,18 +158,19 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
             told = function_of_state([table.text("log_likelihood")], field, "log_likelihood")
             return Measurement(time, likelihood=told)
     if "variable" in table:
-        table.only(["time", "variable", "value", "variance"])
+        table.only(["time", "variable", "value", "variance", *_ROBUST])
         of = [table.choice("variable", field.variables)]
         value, noise = np.array([table.number("value")]), np.array([table.number("variance")])
         angles: list[int] = []
     else:
-        table.only(["time", "of", "value", "covariance", "angles"])
+        table.only(["time", "of", "value", "covariance", "angles", *_ROBUST])
         of = [str(one) for one in table.items("of")]
         value, noise = _matrix(table, "value"), _matrix(table, "covariance")
         angles = [int(k) for k in table.numbers("angles")] if "angles" in table else []
     with table.explaining():
         seen = function_of_state(of, field, "of")
-        return Measurement(time, seen, value, noise, angles)
+        robust: dict[str, Any] = {name: table.number(name) for name in _ROBUST if name in table}
+        return Measurement(time, seen, value, noise, angles, **robust)
 
 
 def _maneuver(table: Table) -> Maneuver:
@@ -191,6 +192,7 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     return np.array(numbers)
 
 
+_ROBUST = ("degrees_of_freedom", "gate")
 _OF_STATE = ("conserved", "region", "killing_rate")
 READERS: Readers = {
     **dict.fromkeys(_OF_STATE, Table.text),

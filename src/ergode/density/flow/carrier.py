@@ -22,6 +22,7 @@ from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.gate import distance_of
 from ergode.models.estimation.linear_update import short_way, updated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -227,6 +228,45 @@ class Carrier(Weighted):
 
     def _update(self, measurement: Measurement, places: np.ndarray) -> None:
         """Update Gaussian cells, and weigh them by what they expected to be measured."""
+        n = self.size
+        slopes, noise, away, _ = self._linearised(measurement, places)
+        log = np.array(self.device.get(self.log_weights))
+        states = np.array(self.device.get(self.points))
+        good = np.isfinite(log) & np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
+        good &= np.isfinite(slopes).all(axis=(2, 3))
+        log[~good] = -np.inf
+        _, evidence, shift, left = updated(slopes[good], noise[good], away[good])
+        root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
+        root = root[good]
+        states[:n][:, good] += np.einsum("ikj,ij->ki", root, shift)
+        after = root @ left
+        states[n:][:, good] = np.moveaxis(after, (2, 1), (0, 1)).reshape(n * n, len(after))
+        log[good] += evidence
+        self.device.copy(states, self.points)
+        self.device.copy(log, self.log_weights)
+        self._steps = self.device.zeros((self.count, self.point_count), np.float64)
+
+    def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
+        """Distances of values from what densities expect [density], in deviations."""
+        if not self._is_wide:
+            return super().innovation(measurement, places)
+        slopes, noise, away, missing = self._linearised(measurement, places)
+        log = np.array(self.device.get(self.log_weights))
+        weights = np.exp(log - log.max(axis=1, keepdims=True))
+        own = noise + np.einsum("ijka,ijkb->ijab", slopes, slopes)
+        share = weights / weights.sum(axis=1, keepdims=True)
+        spread = np.einsum("ij,ijab->iab", share, own)
+        return distance_of(away, spread, weights, measurement, missing)
+
+    def _linearised(
+        self, measurement: Measurement, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """How cells see a measurement; its last are missing components [density, component].
+
+        Slopes [density, point, variable, component] by a cell's own normal variables, covariances
+        of the noise [density, point, component, component], and values less the expected ones
+        [density, point, component].
+        """
         n, components = self.size, measurement.component_count
         out = self.device.empty((self.count, self.point_count, 2 * n + 1, components), np.float64)
         reach, bent = self._manner
@@ -258,21 +298,7 @@ class Carrier(Weighted):
         away[..., angles] = short_way(away[..., angles])
         away[np.broadcast_to(missing[:, None], away.shape)] = 0.0
         noise = noise[:, None] + 2.0 * np.einsum("ijka,ijkb->ijab", curved, curved)
-        log = np.array(self.device.get(self.log_weights))
-        states = np.array(self.device.get(self.points))
-        good = np.isfinite(log) & np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
-        good &= np.isfinite(slopes).all(axis=(2, 3))
-        log[~good] = -np.inf
-        _, evidence, shift, left = updated(slopes[good], noise[good], away[good])
-        root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
-        root = root[good]
-        states[:n][:, good] += np.einsum("ikj,ij->ki", root, shift)
-        after = root @ left
-        states[n:][:, good] = np.moveaxis(after, (2, 1), (0, 1)).reshape(n * n, len(after))
-        log[good] += evidence
-        self.device.copy(states, self.points)
-        self.device.copy(log, self.log_weights)
-        self._steps = self.device.zeros((self.count, self.point_count), np.float64)
+        return slopes, noise, away, missing
 
 
 _MANNERS = {"curved": (math.sqrt(3.0), 1.0), "linear": (0.3, 0.0)}

@@ -22,6 +22,7 @@ from ergode.density.moments import Summary
 from ergode.density.record import Record
 from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
 from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior, Samples
@@ -73,6 +74,7 @@ class FlowSolver:
                 len(asked.measurements),
                 self.keep,
                 self.options.get("killing") is not None,
+                asked.has_gates,
             )
             for which in range(count)
         ]
@@ -80,6 +82,8 @@ class FlowSolver:
         self.work = {"points": 0, "lattices": 0}
         self._reached = np.full(count, float(asked.times[0]))
         self._actions = actions(asked)
+        # Whose value a gate leaves out: decided once, when a density first comes to it.
+        self._left_out = np.zeros((count, len(asked.measurements)), bool)
         self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
 
     def solve(self) -> None:
@@ -186,21 +190,30 @@ class FlowSolver:
         group = self._group(which, starts)
         for number, (_, action) in enumerate(self._actions[:until]):
             if isinstance(action, Measurement):
-                group.carrier.weigh(action, self._places(group))
+                self._weigh(group, action, self._index_of(number))
             elif not isinstance(action, Row):
                 self._move(group, number)
         return group
+
+    def _weigh(self, group: Group, measurement: Measurement, index: int) -> np.ndarray:
+        """Weigh by a measurement, without what gates have left out; returns constants."""
+        left_out = self._left_out[group.which, index]
+        return group.carrier.weigh(*measurement.without(left_out, self._places(group)))
 
     def _measure(self, group: Group, measurement: Measurement, number: int) -> None:
         """Apply a measurement. Densities that need a new lattice go on by themselves."""
         index = self._index_of(number)
         before = group.carrier.moments()
         whole = group.carrier.log_unkilled(before.log_mass)
-        constants = group.carrier.weigh(measurement, self._places(group))
+        distance, left_out = gated(group.carrier, measurement, self._places(group))
+        self._left_out[group.which[group.active], index] = left_out[group.active]
+        constants = self._weigh(group, measurement, index)
         after = group.carrier.judged()
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
-            self.records[group.which[place]].at_measurement(index, summary, np.nan)
+            record = self.records[group.which[place]]
+            record.at_measurement(index, summary, np.nan)
+            record.at_gate(index, distance[place], left_out[place])
         group.lost = group.lost + 1.0 - _ratio(whole, group.log_mass)
         needs = group.active & _which_need(group.starts, after)
         for place in np.flatnonzero(needs).tolist():
