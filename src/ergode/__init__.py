@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ergode.models.epidemic.testing import Testing
     from ergode.models.epidemic.transitions import Infection, Progression
     from ergode.models.epidemic.vaccination import Vaccination
+    from ergode.models.estimation.approach import ClosestApproach
     from ergode.models.estimation.maneuver import Maneuver
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
@@ -141,6 +142,7 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.estimation.approach": ("ClosestApproach",),
     "ergode.models.estimation.maneuver": ("Maneuver",),
     "ergode.models.estimation.measurement": ("Measurement",),
     "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
@@ -203,7 +205,8 @@ _MODULES = (
 
 __all__ = [
     "AccuracyWarning", "Arrhenius", "BlowersMasel", "ByAttribute", "Calendar", "Capacity",
-    "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
+    "Chebyshev", "ClosestApproach", "Compartment", "CompartmentModel", "ComputedNetwork",
+    "ContactNetwork",
     "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
     "DeviceResult", "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
