@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ergode.models.estimation.maneuver import Maneuver
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
+    from ergode.models.estimation.station import LightTime, Station
     from ergode.models.fields import library as fields
     from ergode.models.fields.delay import Delay
     from ergode.models.fields.equations import field_from_equations
@@ -144,6 +145,7 @@ _HOMES = {
     ),
     "ergode.models.estimation.approach": ("ClosestApproach",),
     "ergode.models.estimation.maneuver": ("Maneuver",),
+    "ergode.models.estimation.station": ("LightTime", "Station"),
     "ergode.models.estimation.measurement": ("Measurement",),
     "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.reactions.events": ("Event",),
@@ -211,12 +213,12 @@ __all__ = [
     "DeviceResult", "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
-    "Isolation", "LayerClosure", "LinearBurke", "LogNormal",
+    "Isolation", "LayerClosure", "LightTime", "LinearBurke", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
     "Progression", "RateExpression", "Reaclib", "Reaction", "ReactionDiffusion",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
-    "Status", "TemperatureFit", "TemporalContacts", "Testing", "ThreeBody", "Trigger",
+    "Station", "Status", "TemperatureFit", "TemporalContacts", "Testing", "ThreeBody", "Trigger",
     "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",

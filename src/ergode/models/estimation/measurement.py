@@ -14,7 +14,14 @@ from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of
-from ergode.models.estimation.instruments import angles_of, range_of, range_rate_of
+from ergode.models.estimation.instruments import (
+    View,
+    azimuth_elevation_of,
+    direction_of,
+    range_of,
+    range_rate_of,
+)
+from ergode.models.estimation.station import LightTime
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
 
@@ -139,7 +146,8 @@ class Measurement(HoldsFunctions):
     @classmethod
     def range(
         cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
-        site: Any = None, spin: float = 0.0, degrees_of_freedom: float | None = None,
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
         gate: float | None = None,
     ) -> Measurement:  # fmt: skip
         """The distance between a site and a position.
@@ -152,11 +160,16 @@ class Measurement(HoldsFunctions):
             As of a `Measurement` with one component.
         position : sequence of int
             Indices of the two or three variables that are the position.
-        site : array_like, optional
-            Coordinates of the site; the default is the origin.
+        site : array_like or Station, optional
+            Coordinates of the site, or a station on a turning body; the default is the origin.
         spin : float
             Angular speed of the site about the third axis, such as the rotation of the Earth, from
-            its coordinates at time 0 [rad/time].
+            its coordinates at time 0 [rad/time]. A station has its own.
+        light : LightTime, optional
+            The time that light takes, one way or both. By default it is none.
+        bias : sequence of int
+            Indices of variables that are added to the components: an offset of the instrument, as a
+            variable whose derivative is zero.
 
         Raises
         ------
@@ -170,22 +183,25 @@ class Measurement(HoldsFunctions):
         >>> seen.h((1.0, 2.0), 0.5, ())
         (2.0,)
         """
+        view = View(position, site, spin, light, bias)
         return cls(
-            time, range_of(position, site, spin), value, covariance,
+            time, range_of(view), value, covariance,
             degrees_of_freedom=degrees_of_freedom, gate=gate,
         )  # fmt: skip
 
     @classmethod
     def range_rate(
         cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
-        velocity: Sequence[int], site: Any = None, spin: float = 0.0,
-        degrees_of_freedom: float | None = None, gate: float | None = None,
+        velocity: Sequence[int],
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
+        gate: float | None = None,
     ) -> Measurement:  # fmt: skip
         """The derivative by time of the distance from a site, as a Doppler shift gives it.
 
         Parameters
         ----------
-        time, value, covariance, position, site, spin, degrees_of_freedom, gate
+        time, value, covariance, position, site, spin, light, bias, degrees_of_freedom, gate
             As for `range`.
         velocity : sequence of int
             Indices of the variables that are the velocity.
@@ -204,15 +220,17 @@ class Measurement(HoldsFunctions):
         >>> seen.h((0.0, 2.0, 5.0, 0.5), 0.0, ())
         (0.5,)
         """
+        view = View(position, site, spin, light, bias)
         return cls(
-            time, range_rate_of(position, velocity, site, spin), value, covariance,
+            time, range_rate_of(view, velocity), value, covariance,
             degrees_of_freedom=degrees_of_freedom, gate=gate,
         )  # fmt: skip
 
     @classmethod
     def direction(
         cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
-        site: Any = None, spin: float = 0.0, degrees_of_freedom: float | None = None,
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
         gate: float | None = None,
     ) -> Measurement:  # fmt: skip
         """Azimuth and elevation of a position, seen from a site; in a plane the bearing alone.
@@ -221,8 +239,8 @@ class Measurement(HoldsFunctions):
 
         Parameters
         ----------
-        time, position, site, spin, degrees_of_freedom, gate
-            As for `range`.
+        time, position, site, spin, light, bias, degrees_of_freedom, gate
+            As for `range`; light of one way.
         value : array_like, shape [2] or [1]
             Azimuth from the first axis towards the second, and elevation towards the third [rad].
         covariance : array_like
@@ -240,8 +258,47 @@ class Measurement(HoldsFunctions):
         >>> seen.angles
         (0,)
         """
+        view = View(position, site, spin, light, bias)
         return cls(
-            time, angles_of(position, site, spin), value, covariance, angles=(0,),
+            time, direction_of(view), value, covariance, angles=(0,),
+            degrees_of_freedom=degrees_of_freedom, gate=gate,
+        )  # fmt: skip
+
+    @classmethod
+    def azimuth_elevation(
+        cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
+        gate: float | None = None,
+    ) -> Measurement:  # fmt: skip
+        """Azimuth and elevation of a position above the horizon of a site.
+
+        Parameters
+        ----------
+        time, position, site, spin, light, bias, degrees_of_freedom, gate
+            As for `range`; light of one way. The vertical of a `Station` is that of its ellipsoid,
+            and that of coordinates is the line from the origin.
+        value : array_like, shape [2]
+            Azimuth from the north, along the third axis, towards the east, and elevation [rad].
+        covariance : array_like
+            Of these [rad^2].
+
+        Raises
+        ------
+        ModelError
+            An argument is invalid.
+
+        Examples
+        --------
+        >>> import ergode, math
+        >>> station = ergode.Station(math.radians(52.5), math.radians(13.4))
+        >>> seen = ergode.Measurement.azimuth_elevation(
+        ...     60.0, [1.2, 0.4], [1e-6, 1e-6], position=(0, 1, 2), site=station
+        ... )
+        """
+        view = View(position, site, spin, light, bias)
+        return cls(
+            time, azimuth_elevation_of(view), value, covariance, angles=(0,),
             degrees_of_freedom=degrees_of_freedom, gate=gate,
         )  # fmt: skip
 
