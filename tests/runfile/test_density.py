@@ -152,3 +152,35 @@ covariance = [0.1]
     run = read(tmp_path, text + END)
     assert not run.has_figure
     assert len(run.prior.each) == 2 and run.options["measurements"][0].side_by_side == 2
+
+
+def test_a_closest_approach_is_told_in_formulas(tmp_path):
+    """A straight line that passes a fixed point."""
+    text = """
+engine = "density"
+
+[equations]
+x = "speed"
+y = "0 * x"
+
+[parameters]
+speed = 2
+
+[prior]
+mean = [-2, 0.1]
+covariance = [0.01, 0.04]
+
+[propagate]
+times = { stop = 2, count = 3 }
+device = "cpu"
+closest_approach = { distance = ["x", "y"], radii = [0.01, 0.1], begin = 0.5 }
+"""
+    run = read(tmp_path, text)
+    approach = run.options["closest_approach"]
+    assert approach.distance((3.0, 2.0), 0.0, (4.0,)) == (3.0, 2.0)
+    assert (approach.radii.tolist(), approach.begin, approach.end) == ([0.01, 0.1], 0.5, None)
+    told = run.summary(run.execute(progress=False))
+    exact = math.erf(0.0) - math.erf(-0.2 / 0.2 / math.sqrt(2))
+    assert float(told["probability of coming within 0.1"]) == pytest.approx(exact / 2, rel=0.01)
+    with pytest.raises(ErgodeError, match="radii"):
+        read(tmp_path, text.replace("radii", "radius"))
