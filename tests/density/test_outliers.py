@@ -100,6 +100,7 @@ def assert_near(found, which, time, mean, covariance, near):
     assert np.abs(ratio - 1.0).max() < near
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["split", "flow", "particles"])
 def test_noise_of_student_is_that_of_quadrature(name):
     """Values near the density and far from it, with 3 and with one degrees of freedom."""
@@ -111,6 +112,7 @@ def test_noise_of_student_is_that_of_quadrature(name):
         assert float(found["log_evidence"][0]) == pytest.approx(evidence, abs=NEAR[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["split", "flow"])
 def test_student_noise_of_a_component_that_is_missing_is_that_of_the_others(name):
     rows = [[0.4, 0.7], [NAN, 0.7], [0.4, NAN], [NAN, NAN]]
@@ -141,6 +143,7 @@ def filtered(values, gate):
     return np.array(distances), np.array(evidences), mean, covariance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_a_gate_leaves_out_what_is_far_from_the_expected_value(name):
     """The Kalman filter, of two series: one has an outlier in the middle, the other has none."""

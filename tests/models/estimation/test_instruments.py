@@ -124,6 +124,7 @@ def drift(t, y, p):
     return y[2], y[3], 0.0 * y[0], 0.0 * y[0], 0.0 * y[0]
 
 
+@pytest.mark.slow
 def test_a_bias_is_a_constant_variable_that_measurements_find():
     """Of two sites one has a biased clock: flow and a Kalman filter agree."""
     field = ergode.VectorField(drift, ["x", "y", "vx", "vy", "bias"])
@@ -150,6 +151,7 @@ def test_a_bias_is_a_constant_variable_that_measurements_find():
     assert (np.abs(ratio - 1) < 0.05).all()
 
 
+@pytest.mark.slow
 def test_instruments_with_light_are_followed_sent_and_compiled():
     """A filter with light time, by an instrument and by one that was pickled."""
     light = ergode.LightTime(LIGHT, ORBIT, two_way=True)

@@ -68,8 +68,8 @@ class Measurement(HoldsFunctions):
     References
     ----------
     M. Roth, E. Ozkan, F. Gustafsson, "A Student's t filter for heavy tailed process and measurement
-    noise", ICASSP (2013); Y. Bar-Shalom, X. R. Li, T. Kirubarajan, "Estimation with Applications to
-    Tracking and Navigation" (2001), section 5.4, for gates.
+    noise", ICASSP (2013); Y. Bar-Shalom, T. E. Fortmann, "Tracking and Data Association" (1988),
+    for gates.
 
     Examples
     --------
